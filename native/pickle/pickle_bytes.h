@@ -31,8 +31,7 @@ class PickleBytes {
   }
 
   // Reads a little-endian number.
-  template <typename T>
-  [[nodiscard]] T integer() {
+  template <typename T> [[nodiscard]] T integer() {
     return load_le<T>(std::as_bytes(std::span(take(sizeof(T)))));
   }
 

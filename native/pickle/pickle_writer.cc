@@ -52,8 +52,7 @@ class IndexPickler {
   void put_record(uint32_t record);
 
   void put(Opcode opcode) { frame_.push_back(std::byte{static_cast<uint8_t>(opcode)}); }
-  template <typename T>
-  void put(Opcode opcode, T argument) {
+  template <typename T> void put(Opcode opcode, T argument) {
     put(opcode);
     const auto bytes = std::as_bytes(std::span(&argument, 1));
     frame_.insert(frame_.end(), bytes.begin(), bytes.end());

@@ -202,8 +202,8 @@ void HintList::forget_left_out() {
 
 bool HintList::is_over() const {
   return is_finished_ && position_ >= end() && std::ranges::all_of(entries_, [](const Entry& left) {
-           return left.state == State::kDone || left.state == State::kPushed;
-         });
+    return left.state == State::kDone || left.state == State::kPushed;
+  });
 }
 
 HintList::Tally HintList::take_tally() { return std::exchange(tally_, {}); }

@@ -97,7 +97,9 @@ class HintList {
   };
 
   [[nodiscard]] uint64_t end() const { return base_ + entries_.size(); }
-  [[nodiscard]] Entry& entry(uint64_t index) { return entries_[static_cast<size_t>(index - base_)]; }
+  [[nodiscard]] Entry& entry(uint64_t index) {
+    return entries_[static_cast<size_t>(index - base_)];
+  }
   [[nodiscard]] const Entry& entry(uint64_t index) const {
     return entries_[static_cast<size_t>(index - base_)];
   }

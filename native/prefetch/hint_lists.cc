@@ -126,8 +126,8 @@ bool HintLists::expire(Clock::time_point now, Clock::duration ttl) {
   const size_t before = lists_.size();
   for (auto list = lists_.begin(); list != lists_.end();) {
     const Client& client = list->second;
-    const bool is_over = client.hints.is_over() || (client.hints.is_finished() &&
-                                                    now - client.last_use > ttl);
+    const bool is_over =
+        client.hints.is_over() || (client.hints.is_finished() && now - client.last_use > ttl);
     list = is_over ? erase(list) : std::next(list);
   }
   return lists_.size() < before;

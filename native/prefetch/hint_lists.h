@@ -69,8 +69,7 @@ class HintLists {
   [[nodiscard]] size_t wanting_count() const;
   // Calls body(id, hints) for each list that has one, beginning after the list that was served
   // last, until `body` returns false.
-  template <typename Body>
-  void serve(const Body& body) {
+  template <typename Body> void serve(const Body& body) {
     auto list = lists_.upper_bound(last_served_);
     for (size_t i = 0; i < lists_.size(); ++i, ++list) {
       if (list == lists_.end()) list = lists_.begin();
@@ -95,8 +94,7 @@ class HintLists {
 
   [[nodiscard]] bool empty() const { return lists_.empty(); }
   [[nodiscard]] bool contains(ListId id) const { return lists_.contains(id); }
-  template <typename Act>
-  void for_each_id(Act&& act) const {
+  template <typename Act> void for_each_id(Act&& act) const {
     for (const auto& list : lists_) act(list.first);
   }
   // Thread-safe. Returns whether there were any lists a moment ago.

@@ -101,8 +101,7 @@ void HintServer::listen() {
   eventfd_read(event_->get(), &wakes);  // before resume(), so that no wake is lost
   for (size_t i = 0; i < clients_.size(); ++i) {
     if (polled_[1 + i].revents == 0) continue;
-    attempt(clients_[i],
-            clients_[i].room > 0 ? &HintServer::receive : &HintServer::look_for_end);
+    attempt(clients_[i], clients_[i].room > 0 ? &HintServer::receive : &HintServer::look_for_end);
   }
 }
 
@@ -123,8 +122,7 @@ void HintServer::attempt(Client& client, void (HintServer::*step)(Client&)) {
 }
 
 void HintServer::receive(Client& client) {
-  const ssize_t size =
-      recv(client.socket.get(), piece_.data(), piece_.size(), MSG_DONTWAIT);
+  const ssize_t size = recv(client.socket.get(), piece_.data(), piece_.size(), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) return drop(client);
   client.bytes.append(piece_.data(), static_cast<size_t>(size));

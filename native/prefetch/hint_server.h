@@ -58,8 +58,8 @@ class HintServer {
   struct Client {
     FileDescriptor socket;  // invalid: the client has ended
     Prefetcher::ListId list;
-    size_t room;                // of the list; 0: the socket is not read
-    std::string bytes;          // received and not used yet, from the beginning of a text
+    size_t room;  // of the list; 0: the socket is not read
+    std::string bytes;  // received and not used yet, from the beginning of a text
     bool has_said_all = false;  // died with its socket unread; the socket holds the end
   };
 

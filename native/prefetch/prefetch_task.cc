@@ -9,8 +9,8 @@ bool PrefetchTask::make_plan(const Extent& extent, size_t alignment, bool check_
                              size_t limit_bytes) {
   plan = whole_plan(extent, check_data);
   // The memory of a direct read, with the bytes that an aligned read adds.
-  memory_bytes = BufferPool::capacity_for(static_cast<size_t>(extent.size) +
-                                          extent.trailer_size() + 2 * alignment);
+  memory_bytes = BufferPool::capacity_for(static_cast<size_t>(extent.size) + extent.trailer_size() +
+                                          2 * alignment);
   if (memory_bytes > limit_bytes) {
     is_copied = true;
     memory_bytes = BufferPool::capacity_for(plan.size);

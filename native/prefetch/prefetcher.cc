@@ -35,14 +35,12 @@ Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
                .bytes = shards_.byte_count(),
                .files = has_files ? tree.file_count() : 0},
               options.around, counters_),
-      lists_(
-          options.window_records, options.window_bytes, kBatchRecords,
-          [this](uint64_t record) {
-            // A record whose index is damaged is not read ahead: its reader gets the error.
-            const auto extent = find_extent(shards_, record);
-            return extent ? extent->size : 0;
-          },
-          counters_),
+      lists_(options.window_records, options.window_bytes, kBatchRecords,
+             [this](uint64_t record) {
+               // A record whose index is damaged is not read ahead: its reader gets the error.
+               const auto extent = find_extent(shards_, record);
+               return extent ? extent->size : 0;
+             }, counters_),
       readahead_(tree, shards_.count(), has_files, options.window_records) {
   try {
     threads_.emplace_back([this] { watch(); });
@@ -138,7 +136,8 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
       lists_.for_each_id([&](ListId id) { count_waste(table_.drop_ahead(id, key)); });
     }
     if (!is_hinted && found != Found::kPageCache) {
-      if (found == Found::kPrefetched) counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);
+      if (found == Found::kPrefetched)
+        counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);
       const bool is_in_run = readahead_.note_read(record);
       if (!is_in_run && found == Found::kMissing && !lists_.any()) around_.note_read(record);
     }
@@ -207,8 +206,8 @@ void Prefetcher::read_around(const Region& region) {
 }
 
 void Prefetcher::watch() {
-  const auto interval = std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin,
-                                                    kWatchIntervalMax);
+  const auto interval =
+      std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin, kWatchIntervalMax);
   const NearOnly here;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -262,18 +261,11 @@ void Prefetcher::take_hinted(ListId id, HintList& hints, std::vector<Task>& batc
   while (batch.size() < end) {
     const auto next = hints.take();
     if (!next) return;
-    Task task{.hint = next->hint, .owner = id, .index = next->index,
-              .is_marker = next->is_marker};
+    Task task{.hint = next->hint, .owner = id, .index = next->index, .is_marker = next->is_marker};
     switch (claim(task)) {
-      case Claim::kTaken:
-        batch.push_back(std::move(task));
-        break;
-      case Claim::kBusy:
-        hints.set_state(next->index, HintList::State::kHeld);
-        break;
-      case Claim::kFull:
-        hints.put_back(next->index);
-        return;
+      case Claim::kTaken: batch.push_back(std::move(task)); break;
+      case Claim::kBusy: hints.set_state(next->index, HintList::State::kHeld); break;
+      case Claim::kFull: hints.put_back(next->index); return;
     }
   }
 }
@@ -282,17 +274,13 @@ void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
   while (batch.size() < end) {
     const auto next = readahead_.take(kBatchRecords);
     if (!next) return;
-    Task task{.hint = {.record = next->record, .ino = next->ino}, .owner = kRunOwner | next->run,
+    Task task{.hint = {.record = next->record, .ino = next->ino},
+              .owner = kRunOwner | next->run,
               .is_marker = next->is_marker};
     switch (claim(task)) {
-      case Claim::kTaken:
-        batch.push_back(std::move(task));
-        break;
-      case Claim::kBusy:
-        break;
-      case Claim::kFull:
-        readahead_.put_back(next->run);
-        return;
+      case Claim::kTaken: batch.push_back(std::move(task)); break;
+      case Claim::kBusy: break;
+      case Claim::kFull: readahead_.put_back(next->run); return;
     }
   }
 }

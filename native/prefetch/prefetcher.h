@@ -57,8 +57,8 @@ class Prefetcher {
   using Clock = std::chrono::steady_clock;
 
   // Held units and reads in flight are in the budget of `reader`.
-  Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
-             const PrefetchOptions& options, bool check_data, PushRecord push);
+  Prefetcher(const Tree& tree, bool has_files, DemandReader& reader, const PrefetchOptions& options,
+             bool check_data, PushRecord push);
   ~Prefetcher();  // waits for reads in flight
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

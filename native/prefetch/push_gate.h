@@ -20,14 +20,12 @@
 namespace ffrfs {
 
 // Stores bytes of a file in the kernel's page cache. Returns false if it does not know the inode.
-using PushPages =
-    std::function<bool(Ino ino, uint64_t offset, std::span<const std::byte> bytes)>;
+using PushPages = std::function<bool(Ino ino, uint64_t offset, std::span<const std::byte> bytes)>;
 
 class PushGate {
  public:
   // Runs `push`, which must not throw. Returns false if the gate is closed, or if `push` does.
-  template <typename Body>
-  bool pass(Body push) {
+  template <typename Body> bool pass(Body push) {
     {
       const std::lock_guard lock(mutex_);
       if (is_closed_) return false;

@@ -89,8 +89,8 @@ class ReadAround {
   // Counts what became of a region, in records.
   struct Outcome {
     uint64_t pushed = 0;
-    uint64_t unknown = 0;     // in the page cache of the pack; the kernel does not know their inodes
-    uint64_t refused = 0;     // the budget had no room to read them
+    uint64_t unknown = 0;  // in the page cache of the pack; the kernel does not know their inodes
+    uint64_t refused = 0;  // the budget had no room to read them
     uint64_t read_bytes = 0;  // of the pack
   };
   void finish(const Region& region, const Outcome& outcome);
@@ -99,8 +99,8 @@ class ReadAround {
   using Words = std::unique_ptr<std::atomic<uint64_t>[]>;
   struct Place {  // a region
     std::atomic<uint16_t> reads{0};
-    std::atomic<uint16_t> last{0};   // the record read last, within the region
-    std::atomic<uint16_t> left{0};   // known and not done when it was taken
+    std::atomic<uint16_t> last{0};  // the record read last, within the region
+    std::atomic<uint16_t> left{0};  // known and not done when it was taken
     std::atomic<bool> is_queued{false};
     std::atomic<bool> is_around{false};  // has been taken
   };
@@ -147,19 +147,19 @@ class ReadAround {
   std::unique_ptr<Place[]> places_;
 
   std::atomic<uint64_t> budget_{0};  // records, as all below, since the evidence was given up
-  std::atomic<uint64_t> asked_{0};    // READs
-  std::atomic<uint64_t> pairs_{0};    // of READs in the same region
+  std::atomic<uint64_t> asked_{0};  // READs
+  std::atomic<uint64_t> pairs_{0};  // of READs in the same region
   std::atomic<uint64_t> pushed_{0};
   std::atomic<uint64_t> unknown_{0};  // cached in the pack's pages; each is to be seen by its READ
   std::atomic<uint64_t> controls_{0};
-  std::atomic<uint64_t> hits_{0};     // READs of controls
+  std::atomic<uint64_t> hits_{0};  // READs of controls
   std::atomic<uint64_t> exposed_hits_{0};  // READs of controls and of `unknown_`
-  std::atomic<uint64_t> expected_{0};      // the same if all READs were at random, in 1/1024
-  std::atomic<uint32_t> recent_{0};        // READs in the present group, and
+  std::atomic<uint64_t> expected_{0};  // the same if all READs were at random, in 1/1024
+  std::atomic<uint32_t> recent_{0};  // READs in the present group, and
   std::atomic<uint32_t> recent_repeated_{0};  // how many of them are repeated
-  std::atomic<uint32_t> streak_{0};        // repeated READs in a row
+  std::atomic<uint32_t> streak_{0};  // repeated READs in a row
   std::atomic<unsigned> strikes_{0};
-  std::atomic<bool> is_second_{false};     // the evidence was given up once
+  std::atomic<bool> is_second_{false};  // the evidence was given up once
   std::atomic<Clock::rep> closed_until_{0};
 
   struct Warming {

@@ -57,9 +57,9 @@ bool Readahead::note_read(uint64_t record) {
   Run* const by_record = find(Order::kRecords, record);
   Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;
   // If both orders match, one may be chance: prefer the run that was used last.
-  const bool is_listing = by_listing && by_listing->window > 0 &&
-                          (!by_record || by_record->window == 0 ||
-                           by_listing->last_use > by_record->last_use);
+  const bool is_listing =
+      by_listing && by_listing->window > 0 &&
+      (!by_record || by_record->window == 0 || by_listing->last_use > by_record->last_use);
   if (by_record && !is_listing) step(*by_record, record);
   if (by_record && !is_listing && by_record->window > 0) return true;
   if (by_listing) step(*by_listing, ino);
@@ -110,8 +110,13 @@ void Readahead::begin(Order order, uint64_t place) {
   for (const Run& run : runs_) {
     if (run.order == order && (run.last == place)) return;  // a repeated READ, or just continued
   }
-  const Run fresh{.id = next_id_++, .order = order, .start = place, .last = place,
-                  .ahead = place + 1, .growth_at = place + 1, .first_use = tick_,
+  const Run fresh{.id = next_id_++,
+                  .order = order,
+                  .start = place,
+                  .last = place,
+                  .ahead = place + 1,
+                  .growth_at = place + 1,
+                  .first_use = tick_,
                   .last_use = tick_};
   if (runs_.size() < runs_max_) {
     runs_.push_back(fresh);
@@ -129,8 +134,7 @@ uint64_t Readahead::wanted(const Run& run) const {
 // Waits until part of the window is used, so that a batch is worthwhile.
 bool Readahead::is_worth(const Run& run, size_t batch_count) const {
   const uint64_t count = wanted(run);
-  return count > 0 &&
-         (run.is_filling || count >= std::min<uint64_t>(batch_count, run.window / 2));
+  return count > 0 && (run.is_filling || count >= std::min<uint64_t>(batch_count, run.window / 2));
 }
 
 bool Readahead::wants(size_t batch_count) const {

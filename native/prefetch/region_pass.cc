@@ -15,7 +15,9 @@ namespace {
 constexpr uint64_t kGapMax = 64 << 10;  // between two records that are read together
 constexpr uint64_t kPieceBytes = 128 << 10;
 
-uint64_t end_of(const Extent& extent) { return extent.offset + extent.size + extent.trailer_size(); }
+uint64_t end_of(const Extent& extent) {
+  return extent.offset + extent.size + extent.trailer_size();
+}
 
 }  // namespace
 
@@ -81,8 +83,8 @@ RegionPass::Piece RegionPass::first_piece(std::span<const Neighbour> neighbours)
               .file = &fetcher_.shards().file_of(first),
               .begin = first.offset,
               .size = static_cast<size_t>(end_of(neighbours[count - 1].extent) - first.offset)};
-  piece.to_push = static_cast<size_t>(
-      std::ranges::count_if(piece.neighbours, &Neighbour::is_to_push));
+  piece.to_push =
+      static_cast<size_t>(std::ranges::count_if(piece.neighbours, &Neighbour::is_to_push));
   piece.is_cached = piece.file->is_cached(piece.begin, piece.size);
   return piece;
 }

@@ -14,8 +14,8 @@ namespace {
 // The daemon also uses from_fields() for errors that its worker reports.
 py::object exception_of(const ErrorFields& fields) {
   return py::module_::import("ffrfs.errors")
-      .attr("from_fields")(fields.kind, fs_text(fields.reason), fs_text(fields.path),
-                           fields.record, fields.code);
+      .attr("from_fields")(fields.kind, fs_text(fields.reason), fs_text(fields.path), fields.record,
+                           fields.code);
 }
 
 bool is_pooled(const Extent& extent) { return extent.size >= ArrayMemoryScope::kSmallestPooled; }

@@ -22,8 +22,7 @@ namespace ffrfs::python {
 namespace py = pybind11;
 
 // Runs `work` without the GIL, and returns its result.
-template <typename Work>
-auto unlocked(Work work) {
+template <typename Work> auto unlocked(Work work) {
   const py::gil_scoped_release released;
   return work();
 }

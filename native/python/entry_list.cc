@@ -29,8 +29,7 @@ std::string_view bytes_of(py::handle object) {
 }
 
 // Raises OverflowError if the number does not fit a C integer.
-template <typename T>
-T integer_of(py::handle object) {
+template <typename T> T integer_of(py::handle object) {
   const long long value = PyLong_AsLongLong(object.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   if (value < 0 && std::is_unsigned_v<T>) throw std::invalid_argument("a number below 0");
@@ -70,13 +69,11 @@ py::list add_found(List& self, uint32_t parent, int folder, const std::string& p
   return others;
 }
 
-template <auto Method, typename... Arguments>
-auto change(List& self, Arguments... arguments) {
+template <auto Method, typename... Arguments> auto change(List& self, Arguments... arguments) {
   return self.change([&](EntryList& list) { return (list.*Method)(arguments...); });
 }
 
-template <auto Method>
-uint64_t number_of(const List& self) {
+template <auto Method> uint64_t number_of(const List& self) {
   return self.read([](const EntryList& list) { return (list.*Method)(); });
 }
 
@@ -115,9 +112,8 @@ void number(List& self, const std::string& order) {
     throw std::invalid_argument("there is no order \"" + order + "\"");
   }
   const py::gil_scoped_release unlocked;
-  self.change([&](EntryList& list) {
-    order == "path" ? list.number_by_path() : list.number_by_size();
-  });
+  self.change(
+      [&](EntryList& list) { order == "path" ? list.number_by_path() : list.number_by_size(); });
 }
 
 void number_by(List& self, const std::vector<uint32_t>& files) {
@@ -179,23 +175,20 @@ void bind_entry_list(py::module_& module) {
       .def(py::init<>())
       .def("add_folder",
            &change<&EntryList::add_folder, uint32_t, std::string_view, uint32_t, int64_t>,
-           py::arg("parent"), py::arg("name"), py::arg("mode"),
-           py::arg("mtime_ns"))
+           py::arg("parent"), py::arg("name"), py::arg("mode"), py::arg("mtime_ns"))
       .def("drop_folder", &change<&EntryList::drop_folder, uint32_t>, py::arg("folder"))
       .def("add_files", &add_files, py::arg("parent"), py::arg("files"))
       .def("add_found", &add_found, py::arg("parent"), py::arg("folder"), py::arg("path"))
       .def("add_link",
            &change<&EntryList::add_link, uint32_t, std::string_view, std::string_view, int64_t>,
-           py::arg("parent"), py::arg("name"), py::arg("target"),
-           py::arg("mtime_ns"))
-      .def("describe_folder",
-           &change<&EntryList::describe_folder, uint32_t, uint32_t, int64_t>, py::arg("folder"),
-           py::arg("mode"), py::arg("mtime_ns"))
+           py::arg("parent"), py::arg("name"), py::arg("target"), py::arg("mtime_ns"))
+      .def("describe_folder", &change<&EntryList::describe_folder, uint32_t, uint32_t, int64_t>,
+           py::arg("folder"), py::arg("mode"), py::arg("mtime_ns"))
       .def("normalize", &change<&EntryList::normalize, int64_t>, py::arg("mtime_ns"))
       .def_property_readonly("file_count", &number_of<&EntryList::file_count>)
-      .def_property_readonly("folder_count", [](const List& self) {
-        return number_of<&EntryList::folder_count>(self) - 1;
-      })
+      .def_property_readonly(
+          "folder_count",
+          [](const List& self) { return number_of<&EntryList::folder_count>(self) - 1; })
       .def_property_readonly("link_count", &number_of<&EntryList::link_count>)
       .def_property_readonly("byte_count", &number_of<&EntryList::byte_count>)
       .def("sizes", &sizes)
@@ -205,9 +198,10 @@ void bind_entry_list(py::module_& module) {
       .def("find", &find, py::arg("path"))
       .def("number", &number, py::arg("order") = "path")
       .def("number_by", &number_by, py::arg("files"))
-      .def_property_readonly("record_count", [](const List& self) {
-        return self.read_numbered([](const EntryList& list) { return list.record_count(); });
-      })
+      .def_property_readonly("record_count",
+                             [](const List& self) {
+    return self.read_numbered([](const EntryList& list) { return list.record_count(); });
+  })
       .def("files", &files, py::arg("first"), py::arg("count"))
       .def("costs", &costs, py::arg("first"), py::arg("count"))
       .def("rows", &rows, py::arg("first"), py::arg("count"))

@@ -18,8 +18,7 @@ namespace {
 // Below this, releasing the GIL costs more than the work.
 constexpr size_t kWorthReleasing = 32 << 10;
 
-template <typename Work>
-void without_gil(size_t size_bytes, Work work) {
+template <typename Work> void without_gil(size_t size_bytes, Work work) {
   if (size_bytes < kWorthReleasing) return work();
   const py::gil_scoped_release unlocked;
   work();
@@ -53,8 +52,7 @@ class RecordBytes {
   size_t size_bytes_ = 0;
 };
 
-template <typename T>
-py::array new_array(const Shape& shape) {
+template <typename T> py::array new_array(const Shape& shape) {
   if constexpr (std::is_same_v<T, BytesValue>) {
     return py::array(py::dtype("O"), shape);  // of NULLs, which NumPy treats as None
   } else {
@@ -72,8 +70,7 @@ void put_objects(py::array& array, size_t at, std::span<const BytesValue> values
   }
 }
 
-template <typename T>
-py::array to_array(const Values<T>& values, const Shape& shape) {
+template <typename T> py::array to_array(const Values<T>& values, const Shape& shape) {
   py::array array = new_array<T>(shape);
   if constexpr (std::is_same_v<T, BytesValue>) {
     put_objects(array, 0, values);
@@ -133,8 +130,7 @@ py::array pad(const FeatureSpec& spec, const Column& column, const Shape& shape)
 
 // Returns the indices, the values and the shape of TensorFlow's SparseTensor. `rows`: whether an
 // index includes its row.
-template <typename T>
-py::tuple to_sparse(const Column& column, bool rows) {
+template <typename T> py::tuple to_sparse(const Column& column, bool rows) {
   const Values<T>& values = column.of<T>();
   const py::ssize_t rank = rows ? 2 : 1;
   py::array_t<int64_t> indices(Shape{signed_size(values.size()), rank});
@@ -321,8 +317,7 @@ void bind_examples(py::module_& module) {
       .def("parse_one", &ExampleParser::parse_one, py::arg("serialized"), py::arg("name") = "")
       .def("parse_context", &ExampleParser::parse_context, py::arg("serialized"),
            py::arg("name") = "")
-      .def("parse_lists", &ExampleParser::parse_lists, py::arg("serialized"),
-           py::arg("name") = "");
+      .def("parse_lists", &ExampleParser::parse_lists, py::arg("serialized"), py::arg("name") = "");
 }
 
 }  // namespace ffrfs::python

@@ -10,18 +10,17 @@
 #include <vector>
 
 #include "fetch/fetcher.h"
-#include "scrub/scrub.h"
 #include "io/error.h"
 #include "io/process_local.h"
 #include "python/convert.h"
+#include "scrub/scrub.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
 
 namespace ffrfs::python {
 
 // `File`: the type of all shards.
-template <typename File>
-class OpenRecords {
+template <typename File> class OpenRecords {
  public:
   [[nodiscard]] uint64_t count() const { return open()->shards.count(); }
 
@@ -36,11 +35,11 @@ class OpenRecords {
                                 reinterpret_cast<const int64_t*>(values.data()));
   }
 
-  template <typename Get>
-  [[nodiscard]] py::list of_each_file(Get get) const {
+  template <typename Get> [[nodiscard]] py::list of_each_file(Get get) const {
     const auto open_now = open();
     py::list values;
-    for (size_t i = 0; i < open_now->shards.shard_count(); ++i) values.append(get(open_now->file(i)));
+    for (size_t i = 0; i < open_now->shards.shard_count(); ++i)
+      values.append(get(open_now->file(i)));
     return values;
   }
 
@@ -69,8 +68,7 @@ class OpenRecords {
   };
 
   // `open_shards()` returns the ShardSet, whose shards are all Files.
-  template <typename OpenShards>
-  explicit OpenRecords(OpenShards open_shards) {
+  template <typename OpenShards> explicit OpenRecords(OpenShards open_shards) {
     const py::gil_scoped_release unlocked;
     open_ = std::make_shared<Open>(open_shards());
   }

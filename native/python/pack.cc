@@ -7,13 +7,13 @@
 #include <memory>
 #include <stdexcept>
 
-#include "scrub/scrub.h"
 #include "io/error.h"
 #include "open/index_check.h"
 #include "python/convert.h"
 #include "python/pack.h"
 #include "record/header_layout.h"
 #include "remote/remote_opener.h"
+#include "scrub/scrub.h"
 
 namespace ffrfs::python {
 namespace {

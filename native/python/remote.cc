@@ -51,8 +51,8 @@ void set_remote(const py::object& get_link, double timeout_s) {
       std::chrono::duration<double>(timeout_s));
   // Never destroyed, because that needs the GIL, wherever it happens.
   const auto* const kept = new py::object(get_link);
-  auto opener = std::make_shared<remote::RemoteOpener>([kept] { return ask_for_link(*kept); },
-                                                       timeout);
+  auto opener =
+      std::make_shared<remote::RemoteOpener>([kept] { return ask_for_link(*kept); }, timeout);
   remote::set_wait_check(check_signals);
   remote::set_opener(std::move(opener));
 }

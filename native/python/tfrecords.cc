@@ -119,8 +119,7 @@ class PyTfrecordScan {
 class TFRecords : public OpenRecords<TfrecordShard> {
  public:
   TFRecords(const std::vector<std::string>& paths, bool check_data, bool sidecar)
-      : OpenRecords([&] { return open_tfrecord_shards(paths, sidecar); }),
-        check_data_(check_data) {
+      : OpenRecords([&] { return open_tfrecord_shards(paths, sidecar); }), check_data_(check_data) {
     keep_freed_memory_warm();
   }
 
@@ -144,8 +143,8 @@ class TFRecords : public OpenRecords<TfrecordShard> {
   [[nodiscard]] std::unique_ptr<PyTfrecordScan> scan(size_t shard) const {
     const auto open_now = open();
     const Source& file = open_now->file(shard).file();
-    return std::make_unique<PyTfrecordScan>(
-        std::shared_ptr<const Source>(open_now, &file), check_data_);
+    return std::make_unique<PyTfrecordScan>(std::shared_ptr<const Source>(open_now, &file),
+                                            check_data_);
   }
 
   [[nodiscard]] py::bytes index_text(size_t shard, uint64_t first, uint64_t count) const {
@@ -177,9 +176,9 @@ void bind_tfrecords(py::module_& module) {
       .def("append", &append_frame, py::arg("record"))
       .def("bytes",
            [](const FrameBuffer& frames) {
-             const auto bytes = frames.bytes();
-             return py::memoryview::from_memory(bytes.data(), std::ssize(bytes));
-           }, py::keep_alive<0, 1>())
+    const auto bytes = frames.bytes();
+    return py::memoryview::from_memory(bytes.data(), std::ssize(bytes));
+  }, py::keep_alive<0, 1>())
       .def("clear", &FrameBuffer::clear);
   py::class_<PyTfrecordScan>(module, "TFRecordScan")
       .def(py::init(&PyTfrecordScan::open), py::arg("path"), py::arg("check_data") = true)
@@ -192,15 +191,12 @@ void bind_tfrecords(py::module_& module) {
       .def_property_readonly("counts", &TFRecords::counts)
       .def_property_readonly("mtimes_ns",
                              [](const TFRecords& records) {
-                               return records.of_each_file([](const TfrecordShard& file) {
-                                 return file.file().mtime_ns();
-                               });
-                             })
+    return records.of_each_file([](const TfrecordShard& file) { return file.file().mtime_ns(); });
+  })
       .def_property_readonly("used_sidecars",
                              [](const TFRecords& records) {
-                               return records.of_each_file(
-                                   [](const TfrecordShard& file) { return file.used_sidecar(); });
-                             })
+    return records.of_each_file([](const TfrecordShard& file) { return file.used_sidecar(); });
+  })
       .def("read", &TFRecords::read, py::arg("indices"))
       .def("scan", &TFRecords::scan, py::arg("shard"))
       .def("offsets", &TFRecords::offsets, py::arg("shard"))

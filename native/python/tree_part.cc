@@ -46,33 +46,27 @@ void bind_tree_part(py::module_& module) {
   py::class_<PyTreePart>(module, "TreePart")
       .def("lookup",
            [](const PyTreePart& self, Ino parent, const std::string& name) {
-             return self.part->lookup(parent, name);
-           },
-           py::arg("parent"), py::arg("name"))
+    return self.part->lookup(parent, name);
+  }, py::arg("parent"), py::arg("name"))
       .def("attributes",
            [](const PyTreePart& self, Ino ino) {
-             return attributes_in(*self.volume, *self.part, ino);
-           },
-           py::arg("ino"))
+    return attributes_in(*self.volume, *self.part, ino);
+  }, py::arg("ino"))
       .def("parent",
            [](const PyTreePart& self, Ino ino) {
-             const auto inode = self.part->inode(ino);
-             return inode ? inode->parent : Ino{0};
-           },
-           py::arg("ino"))
+    const auto inode = self.part->inode(ino);
+    return inode ? inode->parent : Ino{0};
+  }, py::arg("ino"))
       .def("list",
            [](const PyTreePart& self, Ino ino, uint64_t start, uint64_t limit) {
-             return entries_in(*self.volume, *self.part, ino, start, limit);
-           },
-           py::arg("ino"), py::arg("start"), py::arg("limit"))
+    return entries_in(*self.volume, *self.part, ino, start, limit);
+  }, py::arg("ino"), py::arg("start"), py::arg("limit"))
       .def("record",
-           [](const PyTreePart& self, Ino ino) {
-             return record_in(*self.volume, *self.part, ino);
-           },
+           [](const PyTreePart& self, Ino ino) { return record_in(*self.volume, *self.part, ino); },
            py::arg("ino"))
-      .def("target",
-           [](const PyTreePart& self, Ino ino) { return py::bytes(self.part->target(ino)); },
-           py::arg("ino"));
+      .def("target", [](const PyTreePart& self, Ino ino) {
+    return py::bytes(self.part->target(ino));
+  }, py::arg("ino"));
 
   attributes_type() = py::module_::import("collections")
                           .attr("namedtuple")("Attributes", "ino mode nlink uid gid size mtime_ns",

@@ -24,8 +24,8 @@ struct PyTreePart {
 // `part` is the part of `volume` that has `ino`. Returns None if the inode does not exist.
 [[nodiscard]] py::object attributes_in(const Volume& volume, const Tree& part, Ino ino);
 // Returns (name, attributes) of up to `limit` entries from position `start`.
-[[nodiscard]] py::list entries_in(const Volume& volume, const Tree& part, Ino ino,
-                                  uint64_t start, uint64_t limit);
+[[nodiscard]] py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t start,
+                                  uint64_t limit);
 // Returns (record, CRC-32 or None) of a file; None for any other inode.
 [[nodiscard]] py::object record_in(const Volume& volume, const Tree& part, Ino ino);
 

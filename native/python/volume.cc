@@ -97,9 +97,9 @@ py::object PyVolume::load_tree(Need need, Ino ino, uint64_t token) {
   if (!part) {
     const py::gil_scoped_release unlocked;
     part = volume->load_tree(need, ino,
-                           [finished = finished_, token](TreePtr late, std::exception_ptr error) {
-                             finished->add({token, std::move(late), error});
-                           });
+                             [finished = finished_, token](TreePtr late, std::exception_ptr error) {
+      finished->add({token, std::move(late), error});
+    });
   }
   return part ? py::cast(PyTreePart{volume, std::move(part)}) : py::none();
 }
@@ -111,8 +111,8 @@ py::object PyVolume::read(Ino ino, uint64_t offset, size_t size, uint64_t token)
     const py::gil_scoped_release unlocked;
     slice = volume->read(ino, offset, size,
                          [finished = finished_, token](Slice late, std::exception_ptr error) {
-                           finished->add({token, std::move(late), error});
-                         });
+      finished->add({token, std::move(late), error});
+    });
   }
   return slice ? py::cast(std::move(*slice)) : py::none();
 }
@@ -254,15 +254,15 @@ py::bytes read_made(const MadeFile& file, uint64_t offset, uint64_t size) {
 
 void bind_slice(py::module_& module) {
   py::class_<Slice>(module, "Slice", py::buffer_protocol())
-      .def("__len__", [](const Slice& slice) { return slice.bytes.size(); })
-      .def_buffer([](Slice& slice) {
-        // An empty slice has no memory, and a buffer must have some address.
-        static std::byte nothing{};
-        auto* memory =
-            slice.bytes.empty() ? &nothing : const_cast<std::byte*>(slice.bytes.data());
-        return py::buffer_info(reinterpret_cast<uint8_t*>(memory),
-                               static_cast<py::ssize_t>(slice.bytes.size()), /*readonly=*/true);
-      });
+      .def("__len__", [](const Slice& slice) {
+    return slice.bytes.size();
+  }).def_buffer([](Slice& slice) {
+    // An empty slice has no memory, and a buffer must have some address.
+    static std::byte nothing{};
+    auto* memory = slice.bytes.empty() ? &nothing : const_cast<std::byte*>(slice.bytes.data());
+    return py::buffer_info(reinterpret_cast<uint8_t*>(memory),
+                           static_cast<py::ssize_t>(slice.bytes.size()), /*readonly=*/true);
+  });
 }
 
 void bind_opening(VolumeClass& volume) {
@@ -278,8 +278,7 @@ void bind_opening(VolumeClass& volume) {
     return std::make_unique<PyVolume>(std::vector<std::string>(paths.begin(), paths.end()),
                                       options);
   };
-  volume.def(py::init(make), py::arg("paths"))
-      .def("close", &PyVolume::close);
+  volume.def(py::init(make), py::arg("paths")).def("close", &PyVolume::close);
 }
 
 void bind_properties(VolumeClass& volume) {
@@ -298,31 +297,31 @@ void bind_properties(VolumeClass& volume) {
       .def_property_readonly("record_count", get([](Volume& v) { return v.shards().count(); }))
       .def_property_readonly("byte_count", get([](Volume& v) { return v.byte_count(); }))
       .def_property_readonly("paths", get([](Volume& v) {
-                               std::vector<std::string> paths;
-                               for (size_t i = 0; i < v.shards().shard_count(); ++i) {
-                                 paths.push_back(v.shards().shard(i).file().path());
-                               }
-                               return to_bytes_list(paths);
-                             }))
-      .def_property_readonly("packs", [](const PyVolume& self) {
-                               const auto opened = self.open();
-                               py::list packs;
-                               for (size_t i = 0; i < opened->shards().shard_count(); ++i) {
-                                 packs.append(std::make_unique<PyPack>(opened, i));
-                               }
-                               return packs;
-                             })
+    std::vector<std::string> paths;
+    for (size_t i = 0; i < v.shards().shard_count(); ++i) {
+      paths.push_back(v.shards().shard(i).file().path());
+    }
+    return to_bytes_list(paths);
+  }))
+      .def_property_readonly("packs",
+                             [](const PyVolume& self) {
+    const auto opened = self.open();
+    py::list packs;
+    for (size_t i = 0; i < opened->shards().shard_count(); ++i) {
+      packs.append(std::make_unique<PyPack>(opened, i));
+    }
+    return packs;
+  })
       .def_property_readonly("warnings", get([](Volume& v) {
-                               py::list lines;
-                               for (const std::string& line : v.warnings()) {
-                                 lines.append(fs_text(line));
-                               }
-                               return lines;
-                             }))
+    py::list lines;
+    for (const std::string& line : v.warnings()) {
+      lines.append(fs_text(line));
+    }
+    return lines;
+  }))
       .def_property_readonly("unverified_paths", get([](Volume& v) {
-                               return to_bytes_list(v.unverified_paths());
-                             }))
-      .def_property_readonly("eventfd", get([](Volume& v) { return v.event_fd(); }));
+    return to_bytes_list(v.unverified_paths());
+  })).def_property_readonly("eventfd", get([](Volume& v) { return v.event_fd(); }));
 }
 
 // Functions that only an engine needs.
@@ -330,14 +329,12 @@ void bind_serving(VolumeClass& volume) {
   volume
       .def("load_tree",
            [](PyVolume& self, Ino ino, uint64_t token) {
-             return self.load_tree(Need::kInode, ino, token);
-           },
-           py::arg("ino"), py::arg("token"))
+    return self.load_tree(Need::kInode, ino, token);
+  }, py::arg("ino"), py::arg("token"))
       .def("load_directory",
            [](PyVolume& self, Ino ino, uint64_t token) {
-             return self.load_tree(Need::kEntries, ino, token);
-           },
-           py::arg("ino"), py::arg("token"))
+    return self.load_tree(Need::kEntries, ino, token);
+  }, py::arg("ino"), py::arg("token"))
       .def("read", &PyVolume::read, py::arg("ino"), py::arg("offset"), py::arg("size"),
            py::arg("token"))
       .def("poll", &PyVolume::poll)
@@ -349,9 +346,8 @@ void bind_serving(VolumeClass& volume) {
       .def("limit_pushed", &PyVolume::limit_pushed, py::arg("limit_bytes"))
       .def("count_request",
            [](const PyVolume& self, const std::string& kind, uint64_t elapsed_ns) {
-             return self.open()->note_request(RequestTimes::kind_of(kind), elapsed_ns);
-           },
-           py::arg("kind"), py::arg("elapsed_ns"))
+    return self.open()->note_request(RequestTimes::kind_of(kind), elapsed_ns);
+  }, py::arg("kind"), py::arg("elapsed_ns"))
       .def("describe_slow", &PyVolume::describe_slow, py::arg("kind"), py::arg("ino"),
            py::arg("elapsed_ns"))
       .def("note_failure", &PyVolume::note_failure, py::arg("ino"));
@@ -368,9 +364,8 @@ void bind_reading(VolumeClass& volume) {
       .def("path", &PyVolume::path, py::arg("ino"))
       .def("file_of",
            [](const PyVolume& self, uint64_t record) {
-             return self.open()->tree().file_of(record);
-           },
-           py::arg("record"))
+    return self.open()->tree().file_of(record);
+  }, py::arg("record"))
       .def("read_wait", &PyVolume::read_wait, py::arg("ino"), py::arg("offset"), py::arg("size"))
       .def("read_files", &PyVolume::read_files, py::arg("inos"))
       .def("made_file", &PyVolume::made_file, py::arg("ino"))

@@ -81,7 +81,8 @@ void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first
   const std::optional<IndexSet> set = to_set(shard);
   const py::gil_scoped_release unlocked;
   folder.read_numbered([&](const EntryList& list) {
-    const uint32_t shown = count.value_or(list.record_count() - std::min(first, list.record_count()));
+    const uint32_t shown =
+        count.value_or(list.record_count() - std::min(first, list.record_count()));
     check_run(list, first, shown);
     if (writer.written() != shown) {
       throw RecordCountError("the index tells of " + std::to_string(shown) + " records, " +

@@ -17,8 +17,7 @@
 namespace ffrfs {
 namespace {
 
-template <typename T>
-std::span<std::byte> bytes_of(std::vector<T>& values, size_t count) {
+template <typename T> std::span<std::byte> bytes_of(std::vector<T>& values, size_t count) {
   return std::as_writable_bytes(std::span(values).first(count));
 }
 
@@ -93,21 +92,21 @@ void FfrecordShard::read_fixed() {
   if (file_size == 0) throw FormatError(path, "is empty: not an FFRecord file");
   if (file_size < kHeaderFixedSize) {
     throw FormatError(path, "truncated, or not an FFRecord file: it has " +
-                      std::to_string(file_size) + " bytes, a header at least 12");
+                                std::to_string(file_size) + " bytes, a header at least 12");
   }
   const Fixed fixed(file());
   stored_crc_ = fixed.crc;
   if (fixed.count < 0) {
     throw FormatError(path, "not an FFRecord or TFRecord file: its header says " +
-                      std::to_string(fixed.count) + " records");
+                                std::to_string(fixed.count) + " records");
   }
   count_ = static_cast<uint64_t>(fixed.count);
   // Before any allocation: the tables must be in the file.
   if (!fixed.fits(file())) {
     if (count_ > kCountPlausible) throw FormatError(path, "not an FFRecord or TFRecord file");
     throw FormatError(path, "truncated, or not an FFRecord file: its header says " +
-                      std::to_string(count_) + " records, the file has " +
-                      std::to_string(file_size) + " bytes");
+                                std::to_string(count_) + " records, the file has " +
+                                std::to_string(file_size) + " bytes");
   }
 }
 
@@ -126,7 +125,8 @@ void FfrecordShard::read_tables() {
   metadata_verified_ = stored_crc_ != 0 || crc == 0;
   if (metadata_verified_ && crc != stored_crc_) {
     throw FormatError(file().path(), "damaged header: its checksum is " + hex(stored_crc_) +
-                      ", its bytes give " + hex(crc) + "; restore the file or pack it again");
+                                         ", its bytes give " + hex(crc) +
+                                         "; restore the file or pack it again");
   }
   check_offsets();
   byte_count_ = offsets_.back() - offsets_.front();
@@ -136,11 +136,12 @@ void FfrecordShard::check_offsets() const {
   const std::string& path = file().path();
   const auto bad = [&](size_t record, const std::string& what) {
     return FormatError(path, "damaged header: record " + std::to_string(record) +
-                       " begins at offset " + std::to_string(offsets_[record]) + ", " + what);
+                                 " begins at offset " + std::to_string(offsets_[record]) + ", " +
+                                 what);
   };
   if (count() == 0 && file().size() != header_size()) {
     throw FormatError(path, "not an FFRecord file: its header says 0 records, but " +
-                      std::to_string(file().size() - header_size()) + " bytes follow");
+                                std::to_string(file().size() - header_size()) + " bytes follow");
   }
   // As unsigned numbers, negative offsets are beyond every end.
   for (size_t record = 0; record < count(); ++record) {
@@ -161,7 +162,8 @@ void FfrecordShard::check_offsets() const {
 void FfrecordShard::ask_for_index() const {
   if (count_ == 0) return;
   file().will_need(offset_place(count_, count_ - 1), sizeof(uint64_t));
-  file().will_need(checksum_place(count_ - 1), offset_place(count_, 1) - checksum_place(count_ - 1));
+  file().will_need(checksum_place(count_ - 1),
+                   offset_place(count_, 1) - checksum_place(count_ - 1));
   IndexMap::ask_for_root(file());
 }
 
@@ -222,7 +224,7 @@ void FfrecordShard::check_header(const IndexedPack& pack) {
   index_->copy(Section::kHeader, 0, std::as_writable_bytes(std::span(checksums)));
   // An index inside the last record cannot contain these two, because both cover it.
   std::vector<CheckedRange::Blank> unknown{{.offset = 0, .size = 4},
-                                          {.offset = checksum_place(count_ - 1), .size = 4}};
+                                           {.offset = checksum_place(count_ - 1), .size = 4}};
   header_.emplace(file(), 0, header_size(), std::move(checksums), "header",
                   "restore the file or pack it again", std::move(unknown));
   if (extent(count_ - 1).offset != pack.last_offset) {
@@ -249,10 +251,11 @@ Extent FfrecordShard::checked_extent(uint64_t record) const {
   const uint64_t begin = offset_of(record);
   const uint64_t end = record + 1 < count_ ? offset_of(record + 1) : file().size();
   if (begin < header_size() || begin > end || end > file().size()) {
-    throw FormatError(file().path(), "damaged header: record " + std::to_string(record) +
-                      " begins at offset " + std::to_string(begin) + " and ends at " +
-                      std::to_string(end) + "; records can only be between " +
-                      std::to_string(header_size()) + " and " + std::to_string(file().size()));
+    throw FormatError(file().path(),
+                      "damaged header: record " + std::to_string(record) + " begins at offset " +
+                          std::to_string(begin) + " and ends at " + std::to_string(end) +
+                          "; records can only be between " + std::to_string(header_size()) +
+                          " and " + std::to_string(file().size()));
   }
   return {.shard = 0,
           .record = record,

@@ -34,7 +34,7 @@
 namespace ffrfs {
 
 enum class IndexUse {
-  kNone,     // the header is read, and verified as a whole
+  kNone,  // the header is read, and verified as a whole
   kIfSound,  // an unsound index is ignored with a warning
 };
 

@@ -15,8 +15,8 @@
 
 #include "io/crc.h"
 #include "io/error.h"
-#include "io/file_time.h"
 #include "io/file_descriptor.h"
+#include "io/file_time.h"
 
 namespace ffrfs {
 namespace {
@@ -96,8 +96,8 @@ class InputFile {
     check(now);
     if (opened_ && !is_same(now.st_mtim, opened_->st_mtim)) throw changed();
     if (size != file_.size) {  // e.g. in /proc
-      throw PackError(file_.path, "its size does not tell how much it holds (" +
-                             bytes_text(file_.size) + ")");
+      throw PackError(file_.path,
+                      "its size does not tell how much it holds (" + bytes_text(file_.size) + ")");
     }
   }
 
@@ -142,7 +142,7 @@ class InputFile {
   }
 
   [[nodiscard]] struct stat stat() const {
-    struct stat info {};
+    struct stat info{};
     if (fstat(fd_.get(), &info) != 0) throw StorageError(errno, file_.path, "cannot stat");
     return info;
   }
@@ -150,8 +150,8 @@ class InputFile {
   void check_size(const struct stat& info) const {
     const auto size = static_cast<uint64_t>(info.st_size);
     if (size == file_.size) return;
-    throw PackError(file_.path, "changed size while it was packed (was " +
-                           bytes_text(file_.size) + ", now " + std::to_string(size) + ")");
+    throw PackError(file_.path, "changed size while it was packed (was " + bytes_text(file_.size) +
+                                    ", now " + std::to_string(size) + ")");
   }
 
   const FileToPack file_;

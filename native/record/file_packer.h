@@ -79,9 +79,9 @@ class FilePacker {
 
   std::mutex mutex_;
   std::condition_variable idle_;
-  size_t next_ = 0;           // the first file that was not taken
-  uint64_t next_offset_;      // its offset in the target
-  size_t working_ = 0;        // threads
+  size_t next_ = 0;  // the first file that was not taken
+  uint64_t next_offset_;  // its offset in the target
+  size_t working_ = 0;  // threads
   std::exception_ptr error_;  // of file number stop_
 
   // Files from this one on are not copied, because this one has failed.

@@ -15,8 +15,8 @@ std::vector<uint32_t> header_checksums(std::span<const uint32_t> checksums,
   std::array<std::byte, 12> fixed{};
   store_le<uint64_t>(fixed, 4, offsets.size());
   const std::array<std::byte, 4> last_checksum{};
-  const std::array<std::span<const std::byte>, 4> parts{
-      fixed, std::as_bytes(checksums), last_checksum, std::as_bytes(offsets)};
+  const std::array<std::span<const std::byte>, 4> parts{fixed, std::as_bytes(checksums),
+                                                        last_checksum, std::as_bytes(offsets)};
   std::vector<uint32_t> blocks;
   uint32_t crc = 0;
   size_t left = kIndexBlockSize;  // in the block

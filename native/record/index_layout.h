@@ -47,18 +47,18 @@ inline constexpr std::string_view kFolderMagic = "piouhjgbr";
 
 struct IndexInode {
   uint64_t name_offset;  // in kNames; root: 0
-  uint64_t value;        // file: record; directory: its number in kDirectories; link: in kTargets
-  int64_t mtime_ns;      // since 1970, or kUnknownMtime
-  uint32_t parent;       // slot; root: 0
-  uint16_t mode;         // S_IFREG, S_IFDIR or S_IFLNK, and permissions
-  uint16_t name_size;    // 1 to 255; root: 0
+  uint64_t value;  // file: record; directory: its number in kDirectories; link: in kTargets
+  int64_t mtime_ns;  // since 1970, or kUnknownMtime
+  uint32_t parent;  // slot; root: 0
+  uint16_t mode;  // S_IFREG, S_IFDIR or S_IFLNK, and permissions
+  uint16_t name_size;  // 1 to 255; root: 0
 };
 static_assert(sizeof(IndexInode) == 32 && offsetof(IndexInode, name_size) == 0x1e);
 
 struct IndexDirectory {
   uint32_t slot;
-  uint32_t first_child;         // slot
-  uint32_t entry_count;         // its entries are [first_child, first_child + entry_count)
+  uint32_t first_child;  // slot
+  uint32_t entry_count;  // its entries are [first_child, first_child + entry_count)
   uint32_t first_subdirectory;  // number in kDirectories
   uint32_t subdirectory_count;
   uint32_t zero;
@@ -73,15 +73,15 @@ static_assert(sizeof(ChunkedRecord) == 16);
 
 struct IndexSet {
   std::array<std::byte, 16> id;  // of the set of shards
-  uint32_t number;               // of this shard, from 0
-  uint32_t count;                // of shards when it was written
+  uint32_t number;  // of this shard, from 0
+  uint32_t count;  // of shards when it was written
   uint64_t zero;
 };
 static_assert(sizeof(IndexSet) == 32);
 
 struct SectionPlace {
   uint64_t offset;  // in the index
-  uint64_t size;    // in bytes
+  uint64_t size;  // in bytes
 };
 
 struct IndexTrailer {
@@ -92,17 +92,16 @@ struct IndexTrailer {
   uint64_t checked_size;
   uint64_t record_count;
   uint64_t pack_size;
-  int64_t pack_mtime_ns;     // 0 in a pack
+  int64_t pack_mtime_ns;  // 0 in a pack
   uint32_t pack_header_crc;  // as in the pack's header; 0 in a pack
-  uint32_t checksums_crc;    // CRC-32C of the block checksums
+  uint32_t checksums_crc;  // CRC-32C of the block checksums
   std::array<SectionPlace, kSectionCount> sections;
   uint64_t link_count;  // symbolic links among the inodes
   std::array<std::byte, 36> zero;
   uint32_t crc;  // CRC-32C of all before
 };
 static_assert(sizeof(IndexTrailer) == 256 && offsetof(IndexTrailer, sections) == 0x40 &&
-              offsetof(IndexTrailer, link_count) == 0xd0 &&
-              offsetof(IndexTrailer, crc) == 0xfc);
+              offsetof(IndexTrailer, link_count) == 0xd0 && offsetof(IndexTrailer, crc) == 0xfc);
 
 [[nodiscard]] constexpr uint64_t index_block_count(uint64_t size) {
   return size / kIndexBlockSize + (size % kIndexBlockSize != 0);

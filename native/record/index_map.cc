@@ -67,12 +67,11 @@ std::unique_ptr<const IndexMap> IndexMap::sidecar(std::unique_ptr<const Source> 
   index->check_trailer();
   const IndexTrailer& trailer = index->trailer_;
   if (trailer.index_size != own.size()) {
-    index->refuse("it has " + number(own.size()) + " bytes and says " +
-                  number(trailer.index_size));
+    index->refuse("it has " + number(own.size()) + " bytes and says " + number(trailer.index_size));
   }
   const auto stale = [&](const std::string& what) {
-    return StaleIndexError(own.path(), "stale index: " + pack.file.path() +
-                           " has changed (" + what + "); " + index->advice_);
+    return StaleIndexError(own.path(), "stale index: " + pack.file.path() + " has changed (" +
+                                           what + "); " + index->advice_);
   };
   if (trailer.pack_size != pack.file.size()) throw stale("its size");
   if (trailer.pack_mtime_ns != pack.file.mtime_ns()) throw stale("its time");
@@ -121,8 +120,8 @@ void IndexMap::check_sections() const {
     // Sections are contiguous, so that none overlap and every byte belongs to one.
     if (offset != end || size > trailer_.checked_size - offset ||
         size % section_entry_size(section) != 0) {
-      refuse(std::string("its section ") + section_name(section) + " begins at " +
-             number(offset) + " and has " + number(size) + " bytes");
+      refuse(std::string("its section ") + section_name(section) + " begins at " + number(offset) +
+             " and has " + number(size) + " bytes");
     }
     // At most checked_size, which is a multiple of 8, too.
     end = align_8(offset + size);
@@ -137,8 +136,8 @@ void IndexMap::check_counts(uint64_t record_count) const {
   }
   const auto check = [&](Section section, bool is_well) {
     if (is_well) return;
-    refuse(std::string("its section ") + section_name(section) + " has " +
-           number(count(section)) + " entries");
+    refuse(std::string("its section ") + section_name(section) + " has " + number(count(section)) +
+           " entries");
   };
   const uint64_t slots = count(Section::kInodes);
   const uint64_t directories = count(Section::kDirectories);
@@ -162,8 +161,8 @@ void IndexMap::read_checksums(uint64_t begin) {
   file_.read_fully(begin + size, bytes);
   const uint32_t crc = crc32c(bytes);
   if (crc != trailer_.checksums_crc) {
-    refuse("the checksum of its checksums is " + hex(trailer_.checksums_crc) +
-           ", the bytes give " + hex(crc));
+    refuse("the checksum of its checksums is " + hex(trailer_.checksums_crc) + ", the bytes give " +
+           hex(crc));
   }
   range_.emplace(file_, begin, size, std::move(checksums), "index", advice_);
 }
@@ -186,8 +185,7 @@ void IndexMap::refuse(const std::string& reason) const {
 
 void IndexMap::refuse_outside(Section section, uint64_t offset, size_t size) const {
   refuse(std::string("it points to ") + number(size) + " bytes at " + number(offset) +
-         " of its section " + section_name(section) + ", which has " +
-         number(this->size(section)));
+         " of its section " + section_name(section) + ", which has " + number(this->size(section)));
 }
 
 }  // namespace ffrfs

@@ -43,8 +43,8 @@ class IndexMap {
   static void ask_for_root(const Source& file);
   // Opens a file that is an index. Throws StaleIndexError (it belongs to another pack, or to an
   // earlier version of this one), FormatError, StorageError.
-  [[nodiscard]] static std::unique_ptr<const IndexMap> sidecar(
-      std::unique_ptr<const Source> file, const IndexedPack& pack);
+  [[nodiscard]] static std::unique_ptr<const IndexMap> sidecar(std::unique_ptr<const Source> file,
+                                                               const IndexedPack& pack);
 
   // Returns the path of the file that contains the index: the pack or the sidecar.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
@@ -66,8 +66,7 @@ class IndexMap {
   }
 
   // Returns a number or a struct of index_layout.h. Throws as copy() does.
-  template <typename T>
-  [[nodiscard]] T load(Section section, uint64_t offset) const {
+  template <typename T> [[nodiscard]] T load(Section section, uint64_t offset) const {
     return range_->load<T>(place_of(section, offset, sizeof(T)), section_name(section));
   }
 

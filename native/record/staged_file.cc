@@ -33,7 +33,7 @@ std::string folder_of(const std::string& path) {
 
 // Returns the target of a symbolic link, because a rename would replace the link itself.
 std::string resolve_link(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
   const std::unique_ptr<char, decltype(&std::free)> place(realpath(path.c_str(), nullptr),
                                                           &std::free);
@@ -70,7 +70,7 @@ std::string staging_name(const std::string& name) {
 // process; returns false if it was removed as one before.
 bool hold(const FileDescriptor& fd) {
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
-  struct stat info {};
+  struct stat info{};
   return fstat(fd.get(), &info) != 0 || info.st_nlink > 0;
 }
 
@@ -80,8 +80,7 @@ std::string proc_name(const FileDescriptor& fd) {
 
 }  // namespace
 
-StagedFile::StagedFile(std::string path, Links links)
-    : path_(std::move(path)), owner_(getpid()) {
+StagedFile::StagedFile(std::string path, Links links) : path_(std::move(path)), owner_(getpid()) {
   if (path_.find('\0') != std::string::npos) throw StorageError(EINVAL, path_, "cannot create");
   const std::string place = links == Links::kFollow ? resolve_link(path_) : path_;
   name_ = place.substr(place.rfind('/') + 1);
@@ -94,7 +93,7 @@ StagedFile::StagedFile(std::string path, Links links)
 }
 
 void StagedFile::refuse_irregular_target(Links links) const {
-  struct stat info {};
+  struct stat info{};
   const int flags = links == Links::kFollow ? 0 : AT_SYMLINK_NOFOLLOW;
   if (fstatat(folder_.get(), name_.c_str(), &info, flags) != 0) {
     if (errno == ENOENT) return;

@@ -25,8 +25,7 @@ constexpr size_t kGatheredSizeMax = kBufferSize / 4;
 uint64_t header_size(const std::string& path, uint64_t count) {
   const auto size = checked_header_size(count);
   if (!size || *size > kLargestOffset) {
-    throw RecordCountError(path, std::to_string(count) +
-                           " records are more than a file can hold");
+    throw RecordCountError(path, std::to_string(count) + " records are more than a file can hold");
   }
   return *size;
 }
@@ -85,8 +84,8 @@ Writer::Writer(const std::string& path, uint64_t count)
 void Writer::check_open(uint64_t more) const {
   if (!file_) throw WriterClosedError(path_ + ": the writer is closed");
   if (more > count_ - written_) {
-    throw RecordCountError(path_, "more records than the " + std::to_string(count_) +
-                           " that were announced");
+    throw RecordCountError(
+        path_, "more records than the " + std::to_string(count_) + " that were announced");
   }
 }
 
@@ -121,7 +120,7 @@ void Writer::append_last(const std::function<void(const Sink&, const Before&)>& 
   check_open(1);
   if (written_ + 1 != count_) {
     throw RecordCountError(path_, "record " + std::to_string(written_) + " of " +
-                           std::to_string(count_) + " is not the last");
+                                      std::to_string(count_) + " is not the last");
   }
   try {
     offsets_.push_back(end_);
@@ -209,9 +208,8 @@ void Writer::finish(bool replace) {
   check_open(0);
   try {
     if (written_ != count_) {
-      throw RecordCountError(path_, std::to_string(written_) + " of the " +
-                             std::to_string(count_) +
-                             " announced records were written; no file was made");
+      throw RecordCountError(path_, std::to_string(written_) + " of the " + std::to_string(count_) +
+                                        " announced records were written; no file was made");
     }
     flush();
     write_header();

@@ -48,7 +48,7 @@ class Writer {
   // Announces `count` records. Throws StorageError, RecordCountError.
   Writer(const std::string& path, uint64_t count);
 
-  [[nodiscard]] uint64_t count() const { return count_; }      // announced
+  [[nodiscard]] uint64_t count() const { return count_; }  // announced
   [[nodiscard]] uint64_t written() const { return written_; }  // so far; never waits
 
   // Throws RecordCountError (the writer can still be finished), StorageError.
@@ -92,11 +92,11 @@ class Writer {
   const uint64_t count_;
   std::atomic<uint64_t> written_ = 0;
 
-  std::mutex mutex_;                  // guards all below
+  std::mutex mutex_;  // guards all below
   std::unique_ptr<StagedFile> file_;  // null: closed
   std::unique_ptr<std::byte[]> buffer_;
   size_t buffered_size_ = 0;  // the bytes before end_ that are still in buffer_
-  uint64_t end_ = 0;          // where the next bytes go
+  uint64_t end_ = 0;  // where the next bytes go
   std::vector<uint32_t> checksums_;
   std::vector<uint64_t> offsets_;
   ChunkChecksums chunks_;

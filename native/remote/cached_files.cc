@@ -83,26 +83,27 @@ CachedFiles::CachedFiles(FileDescriptor data, FileDescriptor state, const Object
       is_memory_(fcntl(data_fd_, F_GET_SEALS) >= 0),
       state_(std::move(state)) {
   check_state(facts, name);
-  struct stat info {};
+  struct stat info{};
   if (fstat(data_fd_, &info) != 0) throw StorageError(errno, name, "cannot stat its cache");
   data_id_ = {.device = info.st_dev, .inode = info.st_ino};
   if (data_.size() != facts.size) {
-    throw RemoteError("CacheError", name, "its cache holds " + std::to_string(data_.size()) +
-                                              " bytes, the object has " +
-                                              std::to_string(facts.size));
+    throw RemoteError("CacheError", name,
+                      "its cache holds " + std::to_string(data_.size()) +
+                          " bytes, the object has " + std::to_string(facts.size));
   }
 }
 
 void CachedFiles::check_state(const ObjectFacts& facts, const std::string& name) {
   const auto refuse = [&name](const std::string& what) {
-    return RemoteError("CacheError", name,
-                       "the state of its cache is damaged: " + what + "; remove it: ffrfs cache rm");
+    return RemoteError(
+        "CacheError", name,
+        "the state of its cache is damaged: " + what + "; remove it: ffrfs cache rm");
   };
   if (!std::has_single_bit(block_size_) || block_size_ < kBlockSizeMin ||
       block_size_ > kBlockSizeMax) {
     throw refuse("blocks of " + std::to_string(block_size_) + " bytes");
   }
-  struct stat info {};
+  struct stat info{};
   if (fstat(state_.get(), &info) != 0) throw StorageError(errno, name, "cannot stat its cache");
   if (!S_ISREG(info.st_mode)) throw refuse("it is no file");
   state_id_ = {.device = info.st_dev, .inode = info.st_ino};
@@ -128,8 +129,7 @@ void CachedFiles::check_state(const ObjectFacts& facts, const std::string& name)
 
 void CachedFiles::read_numbers(uint64_t first, std::span<std::byte> target) const {
   const ssize_t count = pread_some(state_.get(), target, kStateHeaderSize + first);
-  std::ranges::fill(target.subspan(static_cast<size_t>(std::max<ssize_t>(count, 0))),
-                    std::byte{0});
+  std::ranges::fill(target.subspan(static_cast<size_t>(std::max<ssize_t>(count, 0))), std::byte{0});
 }
 
 std::optional<BlockRange> CachedFiles::find_missing(BlockRange range) const {

@@ -14,8 +14,7 @@ namespace {
 
 constexpr size_t kCarriedMax = 2;
 
-template <typename T>
-void append(Message& message, T value) {
+template <typename T> void append(Message& message, T value) {
   const auto bytes = std::as_bytes(std::span(&value, 1));  // little-endian machines only
   message.insert(message.end(), bytes.begin(), bytes.end());
 }
@@ -30,8 +29,7 @@ class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  template <typename T>
-  [[nodiscard]] bool take(T& value) {
+  template <typename T> [[nodiscard]] bool take(T& value) {
     if (rest_.size() < sizeof(T)) return false;
     value = load_le<T>(rest_);
     rest_ = rest_.subspan(sizeof(T));
@@ -74,11 +72,9 @@ bool parse_body(Reader& reader, Answer& answer) {
       }
       answer.pin = reader.rest();
       return answer.pin.find('\0') == answer.pin.npos;
-    case Told::kListed:
-      return parse_listed(reader, answer);
+    case Told::kListed: return parse_listed(reader, answer);
     case Told::kReady:
-    case Told::kMoved:
-      return reader.is_empty();
+    case Told::kMoved: return reader.is_empty();
     case Told::kFailed:
       if (!reader.take_text(answer.error_class)) return false;
       answer.line = reader.rest();

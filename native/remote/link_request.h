@@ -27,7 +27,6 @@ struct ObjectLink::Request {
   std::function<void(std::vector<std::string>)> take_list{};
   Clock::time_point deadline{};
   bool is_sent = false;
-
 };
 
 // An object of the link, by its number.

@@ -100,11 +100,8 @@ void ObjectLink::receive(Finished& finished) {
             RemoteError("RemoteError", "", "the fetcher has answered what was not asked"));
         fail_all(broken_, finished);
         return;
-      case LinkSocket::Got::kNothing:
-        return;
-      case LinkSocket::Got::kEnd:
-        end_link();
-        return;
+      case LinkSocket::Got::kNothing: return;
+      case LinkSocket::Got::kEnd: end_link(); return;
     }
   }
 }
@@ -137,16 +134,15 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
     if (taken.done) finished.emplace_back(std::move(taken.done), nullptr);
   } else {
     const auto known = known_.find(taken.number);
-    const std::string name = taken.ask == Ask::kList || known == known_.end()
-                                 ? shown_url(taken.url)
-                                 : known->second.name;
+    const std::string name = taken.ask == Ask::kList || known == known_.end() ? shown_url(taken.url)
+                                                                              : known->second.name;
     std::string line = std::move(answer.line);
     for (const std::string& prefix : {name + ": ", taken.url + ": "}) {
       if (line.starts_with(prefix)) line.erase(0, prefix.size());
     }
     std::ranges::replace_if(line, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-    const auto error = std::make_exception_ptr(
-        RemoteError(answer.error_class, name, line, !is_blocks));
+    const auto error =
+        std::make_exception_ptr(RemoteError(answer.error_class, name, line, !is_blocks));
     fail(std::move(taken), error, finished);
   }
   return true;
@@ -186,9 +182,8 @@ void ObjectLink::take_opened(Request request, Answer answer, Finished& finished)
   if (request.opened) {
     finished.emplace_back(
         [opened = std::move(request.opened), object = known.object](const std::exception_ptr&) {
-          opened->set_value(object);
-        },
-        nullptr);
+      opened->set_value(object);
+    }, nullptr);
   }
 }
 
@@ -199,10 +194,9 @@ bool ObjectLink::take_listed(Requests::iterator place, Answer answer, Finished& 
   }
   std::ranges::move(answer.urls, std::back_inserter(request.listed));
   if (answer.has_more) return true;
-  finished.emplace_back(
-      [take = std::move(request.take_list), urls = std::move(request.listed)](
-          const std::exception_ptr&) { take(urls); },
-      nullptr);
+  finished.emplace_back([take = std::move(request.take_list), urls = std::move(request.listed)](
+                            const std::exception_ptr&) { take(urls); },
+                        nullptr);
   requests_.erase(place);
   --sent_count_;
   return true;
@@ -235,9 +229,9 @@ void ObjectLink::fail(Request request, const std::exception_ptr& error, Finished
     }
   }
   if (request.opened) {
-    finished.emplace_back([opened = std::move(request.opened)](
-                              const std::exception_ptr& why) { opened->set_exception(why); },
-                          error);
+    finished.emplace_back([opened = std::move(request.opened)](const std::exception_ptr& why) {
+      opened->set_exception(why);
+    }, error);
   }
   if (request.done) finished.emplace_back(std::move(request.done), error);
 }
@@ -303,7 +297,8 @@ void ObjectLink::renew(Finished& finished) {
   {
     const std::lock_guard lock(mutex_);
     const auto now = Clock::now();
-    if (!new_link_ || socket_.valid() || requests_.empty() || now - renewed_at_ < kNewLinkInterval) {
+    if (!new_link_ || socket_.valid() || requests_.empty() ||
+        now - renewed_at_ < kNewLinkInterval) {
       return;
     }
     renewed_at_ = now;

@@ -64,23 +64,22 @@ std::vector<std::string> ObjectLink::list(const std::string& url) {
   auto future = promise->get_future().share();
   {
     const std::lock_guard lock(mutex_);
-    add({.ask = Ask::kList,
-         .done = [promise](const std::exception_ptr& error) { promise->set_exception(error); },
-         .url = url,
-         .take_list = [promise](std::vector<std::string> urls) {
-           promise->set_value(std::move(urls));
-         }});
+    add({.ask = Ask::kList, .done = [promise](const std::exception_ptr& error) {
+      promise->set_exception(error);
+    }, .url = url, .take_list = [promise](std::vector<std::string> urls) {
+      promise->set_value(std::move(urls));
+    }});
     flush_from_outside();
   }
   return wait_for_answer(future);
 }
 
 ObjectLink::ObjectPtr ObjectLink::adopt(const RemoteObject& known,
-                                      std::shared_ptr<const CachedFiles> files) {
+                                        std::shared_ptr<const CachedFiles> files) {
   const std::lock_guard lock(mutex_);
   const uint32_t number = take_number();
-  auto object = std::make_shared<RemoteObject>(number, known.url(), known.facts(),
-                                               std::move(files), keeps_pages());
+  auto object = std::make_shared<RemoteObject>(number, known.url(), known.facts(), std::move(files),
+                                               keeps_pages());
   known_[number] = {.url = known.url(), .name = known.name(), .object = object};
   return object;
 }
@@ -93,8 +92,8 @@ void ObjectLink::close(const RemoteObject& object) {
     if (found == known_.end()) return;
     // If the socket is full or closed, the fetcher keeps the object open until the link ends.
     const bool is_open = socket_.valid() && found->second.state != Known::State::kClosed;
-    if (!is_open || socket_.send(make_message(Ask::kClose, object.number(), 0)) ==
-                        LinkSocket::Sent::kYes) {
+    if (!is_open ||
+        socket_.send(make_message(Ask::kClose, object.number(), 0)) == LinkSocket::Sent::kYes) {
       closed_.push_back(object.number());
     }
     const auto closed = std::make_exception_ptr(
@@ -218,10 +217,8 @@ Message ObjectLink::message_of(uint64_t id, const Request& request) const {
       return make_text(Ask::kOpen, request.number, id, request.url,
                        is_known ? known->second.object->facts().pin : "");
     }
-    case Ask::kList:
-      return make_text(Ask::kList, 0, id, request.url);
-    default:
-      return make_range(request.ask, request.number, id, request.range);
+    case Ask::kList: return make_text(Ask::kList, 0, id, request.url);
+    default: return make_range(request.ask, request.number, id, request.range);
   }
 }
 

@@ -40,8 +40,7 @@ void set_wait_check(void (*check)());
 void check_wait();
 
 // Waits for a callback's result. Throws the callback's error, or that of the wait check.
-template <typename T>
-T wait_for_answer(const std::shared_future<T>& coming) {
+template <typename T> T wait_for_answer(const std::shared_future<T>& coming) {
   constexpr auto kCheckInterval = std::chrono::milliseconds(100);
   while (coming.wait_for(kCheckInterval) != std::future_status::ready) check_wait();
   return coming.get();
@@ -84,7 +83,6 @@ class ObjectLink {
   void replace(FileDescriptor link);
 
  private:
-
   // The most requests that are sent and unanswered; the protocol allows 4096.
   static constexpr size_t kSentMax = 3072;
   static constexpr auto kUsedInterval = std::chrono::seconds(1);

@@ -26,8 +26,8 @@ const Kind& find_kind(std::string_view name) {
 
 }  // namespace
 
-RemoteError::RemoteError(std::string_view kind, const std::string& url,
-                         const std::string& reason, bool at_opening)
+RemoteError::RemoteError(std::string_view kind, const std::string& url, const std::string& reason,
+                         bool at_opening)
     : StorageError(Exactly{at_opening ? find_kind(kind).code : EIO}, url, reason),
       kind_(find_kind(kind).name) {}
 

@@ -33,8 +33,7 @@ RemoteFile::RemoteFile(std::shared_ptr<const OpenObject> object)
       first_(std::move(object)),
       first_files_(first_->object()->files()),
       process_(process_number()),
-      attached_([this] { return std::make_unique<std::shared_ptr<const OpenObject>>(attach()); }) {
-}
+      attached_([this] { return std::make_unique<std::shared_ptr<const OpenObject>>(attach()); }) {}
 
 std::shared_ptr<const OpenObject> RemoteFile::attach() const {
   if (process_number() == process_) return first_;
@@ -77,16 +76,16 @@ void RemoteFile::note_used(const OpenObject& open, uint64_t offset, uint64_t siz
 // `prepared` always runs.
 void RemoteFile::ask(const OpenObject& open, Ask ask, BlockRange range, Prepared prepared) const {
   open.link().want(open.object(), ask, first_of(range, BlockRange::kCountMax),
-                   [object = open.object(), range, prepared = std::move(prepared)](
-                       const std::exception_ptr& error) {
-                     try {
-                       if (error) std::rethrow_exception(error);
-                     } catch (const RemoteError& why) {
-                       if (why.is_timeout()) object->note_failure(range, error);
-                     } catch (...) {
-                     }
-                     prepared(error);
-                   });
+                   [object = open.object(), range,
+                    prepared = std::move(prepared)](const std::exception_ptr& error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const RemoteError& why) {
+      if (why.is_timeout()) object->note_failure(range, error);
+    } catch (...) {
+    }
+    prepared(error);
+  });
 }
 
 void RemoteFile::prepare(uint64_t offset, size_t size, Urgency urgency, Prepared prepared) const {
@@ -116,10 +115,9 @@ void RemoteFile::will_need(uint64_t offset, size_t size) const {
   const uint64_t blocks = piece_blocks();
   const uint64_t most = blocks == kPieceBlocks ? BlockRange::kCountMax : kAheadPieces * blocks;
   for (const BlockRange part : now.object()->take_ahead(first_of(*missing, most))) {
-    now.link().want(now.object(), Ask::kSoon, part,
-                    [object = now.object(), part](const std::exception_ptr&) {
-                      object->forget_ahead(part);
-                    });
+    now.link().want(
+        now.object(), Ask::kSoon, part,
+        [object = now.object(), part](const std::exception_ptr&) { object->forget_ahead(part); });
   }
 }
 
@@ -211,7 +209,8 @@ void RemoteFile::note_kept(bool is_kept) const {
   if (!is_kept) {
     piece_blocks_.store(std::max<uint64_t>(blocks / 2, 1), std::memory_order_relaxed);
   } else if (blocks < kPieceBlocks &&
-             good_pieces_.fetch_add(1, std::memory_order_relaxed) % kGoodPieces == kGoodPieces - 1) {
+             good_pieces_.fetch_add(1, std::memory_order_relaxed) % kGoodPieces ==
+                 kGoodPieces - 1) {
     piece_blocks_.store(2 * blocks, std::memory_order_relaxed);
   }
 }

@@ -73,10 +73,9 @@ void RemoteObject::note_wanted(BlockRange range) {
 void RemoteObject::count_read(uint64_t block, uint64_t size) {
   std::atomic<uint32_t>& counter = read_sizes_[block];
   if ((counter.load(std::memory_order_relaxed) & kWanted) == 0) return;
-  const uint64_t whole = kWanted + std::min(facts_.block_size,
-                                            facts_.size - block * facts_.block_size);
-  const uint64_t before = counter.fetch_add(static_cast<uint32_t>(size),
-                                            std::memory_order_relaxed);
+  const uint64_t whole =
+      kWanted + std::min(facts_.block_size, facts_.size - block * facts_.block_size);
+  const uint64_t before = counter.fetch_add(static_cast<uint32_t>(size), std::memory_order_relaxed);
   if (before >= whole || before + size < whole) return;
   counter.store(0, std::memory_order_relaxed);
   leave_behind(block);
@@ -131,8 +130,8 @@ std::exception_ptr RemoteObject::recent_failure(BlockRange range) const {
   const std::lock_guard lock(mutex_);
   if (!failure_ || Clock::now() >= failure_->until) return nullptr;
   const BlockRange& failed = failure_->range;
-  const bool meets = range.first < failed.first + failed.count &&
-                     failed.first < range.first + range.count;
+  const bool meets =
+      range.first < failed.first + failed.count && failed.first < range.first + range.count;
   return meets ? failure_->error : nullptr;
 }
 

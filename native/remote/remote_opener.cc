@@ -104,8 +104,8 @@ void RemoteOpener::end(const std::vector<std::string>& urls) {
     }
   }
   for (Shared& shared : over) {
-    const bool has_come = shared.coming.wait_for(std::chrono::seconds(0)) ==
-                          std::future_status::ready;
+    const bool has_come =
+        shared.coming.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     if (shared.open || !has_come) continue;
     try {
       [[maybe_unused]] const auto closed = make(shared.coming.get());
@@ -125,8 +125,9 @@ std::shared_ptr<RemoteOpener> opener() {
 }
 
 OpenTogether::OpenTogether(const std::vector<std::string>& paths) {
-  std::ranges::copy_if(paths, std::back_inserter(urls_),
-                       [](const std::string& path) { return is_url(path) && !path.ends_with('/'); });
+  std::ranges::copy_if(paths, std::back_inserter(urls_), [](const std::string& path) {
+    return is_url(path) && !path.ends_with('/');
+  });
   if (urls_.empty()) return;
   opener_ = opener_or_error(urls_.front());
   opener_->begin(urls_);

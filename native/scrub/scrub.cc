@@ -8,13 +8,13 @@
 #include <system_error>
 #include <thread>
 
-#include "scrub/cached_run.h"
 #include "fetch/record_stream.h"
 #include "io/buffer.h"
 #include "io/checked.h"
 #include "io/error.h"
 #include "record/chunk_check.h"
 #include "record/index_layout.h"
+#include "scrub/cached_run.h"
 
 namespace ffrfs {
 namespace {
@@ -38,11 +38,7 @@ struct Item {
 class Scrub {
  public:
   Scrub(Fetcher& fetcher, const ExpectedChunks& chunks, uint64_t first, uint64_t end)
-      : fetcher_(fetcher),
-        shards_(fetcher.shards()),
-        chunks_(chunks),
-        next_(first),
-        end_(end) {}
+      : fetcher_(fetcher), shards_(fetcher.shards()), chunks_(chunks), next_(first), end_(end) {}
 
   [[nodiscard]] BadRecords run(size_t jobs) {
     check_cached(jobs);
@@ -75,9 +71,9 @@ class Scrub {
         const Extent& last = run.back().extent;
         cached.begin(last.offset + last.size + last.trailer_size());
         for (const Item& item : run) {
-          const bool is_done =
-              attempt(item.record, [&] { return cached.check(item.extent, chunks_of(item)); })
-                  .value_or(true);
+          const bool is_done = attempt(item.record, [&] {
+            return cached.check(item.extent, chunks_of(item));
+          }).value_or(true);
           if (!is_done) missing.push_back(item);
         }
         cached.finish();
@@ -126,7 +122,8 @@ class Scrub {
       }
       if (memory_.capacity() == 0) memory_ = BufferPool(0).acquire(kBatchSize);
       const auto size = static_cast<size_t>(item.extent.size);
-      batch_.push_back({item.extent, memory_.first(kBatchSize).subspan(batch_size_, size), nullptr});
+      batch_.push_back(
+          {item.extent, memory_.first(kBatchSize).subspan(batch_size_, size), nullptr});
       batch_records_.push_back(item.record);
       batch_size_ += size;
     }
@@ -202,7 +199,7 @@ size_t thread_count(size_t jobs) {
 }  // namespace
 
 BadRecords scrub_records(Fetcher& fetcher, uint64_t first, uint64_t count, size_t jobs,
-                          const ExpectedChunks& chunks) {
+                         const ExpectedChunks& chunks) {
   const uint64_t all = fetcher.shards().count();
   const auto end = checked_add(first, count);
   if (!end || *end > all) {

@@ -34,6 +34,6 @@ using BadRecords = std::vector<std::pair<uint64_t, ErrorFields>>;
 // Returns the bad ones of `count` records from `first`. `jobs`: the most threads; 0: as many as
 // there are cores. Also compares `chunks`, if given. Throws RangeError.
 [[nodiscard]] BadRecords scrub_records(Fetcher& fetcher, uint64_t first, uint64_t count,
-                                        size_t jobs = 0, const ExpectedChunks& chunks = nullptr);
+                                       size_t jobs = 0, const ExpectedChunks& chunks = nullptr);
 
 }  // namespace ffrfs

@@ -64,8 +64,8 @@ void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset, 
                              "; restore the file or pack it again");
   }
   throw checksum_error(shards, extent,
-                       place + " changed since the record was verified (" +
-                           hex(expected_crc32c) + ", now " + hex(actual) +
+                       place + " changed since the record was verified (" + hex(expected_crc32c) +
+                           ", now " + hex(actual) +
                            "); restore the file, or mount or open it anew");
 }
 

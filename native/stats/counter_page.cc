@@ -27,7 +27,7 @@ static_assert(sizeof(RowHeader) == 40);
 
 CounterPage::CounterPage(int shared_fd) {
   if (shared_fd >= 0) {
-    struct stat info {};
+    struct stat info{};
     // Accessing a mapping beyond the end of the file would raise SIGBUS.
     if (fstat(shared_fd, &info) != 0 || info.st_size < static_cast<off_t>(kSize)) {
       throw StorageError(EINVAL, "counter page", "cannot map");

@@ -27,12 +27,23 @@
 namespace ffrfs {
 
 enum class RequestKind {
-  kLookup, kGetattr, kReadlink, kOpen, kRead, kRelease, kOpendir, kReaddir, kReleasedir, kStatfs,
-  kGetxattr, kListxattr, kRefuse,  // the last: requests that would change the tree
+  kLookup,
+  kGetattr,
+  kReadlink,
+  kOpen,
+  kRead,
+  kRelease,
+  kOpendir,
+  kReaddir,
+  kReleasedir,
+  kStatfs,
+  kGetxattr,
+  kListxattr,
+  kRefuse,  // the last: requests that would change the tree
 };
 inline constexpr std::array<std::string_view, 13> kRequestKindNames = {
-    "lookup",     "getattr", "readlink", "open",      "read",  "release", "opendir", "readdir",
-    "releasedir", "statfs",  "getxattr", "listxattr", "refuse"};
+    "lookup",  "getattr",    "readlink", "open",     "read",      "release", "opendir",
+    "readdir", "releasedir", "statfs",   "getxattr", "listxattr", "refuse"};
 
 class RequestTimes {
  public:

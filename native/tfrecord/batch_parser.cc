@@ -41,19 +41,18 @@ std::string with_separator(const std::string& text, const char* separator) {
                     " \"" + spec.name + "\"" + step + ": " + what);
 }
 
-[[noreturn]] void fail_malformed(const Manner& manner, BytesValue record,
-                                 std::optional<size_t> row, const WireFault& fault) {
+[[noreturn]] void fail_malformed(const Manner& manner, BytesValue record, std::optional<size_t> row,
+                                 const WireFault& fault) {
   throw FormatError(with_separator(record_text(manner, row), ": ") + "is not an Example: " +
-                    fault.reason + " at byte " + std::to_string(fault.offset_in(record)) +
-                    " of " + std::to_string(record.size()));
+                    fault.reason + " at byte " + std::to_string(fault.offset_in(record)) + " of " +
+                    std::to_string(record.size()));
 }
 
 std::string values_text(size_t count) {
   return std::to_string(count) + (count == 1 ? " value" : " values");
 }
 
-template <typename T>
-void copy_default(const FeatureSpec& spec, T* to) {
+template <typename T> void copy_default(const FeatureSpec& spec, T* to) {
   if constexpr (std::is_same_v<T, BytesValue>) {
     for (const std::string& text : std::get<Values<std::string>>(spec.defaults)) {
       *to++ = std::as_bytes(std::span(text));
@@ -64,8 +63,7 @@ void copy_default(const FeatureSpec& spec, T* to) {
 }
 
 // Returns where the values of one row of a kFixed column are stored.
-template <typename T>
-T* fixed_row(const FeatureSpec& spec, Column& column, size_t row) {
+template <typename T> T* fixed_row(const FeatureSpec& spec, Column& column, size_t row) {
   if (column.memory != nullptr) return static_cast<T*>(column.memory) + row * spec.stride;
   auto& values = column.of<T>();
   values.resize(values.size() + spec.stride);
@@ -204,9 +202,8 @@ class BatchParser::Pass {
       fail(manner_, spec, row,
            std::string("holds ") + to_text(lists.kind) + ", expected " + to_text(spec.kind));
     }
-    const Taken taken = by_kind(spec.kind, [&]<typename T>(T) {
-      return put_values<T>(spec, column, row, lists);
-    });
+    const Taken taken =
+        by_kind(spec.kind, [&]<typename T>(T) { return put_values<T>(spec, column, row, lists); });
     if (taken.fault) fail_malformed(manner_, record, row, taken.fault);
     if (taken.fits) return;
     const char* multiple = spec.layout == Layout::kFixed ? "" : "a multiple of ";
@@ -215,15 +212,15 @@ class BatchParser::Pass {
   }
 
   void put_missing(const FeatureSpec& spec, Column& column, size_t row) {
-    const bool done = by_kind(spec.kind, [&]<typename T>(T) {
-      return ffrfs::put_missing<T>(spec, column, row);
-    });
+    const bool done =
+        by_kind(spec.kind, [&]<typename T>(T) { return ffrfs::put_missing<T>(spec, column, row); });
     if (!done) fail_missing(spec, row);
   }
 
   [[noreturn]] void fail_missing(const FeatureSpec& spec, std::optional<size_t> row) const {
-    fail(manner_, spec, row, std::string("is not there, and is required: ") +
-                                 to_text(spec.kind) + " of " + values_text(spec.stride));
+    fail(manner_, spec, row,
+         std::string("is not there, and is required: ") + to_text(spec.kind) + " of " +
+             values_text(spec.stride));
   }
 
   const BatchParser& parser_;

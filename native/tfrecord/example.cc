@@ -39,14 +39,10 @@ bool is_utf8(std::string_view text) {
 WireFault check_list(FeatureKind kind, std::span<const std::byte> list) {
   const auto ignore = [](auto) {};
   switch (kind) {
-    case FeatureKind::kBytes:
-      return for_each_value<std::span<const std::byte>>(list, ignore);
-    case FeatureKind::kFloat:
-      return for_each_value<float>(list, ignore);
-    case FeatureKind::kInt64:
-      return for_each_value<int64_t>(list, ignore);
-    case FeatureKind::kNone:
-      break;
+    case FeatureKind::kBytes: return for_each_value<std::span<const std::byte>>(list, ignore);
+    case FeatureKind::kFloat: return for_each_value<float>(list, ignore);
+    case FeatureKind::kInt64: return for_each_value<int64_t>(list, ignore);
+    case FeatureKind::kNone: break;
   }
   return {};
 }
@@ -110,14 +106,10 @@ Content check_feature_lists(std::span<const std::byte> lists) {
 
 const char* to_text(FeatureKind kind) {
   switch (kind) {
-    case FeatureKind::kBytes:
-      return "bytes_list";
-    case FeatureKind::kFloat:
-      return "float_list";
-    case FeatureKind::kInt64:
-      return "int64_list";
-    case FeatureKind::kNone:
-      break;
+    case FeatureKind::kBytes: return "bytes_list";
+    case FeatureKind::kFloat: return "float_list";
+    case FeatureKind::kInt64: return "int64_list";
+    case FeatureKind::kNone: break;
   }
   return "no list";
 }
@@ -151,17 +143,10 @@ uint64_t Feature::value_count() const {
   uint64_t count = 0;
   const auto add = [&count](auto) { ++count; };
   switch (kind()) {
-    case FeatureKind::kBytes:
-      for_each_bytes(add);
-      break;
-    case FeatureKind::kFloat:
-      for_each_float(add);
-      break;
-    case FeatureKind::kInt64:
-      for_each_int64(add);
-      break;
-    case FeatureKind::kNone:
-      break;
+    case FeatureKind::kBytes: for_each_bytes(add); break;
+    case FeatureKind::kFloat: for_each_float(add); break;
+    case FeatureKind::kInt64: for_each_int64(add); break;
+    case FeatureKind::kNone: break;
   }
   return count;
 }

@@ -92,8 +92,7 @@ struct FeatureList {
   std::span<const std::byte> message;
 
   // Calls visit(Feature) for each step.
-  template <typename Visit>
-  WireFault for_each_step(const Visit& visit) const;
+  template <typename Visit> WireFault for_each_step(const Visit& visit) const;
 };
 
 // Calls visit(std::string_view name, Feature) for every feature of an Example, or of the context of
@@ -167,18 +166,14 @@ template <typename Visit>
 
 }  // namespace wire
 
-template <typename T>
-struct FeatureKindOf;
-template <>
-struct FeatureKindOf<std::span<const std::byte>> {
+template <typename T> struct FeatureKindOf;
+template <> struct FeatureKindOf<std::span<const std::byte>> {
   static constexpr FeatureKind kKind = FeatureKind::kBytes;
 };
-template <>
-struct FeatureKindOf<float> {
+template <> struct FeatureKindOf<float> {
   static constexpr FeatureKind kKind = FeatureKind::kFloat;
 };
-template <>
-struct FeatureKindOf<int64_t> {
+template <> struct FeatureKindOf<int64_t> {
   static constexpr FeatureKind kKind = FeatureKind::kInt64;
 };
 
@@ -210,8 +205,7 @@ template <typename Visit>
 
 // Visits a length-delimited field of a list: one bytes value, or packed numbers.
 template <typename T, typename Visit>
-[[nodiscard]] WireFault for_each_delimited(std::span<const std::byte> bytes,
-                                           const Visit& visit) {
+[[nodiscard]] WireFault for_each_delimited(std::span<const std::byte> bytes, const Visit& visit) {
   if constexpr (FeatureKindOf<T>::kKind == FeatureKind::kFloat) {
     return for_each_packed_float(bytes, visit);
   } else if constexpr (FeatureKindOf<T>::kKind == FeatureKind::kInt64) {
@@ -246,8 +240,7 @@ WireFault for_each_value(std::span<const std::byte> list, const Visit& visit) {
   return reader.fault();
 }
 
-template <typename T, typename Visit>
-WireFault Feature::Lists::for_each(const Visit& visit) const {
+template <typename T, typename Visit> WireFault Feature::Lists::for_each(const Visit& visit) const {
   if (fault || kind != FeatureKindOf<T>::kKind) return fault;
   if (is_one) return for_each_value<T>(bytes, visit);
   return wire::for_each_message(
@@ -255,8 +248,7 @@ WireFault Feature::Lists::for_each(const Visit& visit) const {
       [&](std::span<const std::byte> list) { return for_each_value<T>(list, visit); });
 }
 
-template <typename Visit>
-WireFault FeatureList::for_each_step(const Visit& visit) const {
+template <typename Visit> WireFault FeatureList::for_each_step(const Visit& visit) const {
   return wire::for_each_message(message, 1, [&](std::span<const std::byte> bytes) {
     visit(Feature{bytes});
     return WireFault{};

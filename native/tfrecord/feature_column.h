@@ -14,8 +14,7 @@
 namespace ffrfs {
 
 using BytesValue = std::span<const std::byte>;  // of a record, or of a default
-template <typename T>
-using Values = std::vector<T>;
+template <typename T> using Values = std::vector<T>;
 
 enum class Layout : uint8_t {
   kFixed,     // `stride` values in every row
@@ -43,19 +42,14 @@ struct Column {
   // Not kFixed: how many values there are up to the end of each row.
   std::vector<size_t> ends;
 
-  template <typename T>
-  [[nodiscard]] Values<T>& of() {
-    return std::get<Values<T>>(values);
-  }
-  template <typename T>
-  [[nodiscard]] const Values<T>& of() const {
+  template <typename T> [[nodiscard]] Values<T>& of() { return std::get<Values<T>>(values); }
+  template <typename T> [[nodiscard]] const Values<T>& of() const {
     return std::get<Values<T>>(values);
   }
 };
 
 // Calls `function` with a value of the C++ type of the kind.
-template <typename Function>
-auto by_kind(FeatureKind kind, Function function) {
+template <typename Function> auto by_kind(FeatureKind kind, Function function) {
   if (kind == FeatureKind::kInt64) return function(int64_t{});
   if (kind == FeatureKind::kFloat) return function(float{});
   return function(BytesValue{});

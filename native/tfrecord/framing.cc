@@ -35,8 +35,8 @@ Kind error_at(const Source& file, FramePlace place, const std::string& reason) {
 TruncatedError cut_off(const Source& file, FramePlace place, const std::string& wanted) {
   return error_at<TruncatedError>(file, place,
                                   "the file ends after " +
-                                      std::to_string(file.size() - place.offset) + " of " +
-                                      wanted + "; it was cut off or is still being written");
+                                      std::to_string(file.size() - place.offset) + " of " + wanted +
+                                      "; it was cut off or is still being written");
 }
 
 uint32_t length_crc(std::span<const std::byte> header) {
@@ -110,8 +110,7 @@ uint64_t frame_size(const Source& file, FramePlace place, std::span<const std::b
   const auto written = load_le<uint32_t>(header, kLengthSize);
   if (check && written != length_crc(header)) {
     throw error_at<FormatError>(file, place,
-                                "corrupt length: " +
-                                    mismatch("file", written, length_crc(header)) +
+                                "corrupt length: " + mismatch("file", written, length_crc(header)) +
                                     (place.offset == 0 ? "; is it a TFRecord file?" : ""));
   }
   const auto size = checked_add(length, kFramingSize);

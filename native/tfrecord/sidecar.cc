@@ -38,8 +38,7 @@ bool take_lines(std::string_view text, uint64_t file_size, std::vector<uint64_t>
   while (!text.empty()) {
     const auto offset = take_number(text, ' ');
     const auto size = offset ? take_number(text, '\n') : std::nullopt;
-    if (!size || *offset != offsets.back() || *size < kFramingSize ||
-        *size > file_size - *offset) {
+    if (!size || *offset != offsets.back() || *size < kFramingSize || *size > file_size - *offset) {
       return false;
     }
     offsets.push_back(*offset + *size);
@@ -52,12 +51,11 @@ bool parse(const Source& sidecar, uint64_t file_size, std::vector<uint64_t>& off
   size_t kept = 0;  // of a line that the last piece has cut
   for (uint64_t position = 0; position < sidecar.size();) {
     const auto piece = std::span(memory).subspan(
-        kept, static_cast<size_t>(
-                  std::min<uint64_t>(sidecar.size() - position, kPieceSize - kept)));
+        kept,
+        static_cast<size_t>(std::min<uint64_t>(sidecar.size() - position, kPieceSize - kept)));
     sidecar.read_fully(position, piece);
     position += piece.size();
-    const std::string_view text(reinterpret_cast<const char*>(memory.data()),
-                                kept + piece.size());
+    const std::string_view text(reinterpret_cast<const char*>(memory.data()), kept + piece.size());
     const size_t whole = text.rfind('\n') + 1;  // 0 if there is none
     if (!take_lines(text.substr(0, whole), file_size, offsets)) return false;
     kept = text.size() - whole;

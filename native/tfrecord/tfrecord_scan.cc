@@ -47,8 +47,7 @@ bool has_two_cores() {
 }
 
 // Spins until `is_over`, at most for kSpinTime, and yields to other threads on this core.
-template <typename IsOver>
-void spin_until(IsOver is_over) {
+template <typename IsOver> void spin_until(IsOver is_over) {
   const auto end = Clock::now() + kSpinTime;
   while (!is_over() && Clock::now() < end) std::this_thread::yield();
 }
@@ -65,8 +64,7 @@ struct TfrecordScan::Pass {
     std::exception_ptr error;
   };
 
-  explicit Pass(TfrecordScan& owner)
-      : scan(owner), file(owner.file_) {}
+  explicit Pass(TfrecordScan& owner) : scan(owner), file(owner.file_) {}
 
   TfrecordScan& scan;
   const Source& file;
@@ -236,14 +234,15 @@ void TfrecordScan::fill_window() {
 
 // Returns the next frame, if it is small and all of it is in the window.
 std::span<const std::byte> TfrecordScan::frame_in_window() {
-  const bool is_cut = left_.size() < kFrameHeaderSize &&
-                      left_.size() < file_.size() - place_.offset;
+  const bool is_cut =
+      left_.size() < kFrameHeaderSize && left_.size() < file_.size() - place_.offset;
   if (left_.empty() || is_cut) return {};
   const uint64_t size =
       frame_size(file_, place_, left_.first(std::min(left_.size(), kFrameHeaderSize)), check_data_);
   is_small_ = size <= kSmallScannedSize;
   if (!is_small_) left_ = {};
-  return size <= left_.size() ? left_.first(static_cast<size_t>(size)) : std::span<const std::byte>();
+  return size <= left_.size() ? left_.first(static_cast<size_t>(size))
+                              : std::span<const std::byte>();
 }
 
 void TfrecordScan::take_hops() {

@@ -69,7 +69,7 @@ class TfrecordScan {
   const std::shared_ptr<const Source> owner_;
   const Source& file_;
   const bool check_data_;
-  FramePlace place_;      // of the next record
+  FramePlace place_;  // of the next record
   bool is_cold_ = false;  // something was not cached, so the rest is probably not
   uint64_t advised_ = 0;  // the end of the kernel's readahead
   bool is_small_ = true;  // the last record was small, so the next probably is

@@ -30,14 +30,15 @@ bool is_zlib(std::span<const std::byte> begin) {
 
 void refuse_compressed(const Source& file) {
   std::array<std::byte, kFrameHeaderSize> memory;
-  const auto begin = std::span(memory).first(
-      static_cast<size_t>(std::min<uint64_t>(file.size(), memory.size())));
+  const auto begin =
+      std::span(memory).first(static_cast<size_t>(std::min<uint64_t>(file.size(), memory.size())));
   file.read_fully(0, begin);
   if (is_frame_header(begin) || !(is_gzip(begin) || is_zlib(begin))) return;
   throw FormatError(file.path(), std::string("is compressed (") +
                                      (is_gzip(begin) ? "GZIP" : "ZLIB") +
                                      "): records in it cannot be reached one by one; convert it "
-                                     "first: ffrfs convert " + file.path() + " OUT.tfrecord");
+                                     "first: ffrfs convert " +
+                                     file.path() + " OUT.tfrecord");
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ bool WireReader::skip_group() {
       case WireType::kGroupEnd:
         if (number_ != open[--depth]) return bad("the end of another group");
         break;
-      default:
-        return bad("a field of no known wire type");
+      default: return bad("a field of no known wire type");
     }
   }
   begin_ = begin;

@@ -68,18 +68,12 @@ class WireReader {
     begin_ = next_;
     if (!read_tag()) return false;
     switch (type_) {
-      case WireType::kVarint:
-        return good(read_varint(next_, end_, value_));
-      case WireType::kFixed64:
-        return take(8);
-      case WireType::kFixed32:
-        return take(4);
-      case WireType::kBytes:
-        return read_size() && take(value_);
-      case WireType::kGroup:
-        return skip_group();
-      case WireType::kGroupEnd:
-        return bad("the end of a group that has not begun");
+      case WireType::kVarint: return good(read_varint(next_, end_, value_));
+      case WireType::kFixed64: return take(8);
+      case WireType::kFixed32: return take(4);
+      case WireType::kBytes: return read_size() && take(value_);
+      case WireType::kGroup: return skip_group();
+      case WireType::kGroupEnd: return bad("the end of a group that has not begun");
     }
     return bad("a field of no known wire type");
   }

@@ -32,10 +32,7 @@ class CheckedStream {
   }
 
   // Writes `value` as it is in memory.
-  template <typename T>
-  void put(const T& value) {
-    write(std::as_bytes(std::span(&value, 1)));
-  }
+  template <typename T> void put(const T& value) { write(std::as_bytes(std::span(&value, 1))); }
 
   void align_8() {
     constexpr std::array<std::byte, 8> kZeros{};

@@ -145,9 +145,7 @@ Inode MappedTree::inode_at(Slot slot) const {
       inode.subdirectory_count = itself.subdirectory_count;
       break;
     }
-    case InodeKind::kSymlink:
-      inode.size = target_of(slot, found).size();
-      break;
+    case InodeKind::kSymlink: inode.size = target_of(slot, found).size(); break;
   }
   const uint16_t mode = found.mode & kPermissions;
   if (mode != 0 || found.mtime_ns != kUnknownMtime) {
@@ -172,9 +170,8 @@ IndexDirectory MappedTree::directory(Slot slot, const IndexInode& inode) const {
   if (inode.value >= directory_count_) refuse(slot, "a directory that has no place");
   const IndexDirectory found = directory_at(inode.value);
   if (found.slot != slot) refuse(slot, "its place is another directory's");
-  if (found.entry_count > 0 &&
-      (found.first_child <= slot || found.first_child > slot_count_ ||
-       found.entry_count > slot_count_ - found.first_child)) {
+  if (found.entry_count > 0 && (found.first_child <= slot || found.first_child > slot_count_ ||
+                                found.entry_count > slot_count_ - found.first_child)) {
     refuse(slot, "a directory whose entries are not where they can be");
   }
   if (found.subdirectory_count > 0 &&
@@ -195,8 +192,7 @@ std::optional<IndexDirectory> MappedTree::directory(Ino ino) const {
 }
 
 void MappedTree::check_inside(Slot slot, const IndexInode& inode, const IndexDirectory& in) const {
-  if (inode.parent != in.slot || slot < in.first_child ||
-      slot - in.first_child >= in.entry_count) {
+  if (inode.parent != in.slot || slot < in.first_child || slot - in.first_child >= in.entry_count) {
     refuse(slot, "it is in another directory than it says");
   }
 }

@@ -45,14 +45,14 @@ std::vector<Dentry> MemoryTree::list(Ino directory_ino, uint64_t start, uint64_t
 }
 
 std::vector<Dentry> MemoryTree::subdirectories(Ino directory_ino, uint64_t start,
-                                              uint64_t limit) const {
+                                               uint64_t limit) const {
   std::vector<Dentry> entries;
   const Directory* in = directory(directory_ino);
   if (in == nullptr || start >= in->subdirectory_count) return entries;
   // Directories are in the order of their slots, so the subdirectories of one are adjacent.
-  const auto first = std::lower_bound(
-      directories_.begin() + 1, directories_.end(), in->first,
-      [](const Directory& entry, uint32_t wanted) { return entry.slot < wanted; });
+  const auto first =
+      std::lower_bound(directories_.begin() + 1, directories_.end(), in->first,
+                       [](const Directory& entry, uint32_t wanted) { return entry.slot < wanted; });
   const auto begin = first + static_cast<ptrdiff_t>(start);
   const auto end = begin + static_cast<ptrdiff_t>(std::min(limit, in->subdirectory_count - start));
   entries.reserve(static_cast<size_t>(end - begin));

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "tree/pickle_tree.h"
 #include "tree/index_entries.h"
+#include "tree/pickle_tree.h"
 
 namespace ffrfs {
 

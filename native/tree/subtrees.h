@@ -26,8 +26,8 @@ class Subtrees {
 
   // Makes the part that is inside a record. The same bytes always give the same inodes. The result
   // does not refer to `bytes`, nor to this object.
-  [[nodiscard]] virtual std::unique_ptr<const Tree> make(uint64_t record,
-                                                         std::span<const std::byte> bytes) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<const Tree> make(
+      uint64_t record, std::span<const std::byte> bytes) const = 0;
   // The same for a record that is not read.
   [[nodiscard]] virtual std::unique_ptr<const Tree> make_opaque(uint64_t record,
                                                                 uint64_t size) const = 0;

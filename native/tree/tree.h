@@ -35,10 +35,10 @@ struct Inode {
   // The size of a file that is a part of its record (other files have the record's size), or of a
   // symbolic link's target.
   std::optional<uint64_t> size = std::nullopt;
-  uint64_t entry_count = 0;         // directories only; an upper bound in a union
+  uint64_t entry_count = 0;  // directories only; an upper bound in a union
   uint64_t subdirectory_count = 0;  // directories only
-  Ino parent = kRootIno;            // the root is its own parent
-  std::optional<uint16_t> mode = std::nullopt;     // permissions, 0777; nullopt: unknown
+  Ino parent = kRootIno;  // the root is its own parent
+  std::optional<uint16_t> mode = std::nullopt;  // permissions, 0777; nullopt: unknown
   std::optional<int64_t> mtime_ns = std::nullopt;  // since 1970; nullopt: unknown
 
   bool operator==(const Inode&) const = default;
@@ -49,8 +49,8 @@ struct Inode {
 // Where a file's bytes are: a record, or a part of one, as it is or rendered (Tree::render()).
 struct Contents {
   uint64_t record = 0;  // among all shards
-  uint64_t begin = 0;   // of the part
-  std::optional<uint64_t> size = std::nullopt;           // of the part; nullopt: all of the record
+  uint64_t begin = 0;  // of the part
+  std::optional<uint64_t> size = std::nullopt;  // of the part; nullopt: all of the record
   std::optional<uint64_t> rendered_size = std::nullopt;  // of the file, if it is rendered
 
   bool operator==(const Contents&) const = default;

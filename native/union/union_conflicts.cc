@@ -35,12 +35,9 @@ std::vector<Range> ranges_of(const UnionParts& parts, std::span<const Ino> direc
 
 const char* kind_name(const Inode& inode) {
   switch (inode.kind) {
-    case InodeKind::kFile:
-      return "a file";
-    case InodeKind::kDirectory:
-      return "a directory";
-    case InodeKind::kSymlink:
-      return "a symbolic link";
+    case InodeKind::kFile: return "a file";
+    case InodeKind::kDirectory: return "a directory";
+    case InodeKind::kSymlink: return "a symbolic link";
   }
   return "something";
 }
@@ -50,16 +47,15 @@ const char* kind_name(const Inode& inode) {
   const UnionPart& first = parts.part_of(one);
   const UnionPart& second = parts.part_of(other);
   const Ino own = UnionParts::own(one);
-  throw FormatError(first.pack + " and " + second.pack + ": both have " +
-                    quoted(first.tree->path(own)) + ", " +
-                    kind_name(first.tree->inode(own).value()) + " and " +
-                    kind_name(parts.inode(other).value()) +
-                    ": mount them apart, or choose one with --on-conflict first or last");
+  throw FormatError(
+      first.pack + " and " + second.pack + ": both have " + quoted(first.tree->path(own)) + ", " +
+      kind_name(first.tree->inode(own).value()) + " and " + kind_name(parts.inode(other).value()) +
+      ": mount them apart, or choose one with --on-conflict first or last");
 }
 
 bool is_one_set(const UnionParts& parts, std::span<const Ino> inos) {
-  return std::ranges::all_of(
-      inos, [&](Ino ino) { return parts.set_of(ino) == parts.set_of(inos[0]); });
+  return std::ranges::all_of(inos,
+                             [&](Ino ino) { return parts.set_of(ino) == parts.set_of(inos[0]); });
 }
 
 // `inos`: the entries of one name.

@@ -26,8 +26,9 @@ UnionDirectories::UnionDirectories(const UnionParts& parts)
   for (size_t number = 0; number < count(); ++number) {
     if (number == depth_end) {
       if (++depth > TreeBuilder::kDepthLimit) {
-        throw FormatError(parts.part_of(members_of(number)[0]).pack, "bad index: more than " +
-                          std::to_string(TreeBuilder::kDepthLimit) + " directories deep");
+        throw FormatError(parts.part_of(members_of(number)[0]).pack,
+                          "bad index: more than " + std::to_string(TreeBuilder::kDepthLimit) +
+                              " directories deep");
       }
       depth_end = count();
     }
@@ -45,7 +46,7 @@ void UnionDirectories::add(std::span<const Ino> members) {
   if (members.size() > kMemberLimit - members_.size()) {
     throw FormatError(parts_.part_of(members[0]).pack,
                       "it shares directories with the other packs more than " +
-                      std::to_string(kMemberLimit) + " times: mount fewer packs at once");
+                          std::to_string(kMemberLimit) + " times: mount fewer packs at once");
   }
   const auto number = static_cast<uint32_t>(count());
   for (const Ino ino : members) {

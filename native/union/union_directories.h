@@ -56,7 +56,7 @@ class UnionDirectories {
 
   const UnionParts& parts_;
   std::vector<Ino> members_;
-  std::vector<Group> groups_;               // and one after the last
+  std::vector<Group> groups_;  // and one after the last
   std::vector<std::vector<Place>> places_;  // of each part, sorted
 };
 

@@ -12,8 +12,7 @@ constexpr uint64_t kEntriesPerChunk = 1024;
 constexpr size_t kKeptMax = 32;        // chunks: 2 MB of short names, 10 MB of the longest
 constexpr size_t kCursorMax = 4;       // up to half a megabyte each
 
-template <typename Item>
-void keep(std::list<Item>& items, Item item, size_t limit) {
+template <typename Item> void keep(std::list<Item>& items, Item item, size_t limit) {
   items.push_front(std::move(item));
   if (items.size() > limit) items.pop_back();
 }

@@ -35,8 +35,8 @@ std::vector<Inode> UnionTree::inodes(std::span<const Ino> inos) const {
   while (found.size() < inos.size()) {
     const std::span<const Ino> rest = inos.subspan(found.size());
     const size_t part = UnionParts::number_of(rest[0]);
-    const auto next = std::ranges::find_if(
-        rest, [part](Ino ino) { return UnionParts::number_of(ino) != part; });
+    const auto next =
+        std::ranges::find_if(rest, [part](Ino ino) { return UnionParts::number_of(ino) != part; });
     const std::span<const Ino> run(rest.begin(), next);
     if (!std::ranges::all_of(run, [this](Ino ino) { return is_shown(ino); })) {
       throw std::bad_optional_access();
@@ -67,8 +67,7 @@ std::vector<Dentry> UnionTree::list(Ino directory, uint64_t start, uint64_t limi
   return listing_.get().list(directory, start, limit);
 }
 
-std::vector<Dentry> UnionTree::subdirectories(Ino directory, uint64_t start,
-                                              uint64_t limit) const {
+std::vector<Dentry> UnionTree::subdirectories(Ino directory, uint64_t start, uint64_t limit) const {
   if (!is_shown(directory)) return {};
   const std::span<const Ino> members = directories_.members(directory);
   if (members.empty()) return parts_.subdirectories(directory, start, limit);

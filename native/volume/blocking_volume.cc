@@ -52,8 +52,7 @@ struct BlockingVolume::Together {
   std::exception_ptr error;
   std::atomic<size_t> missing{0};
 
-  void arrive(const Slice& slice, const std::exception_ptr& failure,
-              std::span<std::byte> target) {
+  void arrive(const Slice& slice, const std::exception_ptr& failure, std::span<std::byte> target) {
     const std::lock_guard lock(mutex);
     if (failure) {
       if (!error) error = failure;
@@ -70,8 +69,8 @@ void BlockingVolume::read_files(std::span<const std::pair<Ino, std::span<std::by
     for (const auto& [ino, whole] : files) {
       // In pieces, so that no more of a large file is held than necessary.
       for (size_t done = 0; done < whole.size(); done += kWholeRecordSize) {
-        const auto target = whole.subspan(done).first(
-            std::min<size_t>(whole.size() - done, kWholeRecordSize));
+        const auto target =
+            whole.subspan(done).first(std::min<size_t>(whole.size() - done, kWholeRecordSize));
         const auto arrive = [all, target](const Slice& slice, const std::exception_ptr& failure) {
           all->arrive(slice, failure, target);
         };

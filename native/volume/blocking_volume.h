@@ -44,8 +44,7 @@ class BlockingVolume {
   struct Together;
 
   // The result of a callback, which may come after the caller has returned.
-  template <typename Value>
-  struct Result {
+  template <typename Value> struct Result {
     std::atomic<bool> ready{false};
     Value value;
     std::exception_ptr error;

@@ -61,16 +61,15 @@ void FileReads::read_missing(const Extent& extent, Done done) {
   counters_.reads.fetch_add(1, std::memory_order_relaxed);
   units_.fetch_missing(whole_plan(extent, check_data_),
                        [this, done = std::move(done)](UnitPtr unit, std::exception_ptr error) {
-                         if (error) return done(Slice{}, error);
-                         counters_.bytes_served.fetch_add(unit->bytes.size(),
-                                                          std::memory_order_relaxed);
-                         const auto bytes = unit->bytes;
-                         done({std::move(unit), bytes}, nullptr);
-                       });
+    if (error) return done(Slice{}, error);
+    counters_.bytes_served.fetch_add(unit->bytes.size(), std::memory_order_relaxed);
+    const auto bytes = unit->bytes;
+    done({std::move(unit), bytes}, nullptr);
+  });
 }
 
-std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size,
-                                     Done done, Shape shape) {
+std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size, Done done,
+                                     Shape shape) {
   if (size == 0) {
     counters_.reads.fetch_add(1, std::memory_order_relaxed);
     return Slice{};
@@ -96,8 +95,8 @@ std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, D
   if (is_whole) return assemble(*request);
   if (needs_prints && !prints) {
     request->done = std::move(done);
-    large_.verify(extent, [this, request](const FingerprintsPtr& made,
-                                          const std::exception_ptr& error) {
+    large_.verify(extent,
+                  [this, request](const FingerprintsPtr& made, const std::exception_ptr& error) {
       if (error) {
         request->done(Slice{}, error);
       } else {
@@ -115,19 +114,18 @@ std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, D
 }
 
 std::vector<UnitPlan> FileReads::plan(const Extent& extent, uint64_t offset, size_t size,
-                                       const Fingerprints* prints) const {
+                                      const Fingerprints* prints) const {
   if (extent.size <= kWholeRecordSize) return {whole_plan(extent, check_data_)};
   std::vector<UnitPlan> plans;
   for (uint64_t chunk = offset / kChunkSize; chunk * kChunkSize < offset + size; ++chunk) {
     const uint64_t begin = chunk * kChunkSize;
-    plans.push_back(
-        {.extent = extent,
-         .kind = UnitKind::kChunk,
-         .chunk = chunk,
-         .begin = begin,
-         .size = static_cast<size_t>(std::min(kChunkSize, extent.size - begin)),
-         .check = prints ? Check::kChunk : Check::kNothing,
-         .crc32c = prints ? prints->chunks[static_cast<size_t>(chunk)] : 0});
+    plans.push_back({.extent = extent,
+                     .kind = UnitKind::kChunk,
+                     .chunk = chunk,
+                     .begin = begin,
+                     .size = static_cast<size_t>(std::min(kChunkSize, extent.size - begin)),
+                     .check = prints ? Check::kChunk : Check::kNothing,
+                     .crc32c = prints ? prints->chunks[static_cast<size_t>(chunk)] : 0});
   }
   return plans;
 }
@@ -237,7 +235,7 @@ bool FileReads::use_record(const Extent& extent, Use use,
     return true;
   }
   units_.fetch(plan, [this, key = plan.key(), use = std::move(use), done = std::move(done)](
-                          const UnitPtr& unit, std::exception_ptr error) {
+                         const UnitPtr& unit, std::exception_ptr error) {
     try {
       if (!error) {
         units_.table().keep(key, unit);

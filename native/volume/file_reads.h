@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
+#include "fetch/chunk_fingerprints.h"
 #include "fetch/demand_reader.h"
 #include "fetch/fetcher.h"
-#include "fetch/chunk_fingerprints.h"
 #include "fetch/unit.h"
 #include "shard/extent.h"
 #include "shard/shard_set.h"
@@ -81,7 +81,9 @@ class FileReads {
 
   void poll() { units_.poll(); }
   void wait(int timeout_ms) const { units_.wait(timeout_ms); }
-  void wake() { post([] {}); }
+  void wake() {
+    post([] {});
+  }
   [[nodiscard]] int event_fd() { return units_.port().event_fd(); }
 
  private:
@@ -89,7 +91,7 @@ class FileReads {
 
   [[nodiscard]] std::optional<Slice> start(const std::shared_ptr<Request>& request, Done done);
   [[nodiscard]] std::vector<UnitPlan> plan(const Extent& extent, uint64_t offset, size_t size,
-                                            const Fingerprints* prints) const;
+                                           const Fingerprints* prints) const;
   [[nodiscard]] bool find_whole(Request& request);
   void find_units(Request& request);
   void fetch_units(const std::shared_ptr<Request>& request);

@@ -5,8 +5,7 @@
 namespace ffrfs {
 
 struct SubtreeCache::HeldTree : Held {
-  HeldTree(Reservation reserved, TreePtr made)
-      : Held(std::move(reserved)), tree(std::move(made)) {}
+  HeldTree(Reservation reserved, TreePtr made) : Held(std::move(reserved)), tree(std::move(made)) {}
   const TreePtr tree;
 
   [[nodiscard]] static TreePtr of(const HeldPtr& held) {
@@ -34,12 +33,9 @@ TreePtr SubtreeCache::get(uint64_t record, Done done) {
   };
   HeldPtr held;
   switch (reads_.units().table().join(key_of(record), std::move(waiter), held)) {
-    case UnitTable::Join::kHeld:
-      return HeldTree::of(held);
-    case UnitTable::Join::kWaits:
-      return nullptr;
-    case UnitTable::Join::kFirst:
-      break;
+    case UnitTable::Join::kHeld: return HeldTree::of(held);
+    case UnitTable::Join::kWaits: return nullptr;
+    case UnitTable::Join::kFirst: break;
   }
   TreePtr tree;
   std::exception_ptr error;
@@ -70,13 +66,13 @@ TreePtr SubtreeCache::make(uint64_t record) {
   auto use = [made, record, &subtrees = subtrees_](std::span<const std::byte> bytes) {
     *made = subtrees.make(record, bytes);
   };
-  const bool at_once = reads_.use_record(
-      extent, std::move(use), [this, record, made](const std::exception_ptr& error) {
-        const HeldPtr held = error ? nullptr : hold(*made);
-        for (const auto& done : reads_.units().table().finish(key_of(record), held)) {
-          done(held, error);
-        }
-      });
+  const bool at_once = reads_.use_record(extent, std::move(use),
+                                         [this, record, made](const std::exception_ptr& error) {
+    const HeldPtr held = error ? nullptr : hold(*made);
+    for (const auto& done : reads_.units().table().finish(key_of(record), held)) {
+      done(held, error);
+    }
+  });
   return at_once ? *made : nullptr;
 }
 

@@ -32,8 +32,8 @@ std::optional<Slice> SubtreeReads::read(Ino ino, uint64_t offset, size_t size,
   const Range range{offset, size};
   TreePtr tree = trees_.find(record);
   if (!tree) {  // dropped since the kernel looked the file up
-    tree = trees_.get(record, [this, ino, range, done](const TreePtr& late,
-                                                           std::exception_ptr error) {
+    tree =
+        trees_.get(record, [this, ino, range, done](const TreePtr& late, std::exception_ptr error) {
       std::optional<Slice> slice;
       try {
         if (!error) slice = read_in(late, ino, range, done);
@@ -67,9 +67,8 @@ std::optional<Slice> SubtreeReads::read_in(const TreePtr& tree, Ino ino, Range r
   return slice;
 }
 
-std::optional<Slice> SubtreeReads::read_made(const TreePtr& tree, Ino ino,
-                                             const Contents& contents, Range range,
-                                             FileReads::Done done) {
+std::optional<Slice> SubtreeReads::read_made(const TreePtr& tree, Ino ino, const Contents& contents,
+                                             Range range, FileReads::Done done) {
   counters_.reads.fetch_add(1, std::memory_order_relaxed);
   if (range.size == 0) return Slice{};
   const Extent extent = shards_.extent(contents.record);
@@ -86,11 +85,11 @@ std::optional<Slice> SubtreeReads::read_made(const TreePtr& tree, Ino ino,
                         extent.record);
   }
   auto made = std::make_shared<UnitPtr>();
-  const bool at_once = render(tree, ino, contents, made,
-                              [this, key, made, range, done = std::move(done)](
-                                  const std::exception_ptr& error) {
-                                done(error ? Slice{} : take(key, *made, range), error);
-                              });
+  const bool at_once =
+      render(tree, ino, contents, made,
+             [this, key, made, range, done = std::move(done)](const std::exception_ptr& error) {
+    done(error ? Slice{} : take(key, *made, range), error);
+  });
   if (!at_once) return std::nullopt;
   return take(key, *made, range);
 }
@@ -112,23 +111,20 @@ bool SubtreeReads::render(const TreePtr& tree, Ino ino, const Contents& contents
   const uint64_t begin = contents.begin;
   const uint64_t size = *contents.size;
   if (extent.size <= kWholeRecordSize || size > kWholeRecordSize) {
-    return reads_.use_record(
-        extent,
-        [use, begin, size](std::span<const std::byte> record) {
-          use(record.subspan(static_cast<size_t>(begin), static_cast<size_t>(size)));
-        },
-        std::move(done));
+    return reads_.use_record(extent, [use, begin, size](std::span<const std::byte> record) {
+      use(record.subspan(static_cast<size_t>(begin), static_cast<size_t>(size)));
+    }, std::move(done));
   }
   // A small part of a large record: only its chunks are read.
   const auto part = reads_.load(extent, begin, static_cast<size_t>(size),
                                 [use, done](const Slice& late, std::exception_ptr error) {
-                                  try {
-                                    if (!error) use(late.bytes);
-                                  } catch (...) {
-                                    error = std::current_exception();
-                                  }
-                                  done(error);
-                                });
+    try {
+      if (!error) use(late.bytes);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    done(error);
+  });
   if (part) use(part->bytes);
   return part.has_value();
 }

@@ -68,8 +68,7 @@ std::vector<Attributes> Volume::attributes(const Tree& part,
   found.reserve(inodes.size());
   auto size = sizes.begin();
   for (size_t i = 0; i < inodes.size(); ++i) {
-    found.push_back(
-        to_attributes(inos[i], inodes[i], has_size_of_record(inodes[i]) ? *size++ : 0));
+    found.push_back(to_attributes(inos[i], inodes[i], has_size_of_record(inodes[i]) ? *size++ : 0));
   }
   return found;
 }
@@ -190,16 +189,15 @@ void Volume::start_prefetch(PushPages push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
-      tree(), !has_subtrees(), reads.units(), options_.prefetch,
-      options_.check_data, [this, push = std::move(push)](const Hint& hint, std::span<const std::byte> record) {
-        return push_gate_.pass([&] { return this->push(push, hint, record); });
-      });
-  hint_server_ = std::make_unique<HintServer>(
-      *prefetcher_, [this](std::string_view text) { return hint(text); },
-      counters_.prefetch_dropped);
-  reads.units().set_observer([this](const Extent& extent, Found found) {
-    prefetcher_->note_read(extent, found);
+      tree(), !has_subtrees(), reads.units(), options_.prefetch, options_.check_data,
+      [this, push = std::move(push)](const Hint& hint, std::span<const std::byte> record) {
+    return push_gate_.pass([&] { return this->push(push, hint, record); });
   });
+  hint_server_ = std::make_unique<HintServer>(*prefetcher_, [this](std::string_view text) {
+    return hint(text);
+  }, counters_.prefetch_dropped);
+  reads.units().set_observer(
+      [this](const Extent& extent, Found found) { prefetcher_->note_read(extent, found); });
 }
 
 std::optional<Hint> Volume::hint(std::string_view text) const {

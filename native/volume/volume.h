@@ -127,9 +127,9 @@ class Volume {
     reads_.get().read_missing(extent, std::move(done));
   }
   // The same as FileReads::read, clipped to the end of the file. Throws RangeError.
-  [[nodiscard]] std::optional<Slice> read(
-      Ino ino, uint64_t offset, size_t size, FileReads::Done done,
-      FileReads::Shape shape = FileReads::Shape::kOnePiece);
+  [[nodiscard]] std::optional<Slice> read(Ino ino, uint64_t offset, size_t size,
+                                          FileReads::Done done,
+                                          FileReads::Shape shape = FileReads::Shape::kOnePiece);
   void poll() { reads_.get().poll(); }
   // Waits at most `timeout_ms`; -1: for ever.
   void wait(int timeout_ms) { reads_.get().wait(timeout_ms); }
@@ -178,8 +178,7 @@ class Volume {
   // Returns nullopt if tree() has what `need` says of `ino`.
   [[nodiscard]] std::optional<uint64_t> subtree_for(Need need, Ino ino) const {
     const auto record = subtree_of(ino);
-    return record && need == Need::kInode && ino == subtrees_->top(*record) ? std::nullopt
-                                                                           : record;
+    return record && need == Need::kInode && ino == subtrees_->top(*record) ? std::nullopt : record;
   }
   [[nodiscard]] size_t shard_of(Ino ino) const;
   // Tells the prefetcher that the kernel learns the inode.

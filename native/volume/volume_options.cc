@@ -13,8 +13,7 @@
 namespace ffrfs {
 namespace {
 
-template <std::integral Number>
-bool parse(std::string_view text, Number& value) {
+template <std::integral Number> bool parse(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size();
 }
@@ -34,22 +33,24 @@ bool parse(std::string_view text, std::chrono::milliseconds& value) {
 template <typename Value>
 bool parse_one_of(std::string_view text, Value& value,
                   std::initializer_list<std::pair<std::string_view, Value>> known) {
-  const auto* const found = std::ranges::find(known, text, &std::pair<std::string_view, Value>::first);
+  const auto* const found =
+      std::ranges::find(known, text, &std::pair<std::string_view, Value>::first);
   if (found == known.end()) return false;
   value = found->second;
   return true;
 }
 
 bool parse(std::string_view text, OnConflict& value) {
-  return parse_one_of(text, value, {{"error", OnConflict::kError},
-                                    {"first", OnConflict::kFirst},
-                                    {"last", OnConflict::kLast}});
+  return parse_one_of(
+      text, value,
+      {{"error", OnConflict::kError}, {"first", OnConflict::kFirst}, {"last", OnConflict::kLast}});
 }
 
 bool parse(std::string_view text, ReadAroundMode& value) {
-  return parse_one_of(text, value, {{"auto", ReadAroundMode::kAuto},
-                                    {"on", ReadAroundMode::kOn},
-                                    {"off", ReadAroundMode::kOff}});
+  return parse_one_of(text, value,
+                      {{"auto", ReadAroundMode::kAuto},
+                       {"on", ReadAroundMode::kOn},
+                       {"off", ReadAroundMode::kOff}});
 }
 
 // NAME/COUNT/NAME/COUNT…: no name has a '/'.
@@ -80,13 +81,15 @@ constexpr Row kRows[] = {
     {"umask", [](VolumeOptions& o, std::string_view t) { return parse(t, o.umask); }},
     {"cache_bytes", [](VolumeOptions& o, std::string_view t) { return parse(t, o.cache_bytes); }},
     {"check_data", [](VolumeOptions& o, std::string_view t) { return parse(t, o.check_data); }},
-    {"extensions", [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.examples.extensions); }},
+    {"extensions",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.examples.extensions); }},
     {"splits", [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.splits); }},
     {"on_conflict",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.on_conflict); }},
     {"allow_missing",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.allow_missing); }},
-    {"read_around", [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.around); }},
+    {"read_around",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.around); }},
     {"prefetch_records",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.window_records); }},
     {"prefetch_bytes",

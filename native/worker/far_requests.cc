@@ -7,9 +7,8 @@ namespace ffrfs {
 // Throws only if the job will not continue.
 void FarRequests::bring(const FarAway& far, const JobPtr& job, size_t attempts) {
   if (far.is_damaged()) return submit(job, kAttemptsMax, nullptr);
-  far.bring([this, job, attempts](const std::exception_ptr& error) {
-    submit(job, attempts, error);
-  });
+  far.bring(
+      [this, job, attempts](const std::exception_ptr& error) { submit(job, attempts, error); });
 }
 
 void FarRequests::submit(const JobPtr& job, size_t attempts,

@@ -71,10 +71,7 @@ fuse::EntryOut to_entry(const Attributes& attributes) {
 }
 
 fuse::AttrOut to_attr_out(const Attributes& attributes) {
-  return {.attr_valid = kTimeoutS,
-          .attr_valid_nsec = 0,
-          .dummy = 0,
-          .attr = to_attr(attributes)};
+  return {.attr_valid = kTimeoutS, .attr_valid_nsec = 0, .dummy = 0, .attr = to_attr(attributes)};
 }
 
 fuse::EntryOut absent_entry() {

@@ -36,9 +36,7 @@ class ListingReply {
   // that has the directory.
   void add_entries(const Volume& volume, const Tree& part, Ino ino);
 
-  [[nodiscard]] std::span<const std::byte> bytes() const {
-    return std::span(bytes_).first(used_);
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return std::span(bytes_).first(used_); }
 
  private:
   [[nodiscard]] size_t left() const { return bytes_.size() - used_; }

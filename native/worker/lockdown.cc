@@ -34,9 +34,8 @@ constexpr uint64_t kReadOthersFiles = uint64_t{1} << CAP_DAC_OVERRIDE;
 using CapabilitySets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
 void warn(const char* what, int error_number) {
-  log_line(Priority::kWarning,
-           std::string("less protected than it could be: ") + what + ": " +
-               std::generic_category().message(error_number));
+  log_line(Priority::kWarning, std::string("less protected than it could be: ") + what + ": " +
+                                   std::generic_category().message(error_number));
 }
 
 // Drops all capabilities but `kept` in this thread, and so in those that it starts later.

@@ -63,10 +63,8 @@ bool is_change(Opcode opcode) {
     case Opcode::kWrite:
     case Opcode::kCreate:
     case Opcode::kSetxattr:
-    case Opcode::kRemovexattr:
-      return true;
-    default:
-      return false;
+    case Opcode::kRemovexattr: return true;
+    default: return false;
   }
 }
 
@@ -118,10 +116,8 @@ bool Operations::is_turned_away(const Request& request) const {
     case Opcode::kRead:
     case Opcode::kReaddirplus:
     case Opcode::kRelease:
-    case Opcode::kReleasedir:
-      return false;
-    default:
-      return true;
+    case Opcode::kReleasedir: return false;
+    default: return true;
   }
 }
 
@@ -173,9 +169,9 @@ void Operations::answer_later(const Request& request, const Reply& reply, Need n
     const TreePtr part = volume_.load_tree(
         need, request.ino,
         [watched, failed, answer_by](const TreePtr& late, const std::exception_ptr& error) {
-          if (error) return failed(watched, error);
-          answer_by(late);
-        });
+      if (error) return failed(watched, error);
+      answer_by(late);
+    });
     if (part) answer_by(part);
   } catch (...) {
     failed(watched, std::current_exception());
@@ -183,9 +179,9 @@ void Operations::answer_later(const Request& request, const Reply& reply, Need n
 }
 
 void Operations::lookup(const Request& request, const Reply& reply) {
-  answer_from(request, reply, RequestKind::kLookup, Need::kEntries,
-              [this, parent = request.ino](const Reply& to, const Tree& part,
-                                           std::string_view wanted) {
+  answer_from(
+      request, reply, RequestKind::kLookup, Need::kEntries,
+      [this, parent = request.ino](const Reply& to, const Tree& part, std::string_view wanted) {
     const Ino ino = part.lookup(parent, wanted);
     if (ino != 0) {
       to.value(to_entry(volume_.attributes(part, ino).value()));
@@ -336,15 +332,17 @@ void Operations::read_later(const Request& request, const std::optional<Extent>&
   } catch (...) {
     return failed(reply, std::current_exception());
   }
-  far_.run(watched, [this, finish, missing, ino = request.ino, offset = request.offset,
-                     size = request.size](const Reply& to) {
+  far_.run(watched,
+           [this, finish, missing, ino = request.ino, offset = request.offset,
+            size = request.size](const Reply& to) {
     const auto done = [finish, to](const Slice& slice, const std::exception_ptr& error) {
       finish(to, slice, error);
     };
     if (missing) return volume_.read_missing(*missing, done);
     const auto slice = volume_.read(ino, offset, size, done, FileReads::Shape::kParts);
     if (slice) done(*slice, nullptr);
-  }, failed);
+  },
+           failed);
 }
 
 void Operations::fail(const Reply& reply, Ino ino, const RequestTimer& timer,

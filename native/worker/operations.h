@@ -29,7 +29,7 @@
 namespace ffrfs {
 
 struct OperationOptions {
-  bool xattr = false;       // show user.ffrfs.*
+  bool xattr = false;  // show user.ffrfs.*
   bool allow_root = false;  // reject all users except root and the mount's owner
   bool send_opens = false;  // for a kernel that needs OPEN and OPENDIR
 };
@@ -59,8 +59,8 @@ class Operations final : public fuse::Handler {
   void readlink(const Request& request, const Reply& reply);
   void open(const Request& request, const Reply& reply, uint32_t open_flags);
   void read(const Request& request, const Reply& reply);
-  void read_later(const Request& request, const std::optional<Extent>& missing,
-                  const Reply& reply, const RequestTimer& timer) noexcept;
+  void read_later(const Request& request, const std::optional<Extent>& missing, const Reply& reply,
+                  const RequestTimer& timer) noexcept;
   void readdirplus(const Request& request, const Reply& reply);
   void statfs(const Reply& reply);
   void getxattr(const Request& request, const Reply& reply);

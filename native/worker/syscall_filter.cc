@@ -39,23 +39,66 @@ constexpr int kCachestat = 451;
 // filter. Of those that take a path, all only report about the file.
 constexpr std::initializer_list<int> kServing = {
     // The connection, eventfds, packs: all by descriptor.
-    SYS_read, SYS_write, SYS_writev, SYS_pread64, SYS_preadv, SYS_preadv2, kCachestat,
-    SYS_fadvise64, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_lseek, SYS_close, SYS_fcntl,
-    SYS_io_setup, SYS_io_submit, SYS_io_getevents, SYS_io_pgetevents, SYS_io_cancel,
-    SYS_io_destroy, SYS_eventfd2, SYS_ppoll,
+    SYS_read,
+    SYS_write,
+    SYS_writev,
+    SYS_pread64,
+    SYS_preadv,
+    SYS_preadv2,
+    kCachestat,
+    SYS_fadvise64,
+    SYS_fstat,
+    SYS_newfstatat,
+    SYS_statx,
+    SYS_lseek,
+    SYS_close,
+    SYS_fcntl,
+    SYS_io_setup,
+    SYS_io_submit,
+    SYS_io_getevents,
+    SYS_io_pgetevents,
+    SYS_io_cancel,
+    SYS_io_destroy,
+    SYS_eventfd2,
+    SYS_ppoll,
     // Rings that exist already; a ring's operations are limited by the files that it has.
     SYS_io_uring_enter,
     // Sockets that the daemon passes: its own, those of clients that hint, the fetcher's.
-    SYS_recvmsg, SYS_recvfrom, SYS_sendmsg, SYS_setsockopt,
+    SYS_recvmsg,
+    SYS_recvfrom,
+    SYS_sendmsg,
+    SYS_setsockopt,
     // Memory.
-    SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise,
+    SYS_brk,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_madvise,
     // Threads, locks, time.
-    SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_exit, SYS_exit_group, SYS_sched_yield,
-    SYS_sched_getaffinity, SYS_gettid, SYS_getpid, SYS_getuid, SYS_geteuid, SYS_nanosleep,
-    SYS_clock_nanosleep, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_getrandom,
-    SYS_sysinfo, SYS_getrusage, SYS_restart_syscall,
+    SYS_futex,
+    SYS_set_robust_list,
+    SYS_rseq,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_gettid,
+    SYS_getpid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_nanosleep,
+    SYS_clock_nanosleep,
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_gettimeofday,
+    SYS_getrandom,
+    SYS_sysinfo,
+    SYS_getrusage,
+    SYS_restart_syscall,
     // Signals: abort() ends the process.
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
 #ifdef SYS_poll  // not on aarch64
     SYS_poll,
 #endif
@@ -70,23 +113,44 @@ constexpr std::initializer_list<int> kServing = {
 // For finding packs and their indexes, and for reporting the result. The last three are for the
 // second stage: dropping the remaining capability, and the filter itself.
 constexpr std::initializer_list<int> kOpening = {
-    SYS_getdents64, SYS_readlinkat, SYS_faccessat, SYS_fstatfs, SYS_statfs, SYS_getcwd,
-    SYS_getegid, SYS_getgid, SYS_uname, SYS_prlimit64, SYS_sendto, SYS_capget, SYS_capset,
-    SYS_seccomp,
+    SYS_getdents64, SYS_readlinkat, SYS_faccessat, SYS_fstatfs, SYS_statfs, SYS_getcwd, SYS_getegid,
+    SYS_getgid,     SYS_uname,      SYS_prlimit64, SYS_sendto,  SYS_capget, SYS_capset, SYS_seccomp,
 #ifdef SYS_readlink
-    SYS_readlink, SYS_access,
+    SYS_readlink,   SYS_access,
 #endif
 };
 
 // Calls that neither ffrfs nor its libraries make: an attacker controls the worker.
 constexpr std::initializer_list<int> kDeadly = {
-    SYS_execve, SYS_execveat, SYS_socket, SYS_connect, SYS_bind, SYS_ptrace,
-    SYS_process_vm_readv, SYS_process_vm_writev, SYS_mount, SYS_umount2, SYS_pivot_root,
-    SYS_chroot, SYS_unshare, SYS_setns, SYS_bpf, SYS_userfaultfd, SYS_io_uring_setup,
-    SYS_perf_event_open, SYS_init_module, SYS_finit_module, SYS_kexec_load, SYS_add_key,
-    SYS_keyctl, SYS_setuid, SYS_setresuid, SYS_open_by_handle_at,
+    SYS_execve,
+    SYS_execveat,
+    SYS_socket,
+    SYS_connect,
+    SYS_bind,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_unshare,
+    SYS_setns,
+    SYS_bpf,
+    SYS_userfaultfd,
+    SYS_io_uring_setup,
+    SYS_perf_event_open,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_kexec_load,
+    SYS_add_key,
+    SYS_keyctl,
+    SYS_setuid,
+    SYS_setresuid,
+    SYS_open_by_handle_at,
 #ifdef SYS_fork
-    SYS_fork, SYS_vfork,
+    SYS_fork,
+    SYS_vfork,
 #endif
 };
 
@@ -116,8 +180,8 @@ class Program {
   }
 
   // Decides by the lower half of one argument, which holds all bits that the filter tests.
-  void by_argument(int number, size_t argument, uint16_t test, uint32_t operand,
-                   uint32_t if_true, uint32_t if_false) {
+  void by_argument(int number, size_t argument, uint16_t test, uint32_t operand, uint32_t if_true,
+                   uint32_t if_false) {
     static_assert(std::endian::native == std::endian::little);
     add(kEquals, static_cast<uint32_t>(number), 0, 4);
     load(offsetof(seccomp_data, args) + argument * sizeof(uint64_t));
@@ -136,9 +200,7 @@ class Program {
   }
 
  private:
-  void load(size_t offset) {
-    add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset), 0, 0);
-  }
+  void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset), 0, 0); }
   void give(uint32_t verdict) { add(BPF_RET | BPF_K, verdict, 0, 0); }
   void add(uint16_t code, uint32_t operand, uint8_t if_true, uint8_t if_false) {
     code_.push_back({code, if_true, if_false, operand});

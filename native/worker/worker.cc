@@ -32,17 +32,17 @@
 #include <utility>
 #include <vector>
 
-#include "worker/daemon_link.h"
-#include "worker/lockdown.h"
 #include "fuse/log.h"
 #include "fuse/ring_plan.h"
 #include "fuse/uring_transport.h"
-#include "worker/session.h"
 #include "io/error.h"
 #include "open/open_shards.h"
 #include "record/ffrecord_shard.h"
 #include "remote/remote_opener.h"
 #include "volume/volume.h"
+#include "worker/daemon_link.h"
+#include "worker/lockdown.h"
+#include "worker/session.h"
 
 namespace ffrfs {
 namespace {
@@ -72,8 +72,7 @@ struct WorkerOptions {
   std::exit(kWrongUsage);
 }
 
-template <typename Number>
-void parse(std::string_view text, Number& value) {
+template <typename Number> void parse(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) reject_usage(text);
 }
@@ -96,8 +95,20 @@ void set_option(VolumeOptions& options, std::string_view text) {
 }
 
 WorkerOptions parse_arguments(int argc, char** argv) {
-  enum { kPack = 1, kSocket, kCounters, kThreads, kXattr, kAllowRoot, kSendOpens, kOption,
-         kUnindexed, kTransport, kFetcher, kRemoteTimeout };
+  enum {
+    kPack = 1,
+    kSocket,
+    kCounters,
+    kThreads,
+    kXattr,
+    kAllowRoot,
+    kSendOpens,
+    kOption,
+    kUnindexed,
+    kTransport,
+    kFetcher,
+    kRemoteTimeout
+  };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
       {"daemon-socket", required_argument, nullptr, kSocket},
@@ -274,8 +285,8 @@ int run(const WorkerOptions& options) {
   if (!opened) return kFailed;
   Volume* const volume = opened->volume.release();
   try {
-    auto* const session = new Session(*volume, opened->connection.get(), options.session,
-                                      std::move(opened->rings));
+    auto* const session =
+        new Session(*volume, opened->connection.get(), options.session, std::move(opened->rings));
     std::thread(watch_daemon, std::ref(*daemon), std::ref(*volume), std::ref(*session)).detach();
     session->serve();
   } catch (const std::exception& error) {
