@@ -23,8 +23,7 @@ using ffrfs::fuzz::require;
 namespace {
 
 // True: `act` came to its end. What else is thrown ends the process.
-template <typename Act>
-bool holds(const Act& act) {
+template <typename Act> bool holds(const Act& act) {
   try {
     act();
     return true;
@@ -37,7 +36,8 @@ bool holds(const Act& act) {
 
 void check_name(const std::string& name, const std::string& before) {
   require(!name.empty() && name.size() <= 255, "a name of 1 to 255 bytes");
-  require(name.find_first_of(std::string("/\0", 2)) == std::string::npos, "a name without / and NUL");
+  require(name.find_first_of(std::string("/\0", 2)) == std::string::npos,
+          "a name without / and NUL");
   require(name != "." && name != "..", "a name that names something");
   require(before < name, "names in order, none twice");
 }
@@ -45,9 +45,7 @@ void check_name(const std::string& name, const std::string& before) {
 class Walk {
  public:
   Walk(const FfrecordShard& shard, const MappedTree& tree)
-      : shard_(shard),
-        tree_(tree),
-        slot_count_(shard.index()->count(Section::kInodes)) {}
+      : shard_(shard), tree_(tree), slot_count_(shard.index()->count(Section::kInodes)) {}
 
   void all() {
     std::vector<Ino> folders{kRootIno};

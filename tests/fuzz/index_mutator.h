@@ -106,9 +106,10 @@ class IndexMutator {
 
   // Rather those that lead somewhere.
   Section any_section() {
-    constexpr std::array kLikely{Section::kInodes,  Section::kInodes, Section::kInodes,
-                                 Section::kDirectories, Section::kDirectories, Section::kDirectories,
-                                 Section::kNames, Section::kTargets, Section::kFiles};
+    constexpr std::array kLikely{
+        Section::kInodes,      Section::kInodes,      Section::kInodes,
+        Section::kDirectories, Section::kDirectories, Section::kDirectories,
+        Section::kNames,       Section::kTargets,     Section::kFiles};
     const uint32_t choice = below(kLikely.size() + kSectionCount);
     return choice < kLikely.size() ? kLikely[choice]
                                    : static_cast<Section>(choice - kLikely.size());

@@ -31,9 +31,7 @@ inline EntryList small_list() {
   return list;
 }
 
-inline EntrySlice all_of(const EntryList& list) {
-  return {list, 0, list.record_count()};
-}
+inline EntrySlice all_of(const EntryList& list) { return {list, 0, list.record_count()}; }
 
 inline Bytes pickle_of(const IndexEntries& source) {
   Bytes bytes;

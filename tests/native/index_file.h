@@ -30,8 +30,7 @@ inline Bytes& section(Sections& sections, Section which) {
   return sections[static_cast<size_t>(which)];
 }
 
-template <typename T>
-void put(Bytes& bytes, size_t at, const T& value) {
+template <typename T> void put(Bytes& bytes, size_t at, const T& value) {
   std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
@@ -49,8 +48,7 @@ inline void pad_to(Bytes& bytes, size_t multiple) {
 }
 
 inline void seal(IndexTrailer& trailer) {
-  trailer.crc =
-      crc32c(std::as_bytes(std::span(&trailer, 1)).first(offsetof(IndexTrailer, crc)));
+  trailer.crc = crc32c(std::as_bytes(std::span(&trailer, 1)).first(offsetof(IndexTrailer, crc)));
 }
 
 // The index; `trailer` has what it says of the pack, and is filled in.
@@ -197,8 +195,10 @@ inline PackedIndex indexed_pack(const std::vector<Bytes>& records, Sections sect
   }
   PackedIndex pack;
   Bytes last = Bytes(kFolderMagic) + pickle;
-  last.resize((last_offset + last.size() + kIndexAlignment - 1) / kIndexAlignment *
-                      kIndexAlignment - last_offset, '\0');
+  last.resize(
+      (last_offset + last.size() + kIndexAlignment - 1) / kIndexAlignment * kIndexAlignment -
+          last_offset,
+      '\0');
   pack.index_begin = last_offset + last.size();
   // Its size is known before its content, and its own checksum counts as zero.
   checksums.push_back(0);
@@ -218,7 +218,7 @@ inline PackedIndex indexed_pack(const std::vector<Bytes>& records, Sections sect
 
 // The sidecar of the pack at `path`, which must be what `pack` holds now.
 inline Bytes sidecar_bytes(const std::string& path, const Bytes& pack, Sections sections) {
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) != 0) throw std::runtime_error("stat failed");
   IndexTrailer trailer{};
   std::memcpy(&trailer.record_count, pack.data() + 4, 8);
@@ -247,8 +247,8 @@ struct IndexedFile {
               uint64_t record_count, uint64_t link_count)
       : path(folder.write(name, pack_bytes(sections, record_count, link_count))), file(path) {
     const uint64_t last = ffrecord_header_size(record_count + 1);  // the others are empty
-    index = IndexMap::in_pack({.file = file, .record_count = record_count + 1,
-                               .last_offset = last});
+    index =
+        IndexMap::in_pack({.file = file, .record_count = record_count + 1, .last_offset = last});
   }
 
   static Bytes pack_bytes(const Sections& sections, uint64_t record_count, uint64_t link_count) {

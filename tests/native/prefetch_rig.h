@@ -86,9 +86,9 @@ class Rig {
     prefetcher = std::make_unique<Prefetcher>(
         tree_, true, reads.units(), setting.options, true,
         [this, push = std::move(push)](const Hint& hint, std::span<const std::byte> bytes) {
-          if (hint.ino != hint.record + 2 || text(bytes) != records[hint.record]) ++wrong;
-          return push(hint.record, bytes);
-        });
+      if (hint.ino != hint.record + 2 || text(bytes) != records[hint.record]) ++wrong;
+      return push(hint.record, bytes);
+    });
     reads.units().set_observer([this](const Extent& extent, Found found) {
       if (prefetcher) prefetcher->note_read(extent, found);
     });
@@ -102,9 +102,7 @@ class Rig {
     drop_cached_pages(path);
   }
 
-  [[nodiscard]] Hint hint(uint64_t record) const {
-    return {.record = record, .ino = record + 2};
-  }
+  [[nodiscard]] Hint hint(uint64_t record) const { return {.record = record, .ino = record + 2}; }
   [[nodiscard]] std::vector<Hint> hints(const std::vector<uint64_t>& order) const {
     std::vector<Hint> all;
     for (const uint64_t record : order) all.push_back(hint(record));
@@ -134,10 +132,10 @@ class Rig {
       Bytes result;
       const auto now = reads.read(shards.extent(record), offset, size,
                                   [&](Slice slice, std::exception_ptr error) {
-                                    result = text(slice.bytes);
-                                    failure = error;
-                                    ready = true;
-                                  });
+        result = text(slice.bytes);
+        failure = error;
+        ready = true;
+      });
       if (now) {
         result = text(now->bytes);
       } else {

@@ -67,8 +67,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-template <typename T>
-void append_le(Bytes& bytes, T value) {
+template <typename T> void append_le(Bytes& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 

@@ -212,7 +212,8 @@ class TestFetcher {
     append_le<uint64_t>(body, object.content().size());
     append_le<int64_t>(body, mtime_ns);
     append_le<uint64_t>(body, kTestBlock);
-    send(remote::Told::kOpened, asked.object, asked.id, body + pin, {object.data(), object.state()});
+    send(remote::Told::kOpened, asked.object, asked.id, body + pin,
+         {object.data(), object.state()});
   }
   void send_failed(const Asked& asked, const std::string& kind, const std::string& line) const {
     send(remote::Told::kFailed, asked.object, asked.id, kind + Bytes(1, '\0') + line);
@@ -282,8 +283,7 @@ class TestFetcher {
           bring(asked);
         }
         break;
-      default:
-        break;
+      default: break;
     }
   }
 

@@ -10,8 +10,7 @@
 namespace ffrfs::test {
 
 // Runs work(0 … count - 1), or work(), each in a thread of its own; returns when all have ended.
-template <typename Work>
-void in_threads(uint32_t count, const Work& work) {
+template <typename Work> void in_threads(uint32_t count, const Work& work) {
   std::vector<std::jthread> threads;
   for (uint32_t number = 0; number < count; ++number) {
     if constexpr (std::is_invocable_v<const Work&>) {

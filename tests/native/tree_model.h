@@ -172,9 +172,8 @@ class TreeCheck {
     }
     REQUIRE(inode.entry_count >= entries.size());
     check_lookups(ino, model);
-    check_slices(entries, [&](uint64_t start, uint64_t limit) {
-      return tree_.list(ino, start, limit);
-    });
+    check_slices(entries,
+                 [&](uint64_t start, uint64_t limit) { return tree_.list(ino, start, limit); });
     if (counts_ == Counts::kExact) REQUIRE(inode.entry_count == entries.size());
     if (counts_ != Counts::kHidden) {
       REQUIRE(inode.subdirectory_count == directories.size());

@@ -47,7 +47,9 @@ class Trial {
     failures_ = count;
   }
   // What is behind `size` bytes is gone.
-  void cut(size_t size) { change([&](Bytes& content) { content.resize(size); }); }
+  void cut(size_t size) {
+    change([&](Bytes& content) { content.resize(size); });
+  }
   void change(const std::function<void(Bytes&)>& how) {
     const std::lock_guard lock(mutex_);
     how(content_);

@@ -100,11 +100,11 @@ TEST_CASE("what no folder can hold is refused") {
   using Bad = std::invalid_argument;
   const std::string long_name(256, 'x');
   const std::string_view nul("a\0b", 3);
-  for (const std::string_view name : {std::string_view(), std::string_view("."),
-                                      std::string_view(".."), std::string_view("a/b"), nul,
-                                      std::string_view(long_name), std::string_view("\xff"),
-                                      std::string_view("\xed\xb2\x80"),  // a lone surrogate
-                                      std::string_view("\xc0\xaf")}) {
+  for (const std::string_view name :
+       {std::string_view(), std::string_view("."), std::string_view(".."), std::string_view("a/b"),
+        nul, std::string_view(long_name), std::string_view("\xff"),
+        std::string_view("\xed\xb2\x80"),  // a lone surrogate
+        std::string_view("\xc0\xaf")}) {
     CHECK_THROWS_AS(list.add_file(0, name, 0, kMode, 0), Bad);
     CHECK_THROWS_AS(list.add_folder(0, name, kMode, 0), Bad);
     CHECK_THROWS_AS(list.add_link(0, name, "x", 0), Bad);
@@ -177,12 +177,11 @@ TEST_CASE("an order that names a file twice, or one that is not there, is refuse
 
 TEST_CASE("a record pays for its folder, and for what goes with it") {
   EntryList list = small_list();
-  CHECK(record_costs(list, 0, 3) ==
-        std::vector<uint64_t>{
-            file_cost(4, "x") + folder_cost(0, 0),
-            file_cost(5, "x") + 2 * folder_cost(1, 1) + link_cost(1, 4),
-            file_cost(3, "x") + folder_cost(0, 0) + folder_cost(2, 3),
-        });
+  CHECK(record_costs(list, 0, 3) == std::vector<uint64_t>{
+                                        file_cost(4, "x") + folder_cost(0, 0),
+                                        file_cost(5, "x") + 2 * folder_cost(1, 1) + link_cost(1, 4),
+                                        file_cost(3, "x") + folder_cost(0, 0) + folder_cost(2, 3),
+                                    });
   CHECK(record_costs(list, 1, 1)[0] == record_costs(list, 0, 3)[1]);
   list.number_by_size();  // z, a, d/b
   CHECK(record_costs(list, 1, 1)[0] == file_cost(4, "x"));

@@ -106,7 +106,8 @@ TEST_CASE("a pack's own index is found, and tells what the list told") {
   CHECK(set->count == 5);
   CHECK(set->id[0] == std::byte{7});
   for (uint64_t record = 0; record < 3; ++record) {
-    CHECK(shard.extent(record).size == list.file(list.file_of(static_cast<uint32_t>(record))).value);
+    CHECK(shard.extent(record).size ==
+          list.file(list.file_of(static_cast<uint32_t>(record))).value);
   }
 }
 

@@ -33,17 +33,29 @@ const std::vector<std::pair<Bytes, std::string>> kSamples = {
     {"PK\3\4"s, ".zip"},
     {"PK\5\6\0\0\0\0"s, ".zip"},
     {"\x1F\x8B\x08\0\0\0\0\0"s, ".gz"},
-    {"\xFD" "7zXZ\0\0\4"s, ".xz"},
+    {"\xFD"
+     "7zXZ\0\0\4"s,
+     ".xz"},
     {"\x28\xB5\x2F\xFD\4\0"s, ".zst"},
     {"fLaC\0\0\0\x22"s, ".flac"},
     {"OggS\0\2\0\0"s, ".ogg"},
     {"ID3\4\0\0\0\0\0\0"s, ".mp3"},
     {"\xFF\xFB\x90\x64\0\0"s, ".mp3"},
-    {"\0\0\0\x20" "ftypisom\0\0\2\0"s, ".mp4"},
-    {"\0\0\0\x14" "ftypqt  \0\0\2\0"s, ".mov"},
-    {"\0\0\0\x1C" "ftypavif\0\0\0\0"s, ".avif"},
-    {"\0\0\0\x18" "ftypheic\0\0\0\0"s, ".heic"},
-    {"\0\0\0\x18" "ftypM4A \0\0\0\0"s, ".m4a"},
+    {"\0\0\0\x20"
+     "ftypisom\0\0\2\0"s,
+     ".mp4"},
+    {"\0\0\0\x14"
+     "ftypqt  \0\0\2\0"s,
+     ".mov"},
+    {"\0\0\0\x1C"
+     "ftypavif\0\0\0\0"s,
+     ".avif"},
+    {"\0\0\0\x18"
+     "ftypheic\0\0\0\0"s,
+     ".heic"},
+    {"\0\0\0\x18"
+     "ftypM4A \0\0\0\0"s,
+     ".m4a"},
     {"\x1A\x45\xDF\xA3\x9F\x42\x86\x81\1\x42\x82\x84webm"s, ".webm"},
     {"\x1A\x45\xDF\xA3\x9F\x42\x86\x81\1\x42\x82\x88matroska"s, ".mkv"},
     {"\0\0\0\x0CjP  \r\n\x87\n\0\0"s, ".jp2"},
@@ -54,7 +66,9 @@ const std::vector<std::pair<Bytes, std::string>> kSamples = {
     {"PAR1\x15\4"s, ".parquet"},
     {"png"s, ".txt"},
     {"two lines\r\nand\ta tab\n"s, ".txt"},
-    {"Gr\xC3\xBC\xC3\x9F" "e \xE2\x82\xAC \xF0\x9F\x98\x80"s, ".txt"},
+    {"Gr\xC3\xBC\xC3\x9F"
+     "e \xE2\x82\xAC \xF0\x9F\x98\x80"s,
+     ".txt"},
     {"{\"a\": [1, 2]}\n"s, ".json"},
     {" [ ]"s, ".json"},
     {"[-1.5]"s, ".json"},
@@ -87,8 +101,12 @@ TEST_CASE("nothing that is known") {
   CHECK(extension("\0"s).empty());
   CHECK(extension("text with a \0 in it"s).empty());
   CHECK(extension("text with \x1B[1m an escape"s).empty());
-  CHECK(extension("\x7F" "ELF").empty());
-  CHECK(extension("Gr\xFC\xDF" "e").empty());  // Latin-1
+  CHECK(extension("\x7F"
+                  "ELF")
+            .empty());
+  CHECK(extension("Gr\xFC\xDF"
+                  "e")
+            .empty());  // Latin-1
   CHECK(extension("cut off \xE2\x82").empty());
   CHECK(extension("\xED\xA0\x80").empty());  // a surrogate
   CHECK(extension("BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x29\0\0\0\2\0\0\0\2\0\0\0"s).empty());

@@ -41,14 +41,10 @@ Bytes random_value(Random& random) {
 
 Bytes random_feature(Random& random) {
   switch (below(random, 4)) {
-    case 0:
-      return bytes_list(several<Bytes>(random, 4, random_value));
-    case 1:
-      return float_list(several<float>(random, 40, random_float));
-    case 2:
-      return int64_list(several<int64_t>(random, 40, random_int64));
-    default:
-      return "";
+    case 0: return bytes_list(several<Bytes>(random, 4, random_value));
+    case 1: return float_list(several<float>(random, 40, random_float));
+    case 2: return int64_list(several<int64_t>(random, 40, random_int64));
+    default: return "";
   }
 }
 
@@ -57,9 +53,15 @@ Bytes random_list(Random& random) {
 }
 
 Bytes random_name(Random& random) {
-  static const std::vector<Bytes> kParts = {
-      "a", "b", "/", "/", "//", ".", "..", "\0"s, "~1", "%2F", ".npy", ".txt", "0",
-      "example.json", "record.bin", "\xC3\xBC", "\"\\\n", Bytes(100, 'x')};
+  static const std::vector<Bytes> kParts = {"a",          "b",
+                                            "/",          "/",
+                                            "//",         ".",
+                                            "..",         "\0"s,
+                                            "~1",         "%2F",
+                                            ".npy",       ".txt",
+                                            "0",          "example.json",
+                                            "record.bin", "\xC3\xBC",
+                                            "\"\\\n",     Bytes(100, 'x')};
   Bytes name;
   for (size_t i = below(random, 5); i-- > 0;) name += kParts[below(random, kParts.size())];
   return name;
@@ -139,8 +141,8 @@ TEST_CASE("as many nodes as the limit, and one more") {
   };
   std::vector<Bytes> values(kMost);
   CHECK(count(example_of({{"a", bytes_list(values)}})) == ExampleFolder::kNodeLimit);
-  CHECK(count(sequence_example({}, {{"a", feature_list(std::vector<Bytes>(
-                                        kMost, int64_list({})))}})) ==
+  CHECK(count(sequence_example({},
+                               {{"a", feature_list(std::vector<Bytes>(kMost, int64_list({})))}})) ==
         ExampleFolder::kNodeLimit);
   values.emplace_back();
   CHECK(count(example_of({{"a", bytes_list(values)}})) == 2);
@@ -172,6 +174,6 @@ TEST_CASE("hostile records cost no more than they are large") {
   }
   CHECK(laid_out(example_of(deep)) == 3000 * 16 + 3);
   CHECK(laid_out(example_of({{Bytes(10 << 20, '/'), bare}})) == 15 + 4);
-  CHECK(laid_out(sequence_example(
-            {}, {{"a", feature_list(std::vector<Bytes>(1 << 21, ""))}})) == 4);
+  CHECK(laid_out(sequence_example({}, {{"a", feature_list(std::vector<Bytes>(1 << 21, ""))}})) ==
+        4);
 }

@@ -19,8 +19,7 @@ Bytes npy(const Bytes& dtype, size_t count, const Bytes& values) {
   return "\x93NUMPY\1\0\x76\0"s + header + values;
 }
 
-template <typename T>
-Bytes npy(const Bytes& dtype, const std::vector<T>& values) {
+template <typename T> Bytes npy(const Bytes& dtype, const std::vector<T>& values) {
   Bytes bytes;
   for (const T value : values) append_le(bytes, value);
   return npy(dtype, values.size(), bytes);
@@ -31,10 +30,10 @@ Bytes npy(const Bytes& dtype, const std::vector<T>& values) {
 TEST_CASE("a golden Example") {
   const Bytes record = golden_records("examples.tfrecord")[0];
   const auto files = walk(record);
-  CHECK(paths(record) ==
-        std::vector<Bytes>{"embedding.npy", "example.json", "image/", "image/encoded.png",
-                           "image/format.txt", "image/height.npy", "image/width.npy", "label.npy",
-                           "record.bin", "tags/", "weights.npy"});
+  CHECK(paths(record) == std::vector<Bytes>{"embedding.npy", "example.json", "image/",
+                                            "image/encoded.png", "image/format.txt",
+                                            "image/height.npy", "image/width.npy", "label.npy",
+                                            "record.bin", "tags/", "weights.npy"});
   CHECK(files.at("label.npy") == npy<int64_t>("<i8", {561021090880}));
   CHECK(files.at("image/height.npy") == npy<int64_t>("<i8", {24}));
   CHECK(files.at("embedding.npy") ==
@@ -59,9 +58,9 @@ TEST_CASE("golden SequenceExamples") {
   CHECK(paths(records[0]) == std::vector<Bytes>{"example.json", "frames/", "id.npy", "name.txt",
                                                 "record.bin", "tokens/"});
   const auto files = walk(records[2]);
-  CHECK(paths(records[2]) ==
-        std::vector<Bytes>{"example.json", "frames/", "frames/0.npy", "frames/1.npy", "id.npy",
-                           "name.txt", "record.bin", "tokens/", "tokens/0.npy", "tokens/1.npy"});
+  CHECK(paths(records[2]) == std::vector<Bytes>{"example.json", "frames/", "frames/0.npy",
+                                                "frames/1.npy", "id.npy", "name.txt", "record.bin",
+                                                "tokens/", "tokens/0.npy", "tokens/1.npy"});
   CHECK(files.at("id.npy") == npy<int64_t>("<i8", {2}));
   CHECK(files.at("name.txt") == "seq2");
   CHECK(files.at("tokens/0.npy") == npy<int64_t>("<i8", {}));
@@ -88,19 +87,17 @@ TEST_CASE("every golden record, twice the same") {
 TEST_CASE("values and steps stand in folders, by number in byte order") {
   std::vector<Bytes> values(12, "v");
   values[1] = "\0"s;
-  const Bytes record = sequence_example(
-      {{"several", bytes_list(values)}, {"none", bytes_list({})}},
-      {{"steps", feature_list({bytes_list({"a"}), bytes_list({"{}", "b"}), "",
-                               float_list({1}), bytes_list({})})}});
+  const Bytes record =
+      sequence_example({{"several", bytes_list(values)}, {"none", bytes_list({})}},
+                       {{"steps", feature_list({bytes_list({"a"}), bytes_list({"{}", "b"}), "",
+                                                float_list({1}), bytes_list({})})}});
   CHECK(paths(record) ==
-        std::vector<Bytes>{"example.json",    "none/",           "record.bin",
-                           "several/",        "several/0.txt",   "several/1",
-                           "several/10.txt",  "several/11.txt",  "several/2.txt",
-                           "several/3.txt",   "several/4.txt",   "several/5.txt",
-                           "several/6.txt",   "several/7.txt",   "several/8.txt",
-                           "several/9.txt",   "steps/",          "steps/0.txt",
-                           "steps/1/",        "steps/1/0.json",  "steps/1/1.txt",
-                           "steps/3.npy",     "steps/4/"});
+        std::vector<Bytes>{"example.json",  "none/",         "record.bin",     "several/",
+                           "several/0.txt", "several/1",     "several/10.txt", "several/11.txt",
+                           "several/2.txt", "several/3.txt", "several/4.txt",  "several/5.txt",
+                           "several/6.txt", "several/7.txt", "several/8.txt",  "several/9.txt",
+                           "steps/",        "steps/0.txt",   "steps/1/",       "steps/1/0.json",
+                           "steps/1/1.txt", "steps/3.npy",   "steps/4/"});
 }
 
 TEST_CASE("the last of several features by one name counts") {
@@ -163,10 +160,10 @@ TEST_CASE("how names are spelt") {
   CHECK(spelt("a//") == "a/%2F");
   CHECK(spelt("a\0b"s) == "a%00b");
   CHECK(spelt("100%") == "100%");
-  CHECK(spelt("a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r") ==
-        "a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p%2Fq%2Fr");
+  CHECK(spelt("a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r") == "a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p%2Fq%2Fr");
   CHECK(spelt(Bytes(241, 'a') + "/" + Bytes(240, 'b')) == Bytes(240, 'a') + "/" + Bytes(240, 'b'));
-  CHECK(spelt(Bytes(239, 'a') + "\xE2\x82\xAC" "b") == Bytes(239, 'a'));  // between characters
+  CHECK(spelt(Bytes(239, 'a') + "\xE2\x82\xAC"
+                                "b") == Bytes(239, 'a'));  // between characters
   CHECK(spelt("///") == "%2F/%2F");
   CHECK(spelt(Bytes(1 << 20, '/')).size() == 15 * 4 + 240);
 }
@@ -175,15 +172,14 @@ TEST_CASE("names that collide") {
   const Bytes text = bytes_list({"text"});
   const Bytes bare = bytes_list({"\0"s});
   const auto contents = walk(example_of({{"a", bytes_list({"1"})},
-                                      {"a.txt", bytes_list({"\0"s})},
-                                      {"a~1.txt", bytes_list({"\1"s})}}));
+                                         {"a.txt", bytes_list({"\0"s})},
+                                         {"a~1.txt", bytes_list({"\1"s})}}));
   CHECK(contents.at("a.txt") == "1");
   CHECK(contents.at("a.txt~1") == "\0"s);
   CHECK(contents.at("a~1.txt") == "\1");
   // A feature keeps its name if it is the only one that has it.
   CHECK(paths(example_of({{"a", text}, {"a.txt", bare}, {"a.txt~1", bare}, {"a.txt~2", bare}})) ==
-        std::vector<Bytes>{"a.txt", "a.txt~1", "a.txt~2", "a.txt~3", "example.json",
-                           "record.bin"});
+        std::vector<Bytes>{"a.txt", "a.txt~1", "a.txt~2", "a.txt~3", "example.json", "record.bin"});
   CHECK(paths(example_of({{"a", bare}, {"a/b", bare}, {"a/c", bare}})) ==
         std::vector<Bytes>{"a", "a~1/", "a~1/b", "a~1/c", "example.json", "record.bin"});
   CHECK(paths(example_of({{"example.json", bare}, {"record.bin/x", bare}, {"record", bare}})) ==

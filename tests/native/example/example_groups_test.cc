@@ -60,8 +60,7 @@ void check_root(const ExampleTree& tree, const std::vector<ExampleGroup>& groups
 }
 
 void check_records(const ExampleTree& tree, const std::vector<Expected>& records) {
-  REQUIRE(tree.directory_count() ==
-          1 + tree.inode(kRootIno)->entry_count + records.size());
+  REQUIRE(tree.directory_count() == 1 + tree.inode(kRootIno)->entry_count + records.size());
   uint64_t place = 0;
   for (uint64_t record = 0; record < records.size(); ++record) {
     const auto& [group, name, group_ino] = records[record];
@@ -119,9 +118,9 @@ TEST_CASE("groups that cannot be shown") {
   const auto refused = [](const std::vector<ExampleGroup>& groups) {
     CHECK_THROWS_AS(ExampleTree{groups}, FormatError);
   };
-  for (const std::string& name : {std::string(), std::string("."), std::string(".."),
-                                  std::string("a/b"), std::string("a\0b", 3),
-                                  std::string(256, 'a')}) {
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string("a/b"),
+        std::string("a\0b", 3), std::string(256, 'a')}) {
     refused({{name, 1}});
   }
   refused({{"b", 1}, {"a", 1}});

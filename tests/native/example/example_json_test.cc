@@ -35,7 +35,7 @@ TEST_CASE("example.json, to the letter") {
       {{"image/encoded", bytes_list({"abc", ""})},
        {"label", int64_list({0, -1, INT64_MIN, INT64_MAX})},
        {"float", float_list({0.1F, -0.0F, 3, 1e10F, 16777216, 1.17549435e-38F, 3.4028235e38F,
-                                1.4e-45F, std::nanf(""), kInfinity, -kInfinity})},
+                             1.4e-45F, std::nanf(""), kInfinity, -kInfinity})},
        {"nothing", ""},
        {"empty", int64_list({})},
        {"\"\\\n\x1F\xC3\xBC", float_list({})}});
@@ -44,9 +44,9 @@ TEST_CASE("example.json, to the letter") {
     "\"\\\u000a\u001fü": {"float_list": []},
     "empty": {"int64_list": []},
     "float": {"float_list": [0.1, -0.0, 3.0, 1e+10, 16777216.0, )"
-                  R"(1.1754944e-38, 3.4028235e+38, 1e-45, "NaN", "Infinity", "-Infinity"]},
+                           R"(1.1754944e-38, 3.4028235e+38, 1e-45, "NaN", "Infinity", "-Infinity"]},
     "image/encoded": {"bytes_list": [{"size": 3, "sha256": ")" +
-      abc + R"("}, {"size": 0, "sha256": ")" + nothing + R"("}]},
+                               abc + R"("}, {"size": 0, "sha256": ")" + nothing + R"("}]},
     "label": {"int64_list": [0, -1, -9223372036854775808, 9223372036854775807]},
     "nothing": null
   }
@@ -67,8 +67,15 @@ TEST_CASE("example.json, to the letter") {
 
 TEST_CASE("long lists of floats read back exactly") {
   Random random(7);
-  std::vector<float> values = {0.0F, -0.0F, 1.0F, -16777216.0F, -1.17549435e-38F, 1.4e-45F,
-                               std::numeric_limits<float>::max(), 123456790.0F, -1.2345679e13F};
+  std::vector<float> values = {0.0F,
+                               -0.0F,
+                               1.0F,
+                               -16777216.0F,
+                               -1.17549435e-38F,
+                               1.4e-45F,
+                               std::numeric_limits<float>::max(),
+                               123456790.0F,
+                               -1.2345679e13F};
   for (int i = 0; i < 200000; ++i) {
     const float value = random_float(random);
     if (std::isfinite(value)) values.push_back(value);
@@ -81,9 +88,8 @@ TEST_CASE("long lists of floats read back exactly") {
     char* end = nullptr;
     const float read = std::strtof(next, &end);
     REQUIRE(std::memcmp(&read, &value, sizeof read) == 0);
-    REQUIRE(std::find_if(next, static_cast<const char*>(end), [](char c) {
-              return c == '.' || c == 'e';
-            }) != end);
+    REQUIRE(std::find_if(next, static_cast<const char*>(end),
+                         [](char c) { return c == '.' || c == 'e'; }) != end);
     REQUIRE((*end == ',' || *end == ']'));
     next = end + 1;
   }

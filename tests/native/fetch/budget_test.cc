@@ -157,15 +157,12 @@ TEST_CASE("threads reserve, move and release; in the end nothing is left") {
           memory.resize(size / 2);
           break;
         }
-        case 1:
-          (void)budget.try_reserve(account, size, 0.5);
-          break;
+        case 1: (void)budget.try_reserve(account, size, 0.5); break;
         case 2:
           ++asked;
           budget.admit(size, [&](const Reservation&) { ++admitted; });
           break;
-        default:
-          budget.admit_waiting();
+        default: budget.admit_waiting();
       }
     }
   });

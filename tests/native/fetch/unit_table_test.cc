@@ -41,8 +41,8 @@ struct Table {
   [[nodiscard]] bool has(uint64_t record) { return table.find(key_of(record)).held != nullptr; }
   [[nodiscard]] Join join(uint64_t record, int& answers) {
     HeldPtr held;
-    return table.join(
-        key_of(record), [&answers](const HeldPtr&, const std::exception_ptr&) { ++answers; }, held);
+    return table.join(key_of(record),
+                      [&answers](const HeldPtr&, const std::exception_ptr&) { ++answers; }, held);
   }
 
   Counters counters;
@@ -268,8 +268,8 @@ TEST_CASE("as a plain map, whatever is done") {
         case 5:
           CHECK(all.table.drop_ahead(record % 4).size() ==
                 std::erase_if(model, [&](const auto& entry) {
-                  return entry.second == std::pair{State::kAhead, record % 4};
-                }));
+            return entry.second == std::pair{State::kAhead, record % 4};
+          }));
           break;
         default:
           CHECK((all.table.take_ahead(key_of(record)) != nullptr) == is(State::kAhead));

@@ -18,8 +18,7 @@ namespace {
 
 using Message = std::vector<std::byte>;
 
-template <typename T>
-void append(Message& message, const T& structure) {
+template <typename T> void append(Message& message, const T& structure) {
   const auto bytes = std::as_bytes(std::span(&structure, 1));
   message.insert(message.end(), bytes.begin(), bytes.end());
 }
@@ -72,8 +71,13 @@ const std::string_view kName("a name\0", 7);
 
 TEST_CASE("a request is the same in one piece and in parts") {
   Message read;
-  append(read, ReadIn{.fh = 0, .offset = 1 << 20, .size = 4096, .read_flags = 0, .lock_owner = 0,
-                      .flags = 0, .padding = 0});
+  append(read, ReadIn{.fh = 0,
+                      .offset = 1 << 20,
+                      .size = 4096,
+                      .read_flags = 0,
+                      .lock_owner = 0,
+                      .flags = 0,
+                      .padding = 0});
   Message getxattr;
   append(getxattr, GetxattrIn{.size = 64, .padding = 0});
   append(getxattr, kName);

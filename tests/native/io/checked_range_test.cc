@@ -144,8 +144,8 @@ TEST_CASE("a truncated file gives errors, and its bytes once they are back") {
 }
 
 TEST_CASE("no handler of signals is needed, and none is changed") {
-  struct sigaction before {};
-  struct sigaction after {};
+  struct sigaction before{};
+  struct sigaction after{};
   sigaction(SIGBUS, nullptr, &before);
   const Blocks blocks(kBlock);
   const CheckedRange range = blocks.fresh();
@@ -221,8 +221,7 @@ TEST_CASE("pages are kept, and those that were used longest ago give way") {
   const auto content = [](uint64_t page) { return pattern(kPage, static_cast<uint32_t>(page)); };
   const auto kept = [&](uint64_t range, uint64_t page) {
     Bytes bytes(100, '\0');
-    const bool is_kept =
-        pages.copy({range, page}, 50, std::as_writable_bytes(std::span(bytes)));
+    const bool is_kept = pages.copy({range, page}, 50, std::as_writable_bytes(std::span(bytes)));
     if (is_kept) CHECK(bytes == content(page).substr(50, 100));
     return is_kept;
   };

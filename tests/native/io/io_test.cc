@@ -15,9 +15,9 @@
 #include "io/buffer.h"
 #include "io/crc.h"
 #include "io/error.h"
+#include "io/local_file.h"
 #include "io/process_local.h"
 #include "io/read_queue.h"
-#include "io/local_file.h"
 #include "io/thread_pool.h"
 #include "page_cache.h"
 #include "scratch.h"
@@ -43,8 +43,7 @@ TEST_CASE("a checksum in pieces is the checksum of the whole") {
 
 TEST_CASE("a local file says what cannot be opened") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(LocalFile(folder / "none"), doctest::Contains("No such file"),
-                       StorageError);
+  CHECK_THROWS_WITH_AS(LocalFile(folder / "none"), doctest::Contains("No such file"), StorageError);
   CHECK_THROWS_WITH_AS(LocalFile(folder / ""), doctest::Contains("Is a directory"), StorageError);
 }
 
@@ -89,7 +88,9 @@ TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its li
     CHECK(buffer.capacity() >= 100'000);
   }
   CHECK(pool.acquire(101'000).data() == first);  // of the same size class
-  { const Buffer large = pool.acquire(2 << 20); }
+  {
+    const Buffer large = pool.acquire(2 << 20);
+  }
   Buffer outlives;
   {
     BufferPool short_lived(1 << 20);
@@ -204,12 +205,10 @@ TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
   std::atomic<bool> may_go{false};
   ThreadPool pool(4, 3);  // ends its threads before what they look at goes
   for (int i = 0; i < 20; ++i) {
-    pool.submit(
-        [&] {
-          ++blocked;
-          while (!may_go) std::this_thread::yield();
-        },
-        ThreadPool::Urgency::kBackground);
+    pool.submit([&] {
+      ++blocked;
+      while (!may_go) std::this_thread::yield();
+    }, ThreadPool::Urgency::kBackground);
   }
   while (blocked < 3) std::this_thread::yield();
   for (int i = 0; i < 5; ++i) {
@@ -235,18 +234,18 @@ TEST_CASE("all ports together have as many threads as the queue") {
   const size_t before = count_threads();
   std::vector<std::unique_ptr<ReadPort>> ports;
   for (int i = 0; i < 8; ++i) {
-    ports.push_back(std::make_unique<ReadPort>(queue, ReadPort::Aio::kNone,
-                                               i < 4 ? ReadPort::Urgency::kBackground
-                                                     : ReadPort::Urgency::kSomeoneWaits));
+    ports.push_back(std::make_unique<ReadPort>(
+        queue, ReadPort::Aio::kNone,
+        i < 4 ? ReadPort::Urgency::kBackground : ReadPort::Urgency::kSomeoneWaits));
   }
   std::atomic<int> finished{0};
   for (int i = 0; i < 800; ++i) {
     drop_cached_pages(file.path());
     ports[static_cast<size_t>(i % 8)]->submit(file, static_cast<uint64_t>(i) * 2000, 1000,
                                               [&](RawBytes raw) {
-                                                CHECK_FALSE(raw.error);
-                                                ++finished;
-                                              });
+      CHECK_FALSE(raw.error);
+      ++finished;
+    });
     CHECK(count_threads() <= before + ReadQueue::kThreads);
   }
   while (finished < 800) {

@@ -45,8 +45,8 @@ struct PlainPack {
     const FfrecordShard shard = open();
     CHECK(shard.index() == nullptr);
     CHECK(shard.warning().find(reason) != Bytes::npos);
-    CHECK(shard.warning().ends_with("; make it anew: ffrfs index " + path +
-                                    "; ignored until then"));
+    CHECK(
+        shard.warning().ends_with("; make it anew: ffrfs index " + path + "; ignored until then"));
     CHECK(shard.is_index_stale() == (reason.find("(its ") != Bytes::npos));
     CHECK(shard.offsets().size() == shard.count() + 1);
   }

@@ -185,9 +185,8 @@ TEST_CASE("a damaged index: an error for each who asks, no thread dies of it") {
   for (const Ino ino : std::vector<Ino>{2, 3, 4, 2040, 2041, 2042, 2043, 3000, 7000, 11'900}) {
     bool is_over = false;
     try {
-      const auto now = volume.read(ino, 0, 10, [&](const Slice&, const std::exception_ptr&) {
-        is_over = true;
-      });
+      const auto now =
+          volume.read(ino, 0, 10, [&](const Slice&, const std::exception_ptr&) { is_over = true; });
       is_over = is_over || now.has_value();
     } catch (const ChecksumError&) {
       is_over = true;

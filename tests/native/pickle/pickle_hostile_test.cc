@@ -87,8 +87,7 @@ class Repeated : public ByteSource {
 constexpr size_t kMegabyte = size_t{1} << 20;
 
 // Runs `read` and says how much more memory there was at its height than before.
-template <typename Read>
-size_t peak_of(Read read) {
+template <typename Read> size_t peak_of(Read read) {
   const size_t before = allocated_bytes;
   peak_bytes = before;
   read();

@@ -56,21 +56,15 @@ class Trial {
         break;
       case 2:
       case 3:
-      case 4:
-        take();
-        break;
+      case 4: take(); break;
       case 5:
         if (take()) put_back();
         break;
       case 6:
-      case 7:
-        set_state();
-        break;
+      case 7: set_state(); break;
       case 8:
       case 9:
-      case 10:
-        read(next_record());
-        break;
+      case 10: read(next_record()); break;
       default:
         if (random_() % 200 == 0) list_.finish();
         read(random_() % (record_count_ + 2));

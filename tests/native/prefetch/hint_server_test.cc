@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "damage.h"
-#include "prefetch/hint_server.h"
 #include "prefetch/hint_list.h"
+#include "prefetch/hint_server.h"
 #include "prefetch_rig.h"
 #include "record/ffrecord_shard.h"
 #include "threads.h"
@@ -40,8 +40,7 @@ const Bytes kEnd(1, '\0');
 // How many hints a list takes of which none is read.
 const size_t kRoom = HintList(kWindowRecords, PrefetchOptions{}.window_bytes).room();
 
-template <typename Condition>
-bool eventually(Condition condition) {
+template <typename Condition> bool eventually(Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
@@ -72,9 +71,9 @@ class Listener {
   explicit Listener(std::chrono::milliseconds ttl = 60s)
       : prefetcher_(tree_, true, reader_, {.window_records = kWindowRecords, .ttl = ttl}, true,
                     [](const Hint&, std::span<const std::byte>) { return false; }),
-        clients_(std::make_unique<HintServer>(
-            prefetcher_, [this](std::string_view text) { return resolve(text); },
-            counters.prefetch_dropped)) {}
+        clients_(std::make_unique<HintServer>(prefetcher_, [this](std::string_view text) {
+          return resolve(text);
+        }, counters.prefetch_dropped)) {}
 
   void take(FileDescriptor socket) { clients_->take(std::move(socket)); }
   void end() { clients_.reset(); }
@@ -156,8 +155,8 @@ class Client {
   [[nodiscard]] size_t say_at_once(const Bytes& bytes) const {
     size_t sent = 0;
     while (sent < bytes.size()) {
-      const ssize_t size = send(fd(), bytes.data() + sent, bytes.size() - sent,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t size =
+          send(fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (size < 0) break;
       sent += static_cast<size_t>(size);
     }
@@ -192,16 +191,14 @@ std::vector<Bytes> numbers(uint64_t begin, uint64_t end) {
 // Lengths around those of a number, a path, and the longest that may be.
 Bytes random_text(Random& random) {
   switch (random() % 8) {
-    case 0:
-      return Bytes(HintServer::kTextSizeMax - (random() % 2) * (random() % 8000), 'p');
+    case 0: return Bytes(HintServer::kTextSizeMax - (random() % 2) * (random() % 8000), 'p');
     case 1:
     case 2: {
       Bytes text(1 + random() % 40, '\0');
       for (char& byte : text) byte = static_cast<char>(1 + random() % 255);
       return text;
     }
-    default:
-      return std::to_string(random() % kRecordCount);
+    default: return std::to_string(random() % kRecordCount);
   }
 }
 

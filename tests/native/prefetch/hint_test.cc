@@ -47,12 +47,41 @@ std::optional<Hint> of_folder(const Tree& tree, std::string_view text) {
 }
 
 // What names no file, of whatever tree.
-const std::vector<std::string> kNothing = {
-    "", " ", "/", "//", "/.", "/./", "/..", "/../", "..", ".", "-1", "+1", " 1", "1 ", "1.0", "0x1",
-    "1e3", "18446744073709551615", "18446744073709551616", "99999999999999999999999999", "1/",
-    "1\n", "a.jpg", "dir/b.jpg", "\x80", "/\x80", "/" + std::string(300, 'n'),
-    "/" + std::string(8000, '/'), "/../a.jpg", "/dir/../a.jpg", std::string(8191, '9'),
-    "/" + std::string(8000, 'x'), "1\0"s, "/a.jpg\0"s, "\0"s};
+const std::vector<std::string> kNothing = {"",
+                                           " ",
+                                           "/",
+                                           "//",
+                                           "/.",
+                                           "/./",
+                                           "/..",
+                                           "/../",
+                                           "..",
+                                           ".",
+                                           "-1",
+                                           "+1",
+                                           " 1",
+                                           "1 ",
+                                           "1.0",
+                                           "0x1",
+                                           "1e3",
+                                           "18446744073709551615",
+                                           "18446744073709551616",
+                                           "99999999999999999999999999",
+                                           "1/",
+                                           "1\n",
+                                           "a.jpg",
+                                           "dir/b.jpg",
+                                           "\x80",
+                                           "/\x80",
+                                           "/" + std::string(300, 'n'),
+                                           "/" + std::string(8000, '/'),
+                                           "/../a.jpg",
+                                           "/dir/../a.jpg",
+                                           std::string(8191, '9'),
+                                           "/" + std::string(8000, 'x'),
+                                           "1\0"s,
+                                           "/a.jpg\0"s,
+                                           "\0"s};
 
 }  // namespace
 
@@ -95,9 +124,7 @@ TEST_CASE("of a packed folder: what is none of its files") {
 
 TEST_CASE("of a plain file of records: names and numbers") {
   const FlatTree tree(1000);
-  const auto find = [&](std::string_view text) {
-    return find_hint(tree, 1000, text);
-  };
+  const auto find = [&](std::string_view text) { return find_hint(tree, 1000, text); };
   CHECK(find("/000000012")->record == 12);
   CHECK(find("/000000012")->ino == 14);
   CHECK(find("12")->record == 12);
@@ -116,9 +143,7 @@ TEST_CASE("of a plain file of records: names and numbers") {
 
 TEST_CASE("of TFRecord: the record, and what is asked for in it") {
   const ExampleTree tree(1000);
-  const auto find = [&](std::string_view text) {
-    return find_hint(tree, 1000, text);
-  };
+  const auto find = [&](std::string_view text) { return find_hint(tree, 1000, text); };
   const auto expect = [&](std::string_view text, uint64_t record, bool is_of_all) {
     CAPTURE(text);
     const auto hint = find(text);

@@ -276,7 +276,11 @@ TEST_CASE("what is held stays within its limit") {
   for (const size_t size : {size_t{100}, size_t{5000}, size_t{100'000}, size_t{500'000}}) {
     CAPTURE(size);
     constexpr size_t kLimit = kMib;
-    Rig rig(patterns(size < 1000 ? 1000 : size < 100'000 ? 300 : 30, size), {.cache_bytes = 8 * kLimit});
+    Rig rig(patterns(size < 1000      ? 1000
+                     : size < 100'000 ? 300
+                                      : 30,
+                     size),
+            {.cache_bytes = 8 * kLimit});
     std::atomic<bool> is_over{false};
     std::atomic<uint64_t> most{0};
     std::jthread sampler([&] {
@@ -365,10 +369,10 @@ TEST_CASE("it ends at any time") {
     for (uint64_t record = 0; record < 100; record += 10) {
       const auto now = rig.reads.read(rig.shards.extent(record), 0, 100,
                                       [&](Slice slice, std::exception_ptr error) {
-                                        CHECK_FALSE(error);
-                                        CHECK(slice.bytes.size() == 100);
-                                        ++answers;
-                                      });
+        CHECK_FALSE(error);
+        CHECK(slice.bytes.size() == 100);
+        ++answers;
+      });
       if (!now) ++waiting;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
@@ -474,9 +478,9 @@ TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte
   Rig rig(patterns(300, 20'000),
           {.options = {.window_records = 64, .ttl = 50ms}, .cache_bytes = 16 * kMib},
           [](uint64_t record, std::span<const std::byte>) {
-            if (record % 41 == 0) std::this_thread::sleep_for(3ms);
-            return record % 3 == 0;
-          });
+    if (record % 41 == 0) std::this_thread::sleep_for(3ms);
+    return record % 3 == 0;
+  });
   rig.damage(13);
   std::atomic<int> errors{0};
   std::atomic<bool> is_over{false};

@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kCount = 20'000;
 constexpr uint64_t kSize = 4500;
-constexpr ReadAround::Amounts kSmallFiles{.records = kCount, .bytes = kCount * kSize,
-                                          .files = kCount};
+constexpr ReadAround::Amounts kSmallFiles{
+    .records = kCount, .bytes = kCount * kSize, .files = kCount};
 constexpr uint64_t kRegion = ReadAround::kRegionBytes / kSize;
 
 struct Kernel {

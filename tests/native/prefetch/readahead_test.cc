@@ -56,8 +56,7 @@ std::vector<uint64_t> shuffled(size_t count, Random& random) {
 
 // A reader's side: what it reads, and what was there when it came.
 struct Reads {
-  explicit Reads(const Tree& tree, uint64_t count, bool has_files = true,
-                 size_t window = kWindow)
+  explicit Reads(const Tree& tree, uint64_t count, bool has_files = true, size_t window = kWindow)
       : readahead(tree, count, has_files, window), state(count, State::kNowhere) {}
 
   enum class State : uint8_t { kNowhere, kHeld, kPushed };
@@ -219,15 +218,16 @@ TEST_CASE("access at random is not read ahead") {
       const size_t epochs = std::max<size_t>(1, 2000 / count);
       for (size_t epoch = 0; epoch < epochs; ++epoch) {
         std::vector<std::vector<uint64_t>> orders;
-        for (size_t reader = 0; reader < readers; ++reader) orders.push_back(shuffled(count, random));
+        for (size_t reader = 0; reader < readers; ++reader)
+          orders.push_back(shuffled(count, random));
         for (size_t i = 0; i < count; ++i) {
           for (size_t reader = 0; reader < readers; ++reader) {
             reads.read(again ? random() % count : orders[reader][i]);
           }
         }
       }
-      worst = std::max(worst, static_cast<double>(reads.taken_count) /
-                                  static_cast<double>(reads.read_count));
+      worst = std::max(
+          worst, static_cast<double>(reads.taken_count) / static_cast<double>(reads.read_count));
       taken += reads.taken_count;
       asked += reads.read_count;
     }

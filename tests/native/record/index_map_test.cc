@@ -89,8 +89,7 @@ TEST_CASE("with an index a shard gives what it gives without") {
     CAPTURE(count);
     const TemporaryFolder folder;
     const auto names = many(count);
-    const std::string path =
-        folder.write("p.ffr", indexed_pack(names, flat_sections(names)).file);
+    const std::string path = folder.write("p.ffr", indexed_pack(names, flat_sections(names)).file);
     const FfrecordShard with(path, IndexUse::kIfSound);
     REQUIRE(with.index() != nullptr);
     CHECK(with.metadata_verified());
@@ -147,8 +146,8 @@ TEST_CASE("trailers that lie, under a checksum that fits") {
   check_trailer([](auto& t) { t.pack_header_crc = 1; }, "it is a sidecar's");
   check_trailer([](auto& t) { ++t.checksums_crc; }, "the checksum of its checksums is");
   check_trailer([](auto& t) { t.link_count = 4; }, "it says 4 symbolic links");
-  for (const uint64_t size :
-       {uint64_t{0}, uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 40, UINT64_MAX, UINT64_MAX - 7}) {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 40,
+                              UINT64_MAX, UINT64_MAX - 7}) {
     check_trailer([&](auto& t) { t.index_size = size; }, "it says that it has");
     check_trailer([&](auto& t) { t.checked_size = size; }, "it says that it has");
   }
@@ -160,12 +159,12 @@ TEST_CASE("trailers that lie, under a checksum that fits") {
 TEST_CASE("sections that overlap, leave gaps, or are cut in the middle of an entry") {
   for (size_t i = 0; i < kSectionCount; ++i) {
     const auto name = Bytes("its section ") + section_name(static_cast<Section>(i));
-    for (const uint64_t offset : {uint64_t{0}, uint64_t{8}, uint64_t{4}, uint64_t{1} << 20,
-                                  UINT64_MAX, UINT64_MAX - 7}) {
+    for (const uint64_t offset :
+         {uint64_t{0}, uint64_t{8}, uint64_t{4}, uint64_t{1} << 20, UINT64_MAX, UINT64_MAX - 7}) {
       check_trailer([&](auto& t) { t.sections[i].offset ^= offset == 0 ? 16 : offset; }, name);
     }
-    for (const uint64_t size : {UINT64_MAX, UINT64_MAX - 7, UINT64_MAX / 32 * 32,
-                                uint64_t{1} << 63, uint64_t{1} << 20}) {
+    for (const uint64_t size :
+         {UINT64_MAX, UINT64_MAX - 7, UINT64_MAX / 32 * 32, uint64_t{1} << 63, uint64_t{1} << 20}) {
       check_trailer([&](auto& t) { t.sections[i].size = size; }, "its section");
     }
   }
@@ -276,7 +275,8 @@ TEST_CASE("a damaged header is found where it is asked for, whatever its own che
     file[12 + 4 * (count - 1)] ^= 1;
     const FfrecordShard shard(folder.write("p.ffr", file), IndexUse::kIfSound);
     REQUIRE(shard.index() != nullptr);
-    CHECK(shard.extent(count - 1).crc32 != crc32(view(file).subspan(shard.extent(count - 1).offset)));
+    CHECK(shard.extent(count - 1).crc32 !=
+          crc32(view(file).subspan(shard.extent(count - 1).offset)));
   }
 }
 
@@ -297,8 +297,8 @@ TEST_CASE("extents that lie, under checksums that fit") {
     const FfrecordShard shard(folder.write("p.ffr", lying(offset)), IndexUse::kIfSound);
     REQUIRE(shard.index() != nullptr);
     for (const uint64_t record : {1UL, 2UL}) {
-      CHECK_THROWS_WITH_AS((void)shard.extent(record),
-                           doctest::Contains("damaged header: record"), FormatError);
+      CHECK_THROWS_WITH_AS((void)shard.extent(record), doctest::Contains("damaged header: record"),
+                           FormatError);
     }
     CHECK(shard.extent(0).size == 5);
   }
@@ -376,7 +376,8 @@ TEST_CASE("a pack that is overwritten or truncated while it is open gives errors
   auto others = many(20'000);
   others[0] += "?";
   others[20] = "";
-  write_at(shard.file().path(), 0, indexed_pack(others, flat_sections(names)).file.substr(0, 1 << 20));
+  write_at(shard.file().path(), 0,
+           indexed_pack(others, flat_sections(names)).file.substr(0, 1 << 20));
   CHECK(shard.extent(9).offset == extent.offset);  // kept
   CHECK_THROWS_AS((void)shard.extent(900), ChecksumError);
   write_at(shard.file().path(), 0, pack.file);
@@ -402,8 +403,7 @@ TEST_CASE("many threads read one index") {
   in_threads(4, [&](uint32_t i) {
     for (uint64_t k = 0; k < 2'000; ++k) {
       const uint64_t record = (i * 7'919 + k * 31) % names.size();
-      const uint64_t found =
-          index.load<IndexInode>(Section::kInodes, 32 * (record + 1)).value;
+      const uint64_t found = index.load<IndexInode>(Section::kInodes, 32 * (record + 1)).value;
       if (found != record || shard.extent(record).size != names[record].size()) ++wrong;
     }
   });
@@ -449,8 +449,7 @@ TEST_CASE("damage at random: what is found is right, or an error") {
         REQUIRE(shard->sizes(std::array{uint64_t{0}, i}).at(1) == extent.size);
         const auto inode = index->load<IndexInode>(Section::kInodes, 32 * (i + 1));
         REQUIRE(inode.value == i);
-        REQUIRE(copy(*index, Section::kNames, inode.name_offset, inode.name_size) ==
-                names[i]);
+        REQUIRE(copy(*index, Section::kNames, inode.name_offset, inode.name_size) == names[i]);
       } catch (const ChecksumError&) {
       }
     }

@@ -7,8 +7,8 @@
 #include "golden.h"
 #include "io/error.h"
 #include "record/ffrecord_shard.h"
-#include "shard/shard_set.h"
 #include "scratch.h"
+#include "shard/shard_set.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -17,8 +17,7 @@ namespace {
 
 const std::vector<Bytes> kRecords = {"first", "", "third record", pattern(5000, 1)};
 
-template <typename T>
-void poke(Bytes& file, size_t at, T value) {
+template <typename T> void poke(Bytes& file, size_t at, T value) {
   std::memcpy(file.data() + at, &value, sizeof value);
 }
 
@@ -130,8 +129,8 @@ TEST_CASE("offsets that lie, under a checksum that fits") {
 TEST_CASE("several files are one index space") {
   const TemporaryFolder folder;
   const ShardSet set = open_ffrecord_shards({folder.write("a.ffr", ffrecord({"0", "1"})),
-                      folder.write("b.ffr", ffrecord({})),
-                      folder.write("c.ffr", ffrecord({"22", "333", ""}))});
+                                             folder.write("b.ffr", ffrecord({})),
+                                             folder.write("c.ffr", ffrecord({"22", "333", ""}))});
   REQUIRE(set.count() == 5);
   CHECK(set.extent(1).shard == 0);
   CHECK(set.extent(2).shard == 2);

@@ -76,7 +76,7 @@ Files make_files(const TemporaryFolder& folder, const std::vector<Bytes>& conten
 }
 
 int64_t mtime_ns(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   REQUIRE(stat(path.c_str(), &info) == 0);
   return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
@@ -148,7 +148,7 @@ TEST_CASE("the mode is what the umask leaves of 0666") {
   const mode_t before = umask(027);
   Writer(folder / "x.ffr", 0).finish();
   umask(before);
-  struct stat info {};
+  struct stat info{};
   REQUIRE(stat((folder / "x.ffr").c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0640);
 }
@@ -259,7 +259,9 @@ TEST_CASE("without O_TMPFILE the bytes wait under another name") {
   const auto records = records_of_all_sizes();
   CHECK(in_child([&] {
     forbid_tmpfile();
-    { Writer dropped(folder / "x.ffr", 1); }
+    {
+      Writer dropped(folder / "x.ffr", 1);
+    }
     if (entry_count(folder) != 0) return false;
     Writer writer(folder / "x.ffr", records.size());
     if (entry_count(folder) != 1 || fs::exists(folder / "x.ffr")) return false;
@@ -375,7 +377,8 @@ TEST_CASE("the last record is told of all before it") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   // On both sides of a chunk's end, and of 64 KiB of header.
-  const std::vector<Bytes> large{pattern((1 << 20) + 1, 1), pattern(2 << 20, 2), pattern(1 << 20, 3)};
+  const std::vector<Bytes> large{pattern((1 << 20) + 1, 1), pattern(2 << 20, 2),
+                                 pattern(1 << 20, 3)};
   auto contents = large;
   contents.resize(6000, "x");
   const auto files = make_files(sources, contents);

@@ -40,7 +40,8 @@ struct Link {
       return error.what();
     }
   }
-  [[nodiscard]] std::string error_at(Ask kind, std::function<void(TestFetcher&, const Asked&)> answer) {
+  [[nodiscard]] std::string error_at(Ask kind,
+                                     std::function<void(TestFetcher&, const Asked&)> answer) {
     return error_with([kind, answer](TestFetcher& fetcher_, const Asked& asked) {
       const bool is_it = asked.kind == kind || (kind == Ask::kWant && asked.kind == Ask::kSoon);
       if (is_it) answer(fetcher_, asked);
@@ -65,8 +66,8 @@ Bytes opened(uint64_t size, uint64_t block_size) {
 TEST_CASE("messages that nobody asked for, or that are none, end the link with an error") {
   Link rig;
   const std::string nonsense = "the fetcher has answered what was not asked";
-  const std::vector<Bytes> raw{"", "x", Bytes(15, '\0'), Bytes(16, '\0'), Bytes(16, '\xff'),
-                               Bytes(65'536, 'x')};
+  const std::vector<Bytes> raw{
+      "", "x", Bytes(15, '\0'), Bytes(16, '\0'), Bytes(16, '\xff'), Bytes(65'536, 'x')};
   for (const Bytes& bytes : raw) {
     if (bytes.empty()) continue;  // is the end of the link
     CHECK(rig.error_at(Ask::kOpen, [&](TestFetcher& fetcher, const Asked&) {
@@ -140,7 +141,8 @@ TEST_CASE("a state file that is damaged is refused") {
   CHECK(rig.error_with(nullptr).find("it has 4100 bytes") != std::string::npos);
 }
 
-TEST_CASE("files that are cut off while they are in use give errors, no signal and no endless wait") {
+TEST_CASE(
+    "files that are cut off while they are in use give errors, no signal and no endless wait") {
   Link rig;
   remote::RemoteOpener opener(rig.fetcher.start(), 5s);
   const auto file = opener.open(kUrl);

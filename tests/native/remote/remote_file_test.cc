@@ -31,7 +31,7 @@ const std::string kUrl = "s3://bucket/a.ffr";
 
 struct Link {
   explicit Link(size_t size = 40'000, std::chrono::milliseconds timeout = 10s,
-               const std::string& folder = "")
+                const std::string& folder = "")
       : object(std::make_shared<TestObject>(pattern(size, 1), folder)) {
     fetcher.add(kUrl, object);
     opener = std::make_shared<remote::RemoteOpener>(fetcher.start(), timeout);
@@ -61,12 +61,11 @@ bool read_now(const Source& file, uint64_t offset, Bytes& bytes) {
 
 // Files that are in memory alone leave no page cache.
 bool has_disk(int fd) {
-  struct statfs found {};
+  struct statfs found{};
   return fstatfs(fd, &found) == 0 && found.f_type != TMPFS_MAGIC;
 }
 
-template <typename Error = StorageError, typename Call>
-std::string error_of(Call call) {
+template <typename Error = StorageError, typename Call> std::string error_of(Call call) {
   try {
     call();
   } catch (const Error& error) {

@@ -13,8 +13,8 @@
 #include "prefetch_rig.h"
 #include "remote/remote_opener.h"
 #include "scrub/scrub.h"
-#include "tfrecord/tfrecord_shard.h"
 #include "test_fetcher.h"
+#include "tfrecord/tfrecord_shard.h"
 #include "volume/blocking_volume.h"
 
 using namespace ffrfs;
@@ -81,8 +81,8 @@ TEST_CASE("what the cache has spoiled is read anew, and is right") {
   std::vector<BatchItem> items;
   for (const Bytes& record : pack.records) found.emplace_back(record.size(), '?');
   for (size_t i = 0; i < found.size(); ++i) {
-    items.push_back({pack.volume->extent(ino_of(i)),
-                     std::as_writable_bytes(std::span(found[i])), nullptr});
+    items.push_back(
+        {pack.volume->extent(ino_of(i)), std::as_writable_bytes(std::span(found[i])), nullptr});
   }
   pack.volume->fetcher().read(items, true);
   for (const BatchItem& item : items) CHECK(item.error == nullptr);

@@ -138,7 +138,8 @@ TEST_CASE("what an index says of large records is held against them") {
       if (!cached) drop_cached_pages(pack.path);
       const auto flipped = pack.verify(2, wrong_at(record, [](auto& c) { c[1] ^= 1; }));
       REQUIRE(numbers(flipped) == std::vector<uint64_t>{record});
-      CHECK(flipped[0].second.reason.find("wrong checksum of its bytes at 1048576") != std::string::npos);
+      CHECK(flipped[0].second.reason.find("wrong checksum of its bytes at 1048576") !=
+            std::string::npos);
       CHECK(numbers(pack.verify(2, wrong_at(record, [](auto& c) { c.pop_back(); }))) ==
             std::vector<uint64_t>{record});
       CHECK(numbers(pack.verify(2, wrong_at(record, [](auto& c) { c.push_back(0); }))) ==

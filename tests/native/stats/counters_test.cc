@@ -31,8 +31,7 @@ namespace {
 constexpr int kThreads = 8;
 
 // Runs body(i) on kThreads threads at once, to the end of all.
-template <typename Body>
-void on_threads(Body body) {
+template <typename Body> void on_threads(Body body) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&body, i] { body(i); });
 }
@@ -43,8 +42,7 @@ FileDescriptor shared_memory(size_t size) {
   return file;
 }
 
-template <typename Number>
-Number number_at(const CounterPage& page, size_t position) {
+template <typename Number> Number number_at(const CounterPage& page, size_t position) {
   Number value{};
   std::memcpy(&value, page.bytes().data() + position, sizeof value);
   return value;
@@ -136,7 +134,9 @@ TEST_CASE("a page that makes no sense is refused, and not followed beyond its en
   for (const uint64_t count : {uint64_t{7000}, uint64_t{1} << 61, UINT64_MAX}) {
     CAPTURE(count);
     const FileDescriptor file = shared_memory(CounterPage::kSize);
-    { CounterPage(file.get()).row("row") = 1; }
+    {
+      CounterPage(file.get()).row("row") = 1;
+    }
     REQUIRE(pwrite(file.get(), &count, sizeof count, 16 + 32) == sizeof count);
     CounterPage page(file.get());
     CHECK_THROWS_AS((void)page.row("another"), std::length_error);
@@ -277,7 +277,9 @@ namespace {
 // Records on disk, none of them in the page cache.
 struct ColdRecords {
   explicit ColdRecords(const std::vector<Bytes>& given)
-      : records(given), path(folder.write("cold.ffr", ffrecord(records))), shards(open_ffrecord_shards({path})) {
+      : records(given),
+        path(folder.write("cold.ffr", ffrecord(records))),
+        shards(open_ffrecord_shards({path})) {
     drop_cached_pages(path);
   }
 
@@ -415,9 +417,9 @@ TEST_CASE("gauges return to 0 after threads have read everything in parts") {
       Bytes result;
       const auto now = reads.read(file.shards.extent(record), offset, size,
                                   [&](const Slice& slice, const std::exception_ptr&) {
-                                    result = text(slice.bytes);
-                                    ready = true;
-                                  });
+        result = text(slice.bytes);
+        ready = true;
+      });
       if (now) result = text(now->bytes);
       while (!now && !ready) {
         reads.wait(5);  // another thread's poll() may have taken our event

@@ -79,8 +79,8 @@ TEST_CASE("columns of every layout, whatever the order of the features") {
   FeatureSpec with_default = fixed("d", kBytes, 2);
   with_default.has_default = true;
   std::get<Values<std::string>>(with_default.defaults) = {"x", ""};
-  const BatchParser parser({fixed("i", kInt64), variable("v", kInt64), with_default,
-                            sequence("s", kFloat, 2)});
+  const BatchParser parser(
+      {fixed("i", kInt64), variable("v", kInt64), with_default, sequence("s", kFloat, 2)});
   const Bytes i = entry("i", int64_list({5}));
   const Bytes v = entry("v", int64_list({1, 2, 3}));
   const Bytes d = entry("d", bytes_list({"a", "b"}));
@@ -111,9 +111,9 @@ TEST_CASE("numbers of a fixed length go into the caller's memory") {
   CHECK(Ints(ints, ints + 4) == Ints{1, 2, 3, 4});
   CHECK(floats[1] == 1.5F);
   // Too many values are counted, not written.
-  CHECK_THROWS_AS(parser.parse_one(view(example(entry("a", int64_list(Ints(1000, 7))))), "",
-                                   columns),
-                  FormatError);
+  CHECK_THROWS_AS(
+      parser.parse_one(view(example(entry("a", int64_list(Ints(1000, 7))))), "", columns),
+      FormatError);
 }
 
 TEST_CASE("the last of two features of one name counts, whichever it is") {
@@ -172,8 +172,8 @@ TEST_CASE("sequences: context and feature lists") {
   CHECK(ints_of(one[0]) == Ints{7});
 
   std::vector<Column> lists(3);
-  const BatchParser parser({fixed("steps", kInt64, 2), variable("ragged", kBytes),
-                            variable("missing", kFloat)});
+  const BatchParser parser(
+      {fixed("steps", kInt64, 2), variable("ragged", kBytes), variable("missing", kFloat)});
   parser.parse_lists(view(record), "", lists);
   CHECK(ints_of(lists[0]) == Ints{1, 2, 3, 4});
   CHECK(texts_of(lists[1]) == std::vector<Bytes>{"a", "b", "c"});
@@ -247,7 +247,8 @@ TEST_CASE("damaged golden records give columns or an error, in memory that they 
       for (const Column& column : parse(examples, batch)) {
         REQUIRE(column.ends.size() == batch.size());
         REQUIRE(column.of<int64_t>().size() + column.of<float>().size() +
-                    column.of<BytesValue>().size() <= size);
+                    column.of<BytesValue>().size() <=
+                size);
         for (const BytesValue value : column.of<BytesValue>()) REQUIRE(value.size() <= size);
       }
       ++parsed_count;

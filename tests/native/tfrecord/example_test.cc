@@ -63,9 +63,8 @@ using Floats = std::vector<float>;
 
 std::vector<std::string> names_of(const Bytes& record) {
   std::vector<std::string> names;
-  CHECK_FALSE(for_each_feature(view(record), [&](std::string_view name, Feature) {
-    names.emplace_back(name);
-  }));
+  CHECK_FALSE(for_each_feature(view(record),
+                               [&](std::string_view name, Feature) { names.emplace_back(name); }));
   return names;
 }
 
@@ -112,8 +111,8 @@ TEST_CASE("the wire: every type is read or skipped, and what is bad says where")
   CHECK(fault_of(kUnknown) == "");
   CHECK(fault_of(tag(1, 0) + Bytes(9, '\xff') + '\x7f') == "");  // bits above the 64th
   CHECK(fault_of("\x80") == "a number that is cut off at 0");
-  CHECK(fault_of(kUnknown + tag(1, 0)) == "a number that is cut off at " +
-                                              std::to_string(kUnknown.size()));
+  CHECK(fault_of(kUnknown + tag(1, 0)) ==
+        "a number that is cut off at " + std::to_string(kUnknown.size()));
   CHECK(fault_of(tag(1, 0) + Bytes(10, '\xff')) == "a number of too many bytes at 0");
   CHECK(fault_of(Bytes(5, '\xff') + '\0') == "a number of too many bytes at 0");
   CHECK(fault_of(Bytes(4, '\xff') + '\x7f') == "a field number that is too large at 0");
@@ -132,8 +131,7 @@ TEST_CASE("the wire: groups") {
   CHECK(fault_of(tag(9, 4)) == "the end of a group that has not begun at 0");
   CHECK(fault_of(tag(9, 3)) == "a group without an end at 0");
   CHECK(fault_of(tag(9, 3) + tag(8, 4)) == "the end of another group at 1");
-  CHECK(fault_of(tag(9, 3) + tag(1, 2) + varint(9)) ==
-        "a field that ends beyond its message at 1");
+  CHECK(fault_of(tag(9, 3) + tag(1, 2) + varint(9)) == "a field that ends beyond its message at 1");
   const auto nested = [](size_t depth) {
     Bytes bytes;
     for (size_t i = 0; i < depth; ++i) bytes += tag(9, 3);
@@ -258,9 +256,8 @@ TEST_CASE("golden files: what they are, and that all of it is walked") {
   for (const Bytes& record : golden_records("sequences.tfrecord")) {
     CHECK(inspect_alone(record).kind == MessageKind::kSequenceExample);
     std::vector<std::string> lists;
-    CHECK_FALSE(for_each_feature_list(view(record), [&](std::string_view name, FeatureList) {
-      lists.emplace_back(name);
-    }));
+    CHECK_FALSE(for_each_feature_list(
+        view(record), [&](std::string_view name, FeatureList) { lists.emplace_back(name); }));
     CHECK(lists.size() == 2);
   }
   for (const Bytes& record : golden_records("raw.tfrecord")) {

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "fetch/fetcher.h"
-#include "scrub/scrub.h"
 #include "frames.h"
 #include "golden.h"
 #include "io/error.h"
@@ -21,6 +20,7 @@
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
+#include "scrub/scrub.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_scan.h"
@@ -48,9 +48,9 @@ std::vector<Bytes> records_of(const std::vector<size_t>& sizes) {
 
 // Around a page, a window of the walk and of the scan, a group, and in any order.
 std::vector<Bytes> mixed_records() {
-  std::vector<size_t> sizes = {0,       1,      4079,    4080,    4081,   65519,     65520,
-                               65521,   16368,  16369,   262128,  262129, (2 << 20), (2 << 20) + 1,
-                               5 << 20, 110000, 110000,  110000,  7,      7};
+  std::vector<size_t> sizes = {0,       1,      4079,   4080,   4081,   65519,     65520,
+                               65521,   16368,  16369,  262128, 262129, (2 << 20), (2 << 20) + 1,
+                               5 << 20, 110000, 110000, 110000, 7,      7};
   std::mt19937 random(1);
   for (int i = 0; i < 400; ++i) {
     sizes.push_back(random() % (random() % 8 == 0 ? 200'000 : 3'000));
@@ -72,8 +72,7 @@ std::vector<uint64_t> offsets_of(const TfrecordShard& shard) {
 // What a path names, as mounting finds it (open/open_packs.h).
 ShardSet open_shards(const std::string& path) {
   const RecordFiles files = find_record_files({path});
-  return files.is_tfrecord ? open_tfrecord_shards(files.paths)
-                           : open_ffrecord_shards(files.paths);
+  return files.is_tfrecord ? open_tfrecord_shards(files.paths) : open_ffrecord_shards(files.paths);
 }
 
 // All records in one batch; an empty one with `failed` set where one was refused.
@@ -108,9 +107,7 @@ auto verify(const ShardSet& shards) {
   return scrub_records(fetcher, 0, shards.count());
 }
 
-std::shared_ptr<const Source> source(const std::string& path) {
-  return open_local_file(path);
-}
+std::shared_ptr<const Source> source(const std::string& path) { return open_local_file(path); }
 
 // The next records of a scan, as the binding takes them.
 std::vector<Bytes> next(TfrecordScan& scan) {
@@ -244,7 +241,8 @@ TEST_CASE("any flipped byte: the right bytes or an error, every way") {
     }
     const auto found = scan_all(path);
     REQUIRE(found.size() > record);
-    CHECK(std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(record), kSmall.begin()));
+    CHECK(std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(record),
+                     kSmall.begin()));
     CHECK(found[record].starts_with("!" + path + ": " + place));
   }
 }
@@ -256,8 +254,7 @@ TEST_CASE("a length that lies allocates nothing") {
     CAPTURE(length);
     const std::string path =
         folder.write("lie.tfrecord", frame("first") + frame_header(length) + Bytes(20, 'x'));
-    CHECK_THROWS_WITH_AS(open_shard(path), doctest::Contains("record 1 (offset 21)"),
-                         FormatError);
+    CHECK_THROWS_WITH_AS(open_shard(path), doctest::Contains("record 1 (offset 21)"), FormatError);
     CHECK(scan_all(path)[0] == "first");
     CHECK(scan_all(path, false)[1].starts_with("!"));
   }
@@ -265,10 +262,13 @@ TEST_CASE("a length that lies allocates nothing") {
 
 TEST_CASE("what is compressed says so") {
   const TemporaryFolder folder;
-  const std::string gzip = folder.write("a.gz", Bytes("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + pattern(90, 1));
+  const std::string gzip =
+      folder.write("a.gz", Bytes("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + pattern(90, 1));
   const std::string zlib = folder.write("a.tfrecord", Bytes("\x78\x9c", 2) + pattern(90, 1));
-  CHECK_THROWS_WITH_AS((void)open_shards(gzip), doctest::Contains("is compressed (GZIP)"), FormatError);
-  CHECK_THROWS_WITH_AS((void)open_shards(zlib), doctest::Contains("is compressed (ZLIB)"), FormatError);
+  CHECK_THROWS_WITH_AS((void)open_shards(gzip), doctest::Contains("is compressed (GZIP)"),
+                       FormatError);
+  CHECK_THROWS_WITH_AS((void)open_shards(zlib), doctest::Contains("is compressed (ZLIB)"),
+                       FormatError);
   // A length may look like the magic of a gzip stream: 0x088b1f = 559,903 bytes.
   const Bytes record = pattern(0x088b1f, 1);
   CHECK(read_all(open_shards(folder.write("b", frame(record)))) == std::vector{record});
@@ -295,8 +295,8 @@ TEST_CASE("a folder of shards, in byte order, without what is no shard") {
     expected.push_back("shard " + number);
     (void)folder.write("x.tfrecord-00" + number, frame(expected.back()));
   }
-  for (const char* name : {"x.tfrecord-00100.idx", "x.tfrecord-00100.tfindex", ".x.tfrecord",
-                           "notes.txt"}) {
+  for (const char* name :
+       {"x.tfrecord-00100.idx", "x.tfrecord-00100.tfindex", ".x.tfrecord", "notes.txt"}) {
     (void)folder.write(name, "no shard");
   }
   std::filesystem::create_directory(folder / "y.tfrecord");
@@ -444,8 +444,8 @@ TEST_CASE("large records: read, scanned, verified; their damage is found") {
   }
   const auto offsets = offsets_of(records);
   for (const size_t record : {1UL, 2UL, 4UL}) {
-    for (const uint64_t at : {offsets[record] + 12, offsets[record + 1] - 5, offsets[record + 1] - 4,
-                              offsets[record + 1] - 1}) {
+    for (const uint64_t at : {offsets[record] + 12, offsets[record + 1] - 5,
+                              offsets[record + 1] - 4, offsets[record + 1] - 1}) {
       CAPTURE(record);
       CAPTURE(at);
       Bytes changed = file;
@@ -581,8 +581,7 @@ TEST_CASE("golden files by TensorFlow open") {
        {std::pair{"examples.tfrecord", 50U}, {"sequences.tfrecord", 10U}, {"raw.tfrecord", 4U}}) {
     const ShardSet shards = open_shards(folder / name);
     CHECK(shards.count() == count);
-    CHECK(framed(read_all(shards)) ==
-          framed(scan_all(folder / name)));
+    CHECK(framed(read_all(shards)) == framed(scan_all(folder / name)));
     CHECK(verify(shards).empty());
   }
   CHECK_THROWS_WITH_AS((void)open_shards(folder / "examples.gzip.tfrecord"),

@@ -128,8 +128,7 @@ Model sample() {
   return root;
 }
 
-template <typename T>
-T entry(Sections& sections, Section which, size_t number) {
+template <typename T> T entry(Sections& sections, Section which, size_t number) {
   return load_le<T>(view(section(sections, which)), number * sizeof(T));
 }
 
@@ -267,15 +266,15 @@ TEST_CASE("each relation is checked where it is followed") {
   check_fault(directory(1, [](auto& it) { it.first_subdirectory = 1; }), ask_inode(2), "subdir");
   check_fault(directory(1, [](auto& it) { it.first_subdirectory = 4; }), ask_inode(2), "subdir");
   check_fault(directory(1, [](auto& it) { it.subdirectory_count = 9; }), ask_inode(2), "subdir");
-  check_fault(directory(1, [](auto& it) { it.first_subdirectory = 2; }),
-              ask_subdirectories(2), "another directory");
+  check_fault(directory(1, [](auto& it) { it.first_subdirectory = 2; }), ask_subdirectories(2),
+              "another directory");
   check_fault(directory(3, [](auto& it) { it.slot = 5; }), ask_subdirectories(2), "another");
 }
 
 TEST_CASE("what stands beside a fault is there") {
   const TemporaryFolder folder;
-  const IndexedFile file = changed<IndexInode>(folder, Section::kInodes, 5,
-                                               [](IndexInode& it) { it.parent = 2; });
+  const IndexedFile file =
+      changed<IndexInode>(folder, Section::kInodes, 5, [](IndexInode& it) { it.parent = 2; });
   const MappedTree tree(*file.index);
   CHECK_THROWS_AS((void)tree.list(2, 0, 99), FormatError);
   CHECK_THROWS_AS((void)tree.lookup(2, "x"), FormatError);
@@ -316,8 +315,8 @@ TEST_CASE("links to what is no path") {
 
 TEST_CASE("a root that is no folder") {
   const TemporaryFolder folder;
-  const IndexedFile file = changed<IndexInode>(folder, Section::kInodes, 0,
-                                               [](IndexInode& it) { it.mode = S_IFREG; });
+  const IndexedFile file =
+      changed<IndexInode>(folder, Section::kInodes, 0, [](IndexInode& it) { it.mode = S_IFREG; });
   CHECK_THROWS_AS(MappedTree(*file.index), FormatError);
 }
 
@@ -353,15 +352,9 @@ TEST_CASE("whatever the sections say: faults, or a tree") {
       if (bytes.size() < 8) continue;
       const size_t at = random() % (bytes.size() / 4) * 4;
       switch (random() % 4) {
-        case 0:
-          bytes[at + random() % 4] ^= static_cast<char>(1U << random() % 8);
-          break;
-        case 1:
-          put(bytes, at, static_cast<uint32_t>(random() % (slots + 2)));
-          break;
-        case 2:
-          put(bytes, at, static_cast<uint32_t>(random() % 2 == 0 ? 0 : UINT32_MAX));
-          break;
+        case 0: bytes[at + random() % 4] ^= static_cast<char>(1U << random() % 8); break;
+        case 1: put(bytes, at, static_cast<uint32_t>(random() % (slots + 2))); break;
+        case 2: put(bytes, at, static_cast<uint32_t>(random() % 2 == 0 ? 0 : UINT32_MAX)); break;
         default:  // one entry's number into another's place
           put(bytes, at, load_le<uint32_t>(view(bytes), random() % (bytes.size() / 4) * 4));
       }

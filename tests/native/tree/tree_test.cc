@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "io/error.h"
-#include "tree/name.h"
 #include "tree/flat_tree.h"
+#include "tree/name.h"
 #include "tree/tree_builder.h"
 #include "tree_model.h"
 

@@ -42,8 +42,8 @@ struct Opened {
       if (pack.has_index) {
         uint64_t link_count = 0;
         const Sections sections = index_sections(pack.model, pack.record_count, link_count);
-        files.push_back(std::make_unique<IndexedFile>(folder, name, sections, pack.record_count,
-                                                      link_count));
+        files.push_back(
+            std::make_unique<IndexedFile>(folder, name, sections, pack.record_count, link_count));
         part = std::make_unique<MappedTree>(*files.back()->index);
       } else {
         part = parsed(pack.model, pack.record_count);
@@ -70,8 +70,7 @@ Model shown(const Model& model, const Pack& pack, uint64_t first_record) {
 // Of the entries of one name, in the order of the packs. nullopt: a conflict.
 std::optional<Model> merged(std::vector<Model> models, OnConflict on_conflict) {
   const auto is_directory = [](const Model& model) { return model.is_directory(); };
-  const bool is_conflict =
-      models.size() > 1 && !std::ranges::all_of(models, is_directory);
+  const bool is_conflict = models.size() > 1 && !std::ranges::all_of(models, is_directory);
   if (is_conflict && on_conflict == OnConflict::kError) return std::nullopt;
   const Model chosen = on_conflict == OnConflict::kLast ? models.back() : models.front();
   if (!chosen.is_directory()) return chosen;
@@ -376,9 +375,9 @@ TEST_CASE("parts that lie") {
         Bytes& bytes = sections[random() % 3];
         if (bytes.size() < 8) continue;
         const size_t at = random() % (bytes.size() / 4) * 4;
-        put(bytes, at, random() % 2 == 0
-                           ? static_cast<uint32_t>(random() % 32)
-                           : load_le<uint32_t>(view(bytes), random() % (bytes.size() / 4) * 4));
+        put(bytes, at,
+            random() % 2 == 0 ? static_cast<uint32_t>(random() % 32)
+                              : load_le<uint32_t>(view(bytes), random() % (bytes.size() / 4) * 4));
       }
       files.push_back(std::make_unique<IndexedFile>(folder, std::to_string(i) + ".ffr", sections,
                                                     record_count, link_count));

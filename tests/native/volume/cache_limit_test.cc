@@ -46,9 +46,13 @@ TEST_CASE("buffers that wait to be used again go beyond the new limit, and come 
   }
   CHECK(pool.acquire(4096).data() == memory);
   pool.limit_free(0);
-  { const Buffer used = pool.acquire(8192); }
+  {
+    const Buffer used = pool.acquire(8192);
+  }
   pool.limit_free(8192);
-  { const Buffer used = pool.acquire(8192); }
+  {
+    const Buffer used = pool.acquire(8192);
+  }
   memory = pool.acquire(8192).data();
   CHECK(pool.acquire(8192).data() == memory);
 }
@@ -79,8 +83,8 @@ TEST_CASE("who waits for room gets it when there is more, and one always has som
   const auto ask = [&](uint64_t record) {
     const auto now = rig.reads.read(rig.shards.extent(record), 0, 10,
                                     [&](const Slice& slice, const std::exception_ptr& error) {
-                                      if (!error && slice.bytes.size() == 10) ++arrived;
-                                    });
+      if (!error && slice.bytes.size() == 10) ++arrived;
+    });
     CHECK_FALSE(now);
   };
   for (uint64_t record = 0; record < 8; ++record) ask(record);

@@ -42,8 +42,8 @@ std::vector<Bytes> records_of(Layout layout, size_t size) {
 }
 
 struct ChangingFile {
-  explicit ChangingFile(size_t size) : first(records_of(Layout::kFirst, size)),
-                                       other(records_of(Layout::kOther, size)) {
+  explicit ChangingFile(size_t size)
+      : first(records_of(Layout::kFirst, size)), other(records_of(Layout::kOther, size)) {
     path = folder.write("data.tfrecord", framed(first));
     REQUIRE(framed(first).size() == framed(other).size());
   }
@@ -122,8 +122,8 @@ TEST_CASE("a record that was looked into, and is another now, fails until it is 
         file.overwrite(file.other, cold);
         for (int again = 0; again < 2; ++again) {
           for (const Ino ino : inos) {
-            CHECK_THROWS_WITH_AS((void)blocking.read(ino, 0, 10),
-                                 doctest::Contains("overwritten"), ChecksumError);
+            CHECK_THROWS_WITH_AS((void)blocking.read(ino, 0, 10), doctest::Contains("overwritten"),
+                                 ChecksumError);
           }
           if (is_dropped) {
             CHECK_THROWS_AS((void)blocking.load_tree(Need::kEntries, folder), ChecksumError);

@@ -44,14 +44,14 @@ struct FarPack {
   bool start(size_t record) {
     const auto now = volume.read(ino_of(record), 0, records[record].size(),
                                  [this, record](Slice slice, std::exception_ptr error) {
-                                   if (error) {
-                                     ++failed;
-                                   } else if (text(slice.bytes) == records[record]) {
-                                     ++right;
-                                   } else {
-                                     ++wrong;
-                                   }
-                                 });
+      if (error) {
+        ++failed;
+      } else if (text(slice.bytes) == records[record]) {
+        ++right;
+      } else {
+        ++wrong;
+      }
+    });
     return !now;
   }
   [[nodiscard]] bool finish(int count) {
@@ -106,8 +106,7 @@ TEST_CASE("a TFRecord file of another kind of source has the folders of its reco
       std::this_thread::sleep_for(1ms);
     }
   });
-  CHECK(text(tree.read(tree.resolve("000000001/a.jpg"), 0, 200'000).bytes) ==
-        pattern(200'000, 1));
+  CHECK(text(tree.read(tree.resolve("000000001/a.jpg"), 0, 200'000).bytes) == pattern(200'000, 1));
   is_read = true;
   CHECK(trial->asked_in_all() > 0);
 }
@@ -153,8 +152,8 @@ TEST_CASE("what a source fails with reaches each reader, and the next read tries
   CHECK(pack.read(1) == pack.records[1]);
 
   pack.trial->fail(1);
-  CHECK_THROWS_WITH_AS((void)pack.read(0), doctest::Contains("far://bucket/plain.ffr: cannot read at"),
-                       StorageError);
+  CHECK_THROWS_WITH_AS((void)pack.read(0),
+                       doctest::Contains("far://bucket/plain.ffr: cannot read at"), StorageError);
   CHECK(pack.read(0) == pack.records[0]);
 }
 

@@ -28,19 +28,19 @@ namespace {
 constexpr size_t kMib = size_t{1} << 20;
 
 Bytes photo(uint32_t number, size_t image_size) {
-  return example(entry("image/encoded", bytes_list({"\xff\xd8\xff"s + pattern(image_size, number)})) +
-                 entry("image/size", int64_list({640, 480, -static_cast<int64_t>(number)})) +
-                 entry("box", float_list({0.5, 1.5})) +
-                 entry("tags", bytes_list({"red", "blue"})));
+  return example(
+      entry("image/encoded", bytes_list({"\xff\xd8\xff"s + pattern(image_size, number)})) +
+      entry("image/size", int64_list({640, 480, -static_cast<int64_t>(number)})) +
+      entry("box", float_list({0.5, 1.5})) + entry("tags", bytes_list({"red", "blue"})));
 }
 
 // Records of every size that is read in a way of its own, and some that are no Examples.
 struct ExampleFile {
-  explicit ExampleFile(std::vector<Bytes> content = {})
-      : records(std::move(content)) {
+  explicit ExampleFile(std::vector<Bytes> content = {}) : records(std::move(content)) {
     if (records.empty()) {
-      records = {photo(0, 100), photo(1, 110'000), "", "no Example", photo(4, kMib),
-                 photo(5, 4 * kMib - 1000), photo(6, 9'000'000)};
+      records = {photo(0, 100),      photo(1, 110'000), "",
+                 "no Example",       photo(4, kMib),    photo(5, 4 * kMib - 1000),
+                 photo(6, 9'000'000)};
     }
     Bytes file;
     for (const Bytes& record : records) {
@@ -92,8 +92,7 @@ void check_record(Volume& volume, const ExampleFile& file, size_t record, size_t
     CAPTURE(shown);
     const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
     REQUIRE(ino != 0);
-    const auto attributes =
-        volume.attributes(*blocking.load_tree(Need::kInode, ino), ino);
+    const auto attributes = volume.attributes(*blocking.load_tree(Need::kInode, ino), ino);
     REQUIRE(attributes);
     CHECK(attributes->size == content.size());
     CHECK((read_whole(volume, ino, step) == content));

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <random>
 
-#include "scrub/scrub.h"
 #include "io/error.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
+#include "scrub/scrub.h"
 #include "threads.h"
 #include "volume/blocking_volume.h"
 #include "volume/volume.h"
@@ -23,9 +23,8 @@ using namespace ffrfs::test;
 namespace {
 
 // Sizes around a page, a request, a whole record and a chunk.
-const std::vector<size_t> kSizes = {0,       1,       4095,    4096,    4097,   131071,
-                                    131072,  131073,  1 << 20, 4 << 20, (4 << 20) + 1,
-                                    9'000'000};
+const std::vector<size_t> kSizes = {0,      1,      4095,    4096,    4097,          131071,
+                                    131072, 131073, 1 << 20, 4 << 20, (4 << 20) + 1, 9'000'000};
 
 struct PlainFile {
   PlainFile() {
@@ -164,12 +163,10 @@ TEST_CASE("many readers of one cold record are one fetch") {
   for (int i = 0; i < 20; ++i) {
     const auto now = volume.read(ino_of(record), static_cast<uint64_t>(i) * 1000, 500,
                                  [&, i](Slice slice, std::exception_ptr error) {
-                                   CHECK_FALSE(error);
-                                   CHECK(text(slice.bytes) ==
-                                         file.records[record].substr(
-                                             static_cast<size_t>(i) * 1000, 500));
-                                   ++finished;
-                                 });
+      CHECK_FALSE(error);
+      CHECK(text(slice.bytes) == file.records[record].substr(static_cast<size_t>(i) * 1000, 500));
+      ++finished;
+    });
     if (now) ++at_once;
   }
   while (finished + at_once < 20) {
@@ -194,11 +191,11 @@ TEST_CASE("threads share a volume") {
       const size_t offset = bytes.empty() ? 0 : random() % bytes.size();
       std::atomic<bool> ready{false};
       Bytes result;
-      const auto now = volume.read(ino_of(record), offset, 100'000,
-                                   [&](Slice slice, std::exception_ptr) {
-                                     result = text(slice.bytes);
-                                     ready = true;
-                                   });
+      const auto now =
+          volume.read(ino_of(record), offset, 100'000, [&](Slice slice, std::exception_ptr) {
+        result = text(slice.bytes);
+        ready = true;
+      });
       if (now) {
         result = text(now->bytes);
         ready = true;
@@ -234,8 +231,8 @@ TEST_CASE("batches: in order, duplicates, cached, cold, mixed, one bad") {
     if (round == 2) file.damage(4, 7);
     std::vector<BatchItem> items;
     for (size_t i = 0; i < chosen.size(); ++i) {
-      items.push_back({shards.extent(chosen[i]),
-                       std::as_writable_bytes(std::span(targets[i])), nullptr});
+      items.push_back(
+          {shards.extent(chosen[i]), std::as_writable_bytes(std::span(targets[i])), nullptr});
     }
     reader.read(items, true);
     for (size_t i = 0; i < chosen.size(); ++i) {

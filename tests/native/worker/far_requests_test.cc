@@ -119,9 +119,7 @@ class FarIndex {
     return ask({.opcode = Opcode::kLookup, .ino = 1, .name = names()[number]});
   }
   uint64_t list() { return ask({.opcode = Opcode::kReaddirplus, .ino = 1, .size = 100'000}); }
-  uint64_t getattr(size_t number) {
-    return ask({.opcode = Opcode::kGetattr, .ino = 2 + number});
-  }
+  uint64_t getattr(size_t number) { return ask({.opcode = Opcode::kGetattr, .ino = 2 + number}); }
   uint64_t read(size_t number) {
     return ask({.opcode = Opcode::kRead, .ino = 2 + number, .size = 4096});
   }

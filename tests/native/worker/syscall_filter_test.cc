@@ -24,17 +24,17 @@
 #include <utility>
 #include <vector>
 
-#include "worker/syscall_filter.h"
 #include "fuse/ring.h"
 #include "io/buffer.h"
 #include "io/error.h"
 #include "io/file_descriptor.h"
-#include "io/read_queue.h"
 #include "io/local_file.h"
+#include "io/read_queue.h"
 #include "remote/cached_files.h"
 #include "remote/link_message.h"
 #include "scratch.h"
 #include "test_fetcher.h"
+#include "worker/syscall_filter.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -86,9 +86,8 @@ int read_through_queue(const Source& file, const Bytes& content, ReadPort::Aio a
   ReadQueue queue(buffers);
   ReadPort port(queue, aio);
   bool is_right = false;
-  port.submit(file, 0, content.size(), [&](RawBytes raw) {
-    is_right = !raw.error && text(raw.bytes) == content;
-  });
+  port.submit(file, 0, content.size(),
+              [&](RawBytes raw) { is_right = !raw.error && text(raw.bytes) == content; });
   while (port.poll() == 0) port.wait(-1);
   return is_right ? 0 : EIO;
 }
@@ -119,17 +118,15 @@ TEST_CASE("a ring that was made before can be used, by the thread that made it")
     MESSAGE("this machine allows no rings");
     return;
   }
-  check_does(
-      Stage::kServing, 0,
-      [&ring] {
-        ring->next().opcode = IORING_OP_NOP;
-        fuse::Ring::Completion found{.user_data = 0, .result = -1};
-        return ring->submit_and_wait() == 0 && ring->take(found) ? -found.result : EIO;
-      },
-      make);
+  check_does(Stage::kServing, 0, [&ring] {
+    ring->next().opcode = IORING_OP_NOP;
+    fuse::Ring::Completion found{.user_data = 0, .result = -1};
+    return ring->submit_and_wait() == 0 && ring->take(found) ? -found.result : EIO;
+  }, make);
 }
 
-TEST_CASE("a link that was made before brings and takes messages and descriptors, and no other is made") {
+TEST_CASE(
+    "a link that was made before brings and takes messages and descriptors, and no other is made") {
   int pair[2] = {-1, -1};
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
   TestObject object(pattern(5000, 1));
@@ -199,19 +196,16 @@ TEST_CASE("threads can be started, and those that run already are behind the fil
   std::atomic<bool> is_filtered = false;
   int found = 0;
   std::thread early;
-  check_does(
-      Stage::kServing, EPERM,
-      [&] {
-        is_filtered = true;
-        early.join();
-        return found;
-      },
-      [&] {
-        early = std::thread([&] {
-          while (!is_filtered) std::this_thread::yield();
-          found = open_with(path, O_RDONLY);
-        });
-      });
+  check_does(Stage::kServing, EPERM, [&] {
+    is_filtered = true;
+    early.join();
+    return found;
+  }, [&] {
+    early = std::thread([&] {
+      while (!is_filtered) std::this_thread::yield();
+      found = open_with(path, O_RDONLY);
+    });
+  });
 }
 
 TEST_CASE("memory is memory, and never a program") {
@@ -219,7 +213,8 @@ TEST_CASE("memory is memory, and never a program") {
   const auto map = [](int protection) {
     return mmap(nullptr, kSize, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   };
-  check_does(Stage::kServing, 0, [&] { return refusal(map(PROT_READ | PROT_WRITE) != MAP_FAILED); });
+  check_does(Stage::kServing, 0,
+             [&] { return refusal(map(PROT_READ | PROT_WRITE) != MAP_FAILED); });
   check_does(Stage::kServing, EPERM, [&] { return refusal(map(PROT_EXEC) != MAP_FAILED); });
   check_does(Stage::kServing, EPERM, [&] {
     void* const pages = map(PROT_READ);
@@ -233,7 +228,8 @@ TEST_CASE("signals go to the process itself") {
   };
   check_does(Stage::kServing, 0, [&] { return tgkill(getpid()); });
   check_does(Stage::kServing, EPERM, [&, parent = getpid()] { return tgkill(parent); });
-  check_does(Stage::kServing, ENOSYS, [parent = getpid()] { return refusal(kill(parent, 0) == 0); });
+  check_does(Stage::kServing, ENOSYS,
+             [parent = getpid()] { return refusal(kill(parent, 0) == 0); });
   const int status = outcome(Stage::kServing, []() -> int { std::abort(); },
                              [] { std::signal(SIGABRT, SIG_DFL); });
   CHECK(WIFSIGNALED(status));
