@@ -204,6 +204,7 @@ check-lint: $(VENV)/test $(VENV)/lint
 	@echo '== ruff, mypy, documents'
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@git ls-files '*.cc' '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest --quiet --part lint tests/docs tests/tfrecord
 
