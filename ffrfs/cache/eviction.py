@@ -83,13 +83,14 @@ class Survey:
     sizes: NDArray[np.int64]
     unpinned_count: int  # number of unpinned blocks in the arrays; pinned ones come last
 
-    def count_for(self, size: int) -> int:
-        """Return how many blocks must be evicted to free `size` bytes; at most all of them."""
-        return min(int(np.searchsorted(np.cumsum(self.sizes), size)) + 1, len(self.sizes))
+    def end_for(self, begin: int, size: int) -> int:
+        """Return the end of the blocks from `begin` that hold `size` bytes; at most all blocks."""
+        sizes = self.sizes[begin:]
+        return begin + min(int(np.searchsorted(np.cumsum(sizes), size)) + 1, len(sizes))
 
-    def first(self, count: int) -> Iterator[tuple[str, Blocks]]:
-        """Yield the first `count` blocks to evict, as (name of an object, its blocks)."""
-        owners, blocks = self.owners[:count], self.blocks[:count]
+    def between(self, begin: int, end: int) -> Iterator[tuple[str, Blocks]]:
+        """Yield these blocks in the order of eviction, as (name of an object, its blocks)."""
+        owners, blocks = self.owners[begin:end], self.blocks[begin:end]
         for owner in sorted(set(owners.tolist())):
             yield self.names[owner], np.sort(blocks[owners == owner])
 
@@ -129,9 +130,21 @@ def survey(objects: Objects, count: int) -> Survey:
     )
 
 
-def evict(objects: Objects, found: Survey, count: int) -> int:
-    """Remove `count` blocks, or as many as there are; return the number of bytes freed."""
-    going = list(found.first(count))
+def evict(objects: Objects, found: Survey, size: int, count_max: int | None = None) -> int:
+    """Free `size` bytes, or as many as the first `count_max` blocks have; return their number.
+
+    A block that is being filled stays, and a later one goes in its place.
+    """
+    freed = begin = 0
+    count = len(found.blocks) if count_max is None else count_max
+    while freed < size and begin < count:
+        end = min(found.end_for(begin, size - freed), count)
+        freed += _evict(objects, list(found.between(begin, end)))
+        begin = end
+    return freed
+
+
+def _evict(objects: Objects, going: list[tuple[str, Blocks]]) -> int:
     if len(going) < 2:
         return sum(_evict_of(objects, *each) for each in going)
     # Each thread waits for a sync; file systems combine concurrent syncs.

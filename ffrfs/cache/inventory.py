@@ -119,8 +119,7 @@ class Inventory:
             freed += max(before - found.allocated, 0)
             held = found.allocated
             while size is not None and held > size:
-                wanted = min(found.count_for(held - size), found.unpinned_count)
-                gone = evict(self.store, found, wanted)
+                gone = evict(self.store, found, held - size, found.unpinned_count)
                 freed += gone
                 if gone == 0:
                     break

@@ -148,6 +148,6 @@ class Quota:
             wanted = max(found.allocated - self._low, at_least)
             if wanted <= 0:
                 return True
-            freed = evict(self._objects, found, found.count_for(wanted))
+            freed = evict(self._objects, found, wanted)
             self._number.add(-freed)
             return freed > 0

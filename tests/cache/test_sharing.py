@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.eviction import evict, survey
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.errors import CacheError
 from tests.cache.blocks import URL, check, content, fill, finish, held, in_child, start
@@ -125,6 +126,19 @@ def test_a_block_that_another_fills_is_not_evicted(tmp_path: Path) -> None:
     cache.close()
 
 
+def test_a_later_block_goes_in_place_of_one_that_is_filled(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
+    for block in range(3):
+        fill(kept, block)
+    assert kept.claim(0)
+    assert evict(cache.store, survey(cache.store, 3), 1) == BLOCK_SIZE
+    assert check(kept) == {0, 2}
+    kept.release(0)
+    kept.close()
+    cache.close()
+
+
 def test_small_objects_go_whole(tmp_path: Path) -> None:
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 16 * MIB)
@@ -175,6 +189,7 @@ def test_nothing_can_go(tmp_path: Path) -> None:
 FILL_A_TINY_DISK = """
 import os, sys
 from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.eviction import evict, survey
 from ffrfs.errors import CacheError
 from tests.cache.blocks import check, fill, held
 from pathlib import Path
