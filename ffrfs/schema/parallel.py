@@ -23,7 +23,6 @@ from ffrfs.schema.summary import DatasetSummary
 from ffrfs.tfrecord.info import file_size
 from ffrfs.tfrecord.iterator import OnError
 
-JOB_LIMIT = 64
 _PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 # The number of parts per process that are finished or in work, and not merged yet.
 _AHEAD = 3
