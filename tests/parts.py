@@ -56,6 +56,7 @@ CHECKS = (
             "tests/adapters/compat/test_scripts.py",
             "tests/adapters/compat/test_*_table*.py",
         ),
+        frozenset({"torch"}),
     ),
     Part(
         "clusters",
