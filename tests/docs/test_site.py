@@ -12,8 +12,8 @@ import pytest
 
 from tests.checkout import CHECKOUT
 
-ROOMS = ["cluster", "dask", "ray", "schema", "tfrecord", "torch"]
-PACKAGES = ["ffrfs", *(f"ffrfs.{room}" for room in ROOMS)]
+ADAPTERS = [f"ffrfs.adapters.{name}" for name in ("dask", "ray", "torch")]
+PACKAGES = ["ffrfs", "ffrfs.cluster", "ffrfs.schema", "ffrfs.tfrecord", *ADAPTERS]
 # Packages have these names, too: the page has the functions where they are defined.
 DEFINED = {
     "ffrfs.convert": "ffrfs.convert.convert.convert",
