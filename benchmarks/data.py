@@ -14,7 +14,7 @@ import numpy as np
 
 from ffrfs import FileWriter
 from ffrfs._native import EntryList, Writer
-from ffrfs.tfrecord import TFRecordWriter, from_dict
+from ffrfs.tfrecord import TFRecordWriter
 
 FOLDER_FILES = 1_000  # files in one sub-folder
 JPEG = b"\xff\xd8\xff\xe0"  # how a picture begins, by which a mount names it
@@ -94,6 +94,8 @@ def write_examples(path: Path, count: int, size: int) -> list[int]:
 
     Returns the CRC-32 of each picture, which is `size` random bytes.
     """
+    from ffrfs.tfrecord import from_dict  # needs protobuf, which the demo does not have
+
     checksums = []
     with TFRecordWriter(path) as writer:
         for index, blob in enumerate(blobs(count, size)):

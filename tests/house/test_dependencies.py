@@ -57,15 +57,16 @@ def test_every_import_is_declared() -> None:
 
 def bare(*words: str | Path, status: int = 0) -> str:
     """Run the command as after a bare installation: no package is there but the required ones."""
+    return run_bare("from ffrfs.cli.main import main; sys.exit(main())", *words, status=status)
+
+
+def run_bare(program: str, *words: str | Path, status: int = 0) -> str:
     known = declared(with_extras=False)
     absent = {top for _, top in imported() if not is_of(top, known)}
     assert absent >= {"google", "rich", "tqdm", "obstore", "torch"}
-    program = (
-        f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)}))\n"
-        "from ffrfs.cli.main import main; sys.exit(main())"
-    )
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)}))\n"
     done = subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", hidden + program, *words],
         cwd=sources.CHECKOUT,
         capture_output=True,
         text=True,
@@ -107,3 +108,7 @@ def test_examples_say_which_extra_they_need(records: Path) -> None:
     assert bare("head", records, status=1) == (
         "ffrfs: Examples need the package protobuf; to install it: pip install 'ffrfs[examples]'\n"
     )
+
+
+def test_the_slow_disk_of_the_demo_needs_no_extra() -> None:
+    assert run_bare("import benchmarks.slow_demo") == ""
