@@ -25,11 +25,11 @@ struct EntryListing {
 struct EntryRow {
   uint32_t record = 0;
   uint32_t folder = 0;
-  std::string_view name;
+  std::string_view name = {};
   uint64_t size = 0;
   uint32_t mode = 0;
   int64_t mtime_ns = 0;
-  std::string_view target;  // of a link
+  std::string_view target = {};  // of a link
 };
 
 // Returns, for each of these records, the links and empty folders that go with it, its file, and
