@@ -35,9 +35,10 @@ only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
 # Tests of mounts wait more than they work.
 workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 
-# The first report ends the program.
+# The first report ends the program. A child of fork() may start threads, as ours do;
+# ThreadSanitizer checks nothing in it, and by default kills it.
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
-    TSAN_OPTIONS='halt_on_error=1:suppressions=$(CURDIR)/tests/native/tsan.supp'
+    TSAN_OPTIONS='halt_on_error=1:die_after_fork=0:suppressions=$(CURDIR)/tests/native/tsan.supp'
 
 .PHONY: help docs demo demo-train test test-native build-native load-test check check-native \
     check-memory check-threads check-mounts build-memory build-threads check-lint \
