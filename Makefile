@@ -167,8 +167,8 @@ fuzz: build-memory
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
 # What demo, test and the parts of check need. A demo needs little of what the tests need.
-$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters programs): $(VENV)/%: pyproject.toml | $(VENV)/installed
-	@.ci/system-packages build $(filter test clusters,$*)
+$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters programs view): $(VENV)/%: pyproject.toml | $(VENV)/installed
+	@.ci/system-packages build $(filter test clusters view,$*)
 	@echo '== Python packages for make $*'
 	@$(call install_extra,$(if $(filter demo test docs,$*),,check-)$*)
 	@touch $@

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ffrfs.record.dump import dump
     from ffrfs.record.reader import FileReader
     from ffrfs.record.writer import FileWriter
+    from ffrfs.view.view import view
 
 __version__: str  # of the installed package: pyproject.toml has it
 
@@ -104,6 +105,7 @@ __all__ = [
     "stats",
     "unmount",
     "verify",
+    "view",
 ]
 
 # The other names are exceptions, in ffrfs.errors.
@@ -126,6 +128,7 @@ _MODULE_OF = {
     "stats": "ffrfs.mount.client.control_client",
     "unmount": "ffrfs.mount.client.unmount",
     "verify": "ffrfs.folder.verify",
+    "view": "ffrfs.view.view",
 }
 
 # Subpackages that users import; dir() leaves out the others.
@@ -133,7 +136,7 @@ _PACKAGES = {"cluster", "dask", "ray", "tfrecord", "torch"}
 
 # These packages have the name of a function. A first import would put the package in the
 # function's place, so they, which are empty, are imported now.
-for _name in ("convert", "mount"):
+for _name in ("convert", "mount", "view"):
     importlib.import_module(f"ffrfs.{_name}")
     del globals()[_name]
 

@@ -85,6 +85,7 @@ CHECKS = (
         "systemd, shells and readers of manuals are many packages",
         ("tests/service/*", "tests/mount/daemon/test_systemd.py", "tests/cluster/test_recipes.py"),
     ),
+    Part("view", "a browser is large", ("tests/view/browser/*",)),
     Part(
         "transports",
         "mounts over io_uring, which are tested like those over /dev/fuse",

@@ -22,13 +22,33 @@ from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 GROUPS = {
     "Make packs": ("pack", "convert", "index"),
     "Use packs": ("mount", "umount", "prefetch", "warm", "ls", "cat", "head", "extract"),
-    "Look at packs and mounts": ("info", "schema", "verify", "ps", "stats", "top", "log", "check"),
+    "Look at packs and mounts": (
+        "info",
+        "view",
+        "schema",
+        "verify",
+        "ps",
+        "stats",
+        "top",
+        "log",
+        "check",
+    ),
     "Cache packs at URLs": ("cache",),
     "Run as a service": ("install-units",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 # The commands with options for URLs; a mount has settings for them.
-_OF_URLS = {*GROUPS["Make packs"], "ls", "cat", "head", "extract", "info", "schema", "verify"}
+_OF_URLS = {
+    *GROUPS["Make packs"],
+    "ls",
+    "cat",
+    "head",
+    "extract",
+    "info",
+    "view",
+    "schema",
+    "verify",
+}
 
 _EPILOG = """\
 `ffrfs COMMAND --help` explains a command and shows examples.

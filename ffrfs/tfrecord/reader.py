@@ -11,12 +11,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from os import fsencode
-from typing import Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, overload
 
 from ffrfs._native import TFRecords
 from ffrfs.errors import ChecksumError
 from ffrfs.tfrecord.shards import PathType, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # validate() handles Ctrl-C after so many records.
 VALIDATE_STEP = 65536
@@ -88,6 +92,10 @@ class TFRecordReader:
             scan = self._records.scan(shard)
             while records := scan.next():
                 yield from records
+
+    def offsets(self, shard: int) -> NDArray[np.int64]:
+        """Return the offsets of a file's records in bytes, and last its size: a new array."""
+        return self._records.offsets(shard)
 
     def validate(self) -> None:
         """Read every record and check it, whatever `check_data` says.

@@ -63,7 +63,7 @@ def bare(*words: str | Path, status: int = 0) -> str:
 def run_bare(program: str, *words: str | Path, status: int = 0) -> str:
     known = declared(with_extras=False)
     absent = {top for _, top in imported() if not is_of(top, known)}
-    assert absent >= {"google", "rich", "tqdm", "obstore", "torch"}
+    assert absent >= {"google", "rich", "tqdm", "obstore", "torch", "starlette"}
     hidden = f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)}))\n"
     done = subprocess.run(
         [sys.executable, "-c", hidden + program, *words],

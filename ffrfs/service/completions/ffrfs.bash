@@ -18,6 +18,7 @@ _ffrfs() {
         head) flags=(-h --help -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
         extract) flags=(-h --help --on-conflict --allow-missing --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         info) flags=(-h --help --json --schema --limit --endpoint-url --region --anonymous --remote-timeout) taking=' --limit --endpoint-url --region --remote-timeout ' ;;
+        view) flags=(-h --help --second --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --port --host --endpoint-url --region --remote-timeout ' ;;
         schema) flags=(-h --help -o --output --force --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
         verify) flags=(-h --help --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
         ps) flags=(-h --help --json) ;;
@@ -29,7 +30,7 @@ _ffrfs() {
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info schema verify ps stats top log check cache install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify ps stats top log check cache install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -114,6 +115,8 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         extract:0) _ffrfs_packs ;;
         extract:1) _ffrfs_folders ;;
         info:[0-9]*) _ffrfs_packs ;;
+        view:--second) _ffrfs_packs ;;
+        view:[0-9]*) _ffrfs_packs ;;
         schema:-o) _ffrfs_files ;;
         schema:--output) _ffrfs_files ;;
         schema:--schema) _ffrfs_files ;;

@@ -269,6 +269,18 @@ complete -c ffrfs -n '__ffrfs_in info' -l anonymous -d 'use no credentials, for 
 complete -c ffrfs -n '__ffrfs_in info' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at info 0 999 --limit --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
+complete -c ffrfs -n '__ffrfs_without_command' -a view -d 'look at a data set in a browser'
+complete -c ffrfs -n '__ffrfs_in view' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in view' -l second -f -a '(__ffrfs_packs)' -r -d 'compare the statistics with those of another data set'
+complete -c ffrfs -n '__ffrfs_in view' -l port -f -r -d 'listen at this port'
+complete -c ffrfs -n '__ffrfs_in view' -l host -f -r -d 'listen at another address of this machine'
+complete -c ffrfs -n '__ffrfs_in view' -l open -d 'open the link in the browser'
+complete -c ffrfs -n '__ffrfs_in view' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in view' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in view' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in view' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at view 0 999 --second --port --host --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
+
 complete -c ffrfs -n '__ffrfs_without_command' -a schema -d 'infer, check and show schemas and statistics of TFRecord data sets'
 complete -c ffrfs -n '__ffrfs_in schema' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in schema' -s o -l output -F -r -d 'write the result to FILE, in the form that its name says'

@@ -1,0 +1,11 @@
+"""The web viewer: pages about one data set, or two side by side, for one person on this machine.
+
+    view.py         `ffrfs.view()`: opens the data set and serves it
+    server.py       the listening socket, hypercorn on trio
+    guard.py        the only entrance: token, host, GET, headers
+    app.py          the routes; page.py renders a page as HTML or JSON
+    collection.py   the data set as numbered items: files of packs, or Examples of TFRecord files
+
+A page is a module with functions of a request, and a template. They run in threads, because
+reading waits; nothing but the server is asynchronous.
+"""

@@ -1,0 +1,49 @@
+"""The application: which function answers which path, and what an error looks like.
+
+Handlers are plain functions, so Starlette runs them in threads of a limited pool.
+"""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+
+from ffrfs.errors import FfrfsError, PathNotFoundError
+from ffrfs.view import gallery
+from ffrfs.view.opening import Opened
+from ffrfs.view.page import page
+
+_ROUTES: list[BaseRoute] = [
+    *gallery.ROUTES,
+    Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
+]
+
+
+def make_app(opened: Opened, second: Opened | None) -> Starlette:
+    """Return the application of one data set. `second`: the one that statistics compare with."""
+    app = Starlette(
+        routes=_ROUTES,
+        exception_handlers={
+            HTTPException: _http_error,
+            FfrfsError: _data_error,
+            OSError: _data_error,
+        },
+    )
+    app.state.opened = opened
+    app.state.second = second
+    return app
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return page(request, "error.html", {"error": error.detail}, error.status_code)
+
+
+def _data_error(request: Request, error: Exception) -> Response:
+    """Show an error of the data in its own words: they name the file and the record."""
+    status = 404 if isinstance(error, PathNotFoundError) else 500
+    return page(request, "error.html", {"error": str(error)}, status)

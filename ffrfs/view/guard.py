@@ -1,0 +1,104 @@
+"""Guard: the only entrance of the server. A request passes with the token, by GET, to our host.
+
+The printed link has the token. Its first request gets a cookie and is sent on to the same page
+without it, so that no page that is shown, and no address that is copied, has it. The Host header
+must be ours: else a page from elsewhere could make its own name mean this server (DNS rebinding).
+
+Pages run no script but ours; what members may do is in safe_bytes.py. Stateless; any thread.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors "
+)
+_NO_TOKEN = (
+    "This page needs the token of its link: open the link that `ffrfs view` printed, or write "
+    "?token=… behind this address.\n"
+)
+
+
+class Guard:
+    """`hosts`: the values of the Host header that are ours. `framed_by`: who may frame a page."""
+
+    def __init__(
+        self, app: ASGIApp, token: str, hosts: Collection[str], framed_by: str = "'none'"
+    ) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = hosts
+        self._policy = _POLICY + framed_by
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return None
+        answer = self._refusal(scope) or self._welcome(scope)
+        await (answer or self._app)(scope, receive, lambda message: send(self._safe(message)))
+        return None
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if headers.get("host", "").lower() not in self._hosts:
+            return PlainTextResponse("This server has another name.\n", 421)
+        if scope["method"] not in ("GET", "HEAD"):
+            return PlainTextResponse("Pages are only read: GET.\n", 405, {"allow": "GET, HEAD"})
+        return None
+
+    def _welcome(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that has the token in its address, or none at all."""
+        query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        tokens = [value for name, value in query if name == "token"]
+        if not tokens and self._is_right(self._cookie(scope)):
+            return None
+        if len(tokens) != 1 or not self._is_right(tokens[0]):
+            return PlainTextResponse(_NO_TOKEN, 403)
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        path = scope["raw_path"].decode("ascii").lstrip("/")
+        answer = RedirectResponse(f"/{path}" + (f"?{rest}" if rest else ""), 303)
+        # In another site's frame, browsers send a cookie only with these; they take Secure from a
+        # loopback address, other programs do not.
+        is_in_frame = Headers(scope=scope).get("sec-fetch-dest") == "iframe"
+        site = "SameSite=None; Secure; Partitioned" if is_in_frame else "SameSite=Strict"
+        answer.headers["set-cookie"] = (
+            f"{self._cookie_name(scope)}={self._token}; HttpOnly; Path=/; {site}"
+        )
+        return answer
+
+    def _is_right(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self._token.encode())
+
+    @staticmethod
+    def _cookie_name(scope: Scope) -> str:
+        return f"ffrfs-{scope['server'][1]}"  # cookies do not tell ports apart
+
+    def _cookie(self, scope: Scope) -> str:
+        try:
+            cookies = SimpleCookie(Headers(scope=scope).get("cookie", ""))
+        except CookieError:
+            return ""
+        found = cookies.get(self._cookie_name(scope))
+        return found.value if found else ""
+
+    def _safe(self, message: Message) -> Message:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            headers.setdefault("content-security-policy", self._policy)
+            headers.setdefault("cache-control", "no-store")
+            headers["x-content-type-options"] = "nosniff"
+            headers["referrer-policy"] = "no-referrer"
+            headers["cross-origin-resource-policy"] = "same-origin"
+            message["headers"] = headers.raw
+        return message

@@ -1,0 +1,53 @@
+"""Which collection a source is: a pack, a set, TFRecord files, a TFDS directory, or a mount.
+
+A mount shows what it was mounted from, opened again: pages read the packs, and only the page
+about the mount itself asks its daemon.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.mount.client.found_mounts import find_mounts
+from ffrfs.remote.url import is_url
+from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
+from ffrfs.tfrecord.tfds import find_tfds
+from ffrfs.view.collection import Collection, ExampleCollection, FileCollection
+
+
+class Opened(NamedTuple):
+    collection: Collection
+    sources: list[str]
+    mountpoint: str | None  # if the source is a mount
+
+
+def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
+    """Open one source, or several of one kind as one data set.
+
+    Raises FormatError, ChecksumError or OSError if one is none.
+    """
+    several = [sources] if isinstance(sources, str | os.PathLike) else sources
+    names = [os.fspath(one) for one in several]
+    mountpoint = None
+    if len(names) == 1 and not is_url(names[0]):
+        place = os.path.realpath(names[0])
+        for mount in find_mounts():
+            if mount.mountpoint == place and mount.is_mounted:
+                mountpoint, names = place, list(mount.packs)
+    files = _tfrecords(names)
+    if files is None:
+        return Opened(FileCollection(PackTree(names)), names, mountpoint)
+    title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
+    return Opened(ExampleCollection(title, files), names, mountpoint)
+
+
+def _tfrecords(names: Sequence[str]) -> list[str] | None:
+    """Return the TFRecord files of `names`, or None if they are packs."""
+    if len(names) == 1 and os.path.isdir(names[0]) and (found := find_tfds(names[0])):
+        return [file for split in found.splits.values() for file in split.files]
+    if not all(is_tfrecord(name) for name in names):
+        return None
+    return [file for name in names for file in shard_paths(name)]

@@ -1,0 +1,78 @@
+"""A page: the same values as HTML by a template, or as JSON for `?format=json`.
+
+Templates escape what they show. A value that is a dataclass or NamedTuple becomes an object in
+JSON; names that are not valid UTF-8 are shown with replacement characters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ffrfs.mount.stats import units
+
+if TYPE_CHECKING:
+    from ffrfs.view.collection import Collection
+    from ffrfs.view.opening import Opened
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("ffrfs.view"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def collection_of(request: Request) -> Collection:
+    return opened(request).collection
+
+
+def opened(request: Request) -> Opened:
+    found: Opened = request.app.state.opened
+    return found
+
+
+def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    """Return `templates/{template}` with `values`, or the values as JSON."""
+    if request.query_params.get("format") == "json":
+        return JSONResponse(json.loads(json.dumps(values, default=_plain)), status)
+    shown = _ENVIRONMENT.get_template(template).render(
+        values, request=request, opened=opened(request), query=dict(request.query_params)
+    )
+    return Response(shown.encode("utf-8", "replace"), status, media_type="text/html; charset=utf-8")
+
+
+def link(path: str, **parameters: object) -> str:
+    """Return a URL of this server; parameters that are None or "" are left out."""
+    given = {
+        name: str(value).encode("utf-8", "surrogateescape")
+        for name, value in parameters.items()
+        if value not in (None, "")
+    }
+    return path + (f"?{urlencode(given)}" if given else "")
+
+
+def whole_number(request: Request, name: str, default: int, most: int) -> int:
+    """Return a parameter that is a number from 0 to `most`; `default` if it is anything else."""
+    text = request.query_params.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        return default
+    return min(int(text), most)
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"{type(value).__name__} is not shown as JSON")
+
+
+_ENVIRONMENT.globals.update(link=link)
+_ENVIRONMENT.filters.update(size=units.size, count="{:,}".format)

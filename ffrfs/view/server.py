@@ -1,0 +1,79 @@
+"""The server: a listening socket, and hypercorn on trio behind the guard.
+
+Concurrency: serve() runs until its task is cancelled. Handlers run in threads; _THREADS_MAX of
+them read at once, and others wait their turn.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from dataclasses import dataclass
+
+import anyio.to_thread
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve as serve_asgi
+from starlette.applications import Starlette
+
+from ffrfs.view.guard import Guard
+
+_THREADS_MAX = 8
+_LOOPBACK = "127.0.0.1"
+# Jupyter's own page, wherever it is served on this machine.
+_NOTEBOOKS = "http://localhost:* http://127.0.0.1:*"
+
+
+@dataclass
+class Listener:
+    """A bound socket, and the link to it. serve() closes it."""
+
+    socket: socket.socket
+    host: str
+    port: int
+    token: str
+
+    @property
+    def link(self) -> str:
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}/?token={self.token}"
+
+    @property
+    def host_headers(self) -> set[str]:
+        """Return what a browser may call this server."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        names = {name.lower()}
+        if self.host == _LOOPBACK:
+            names.add("localhost")
+        return {f"{one}:{self.port}" for one in names}
+
+
+def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
+    """Bind and listen. `port` 0: a free one. Raises OSError, which names host and port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(128)
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"{error.strerror}: cannot listen", f"{host}:{port}") from None
+    return Listener(bound, host, bound.getsockname()[1], secrets.token_urlsafe(24))
+
+
+async def serve(app: Starlette, listener: Listener, *, is_framed: bool = False) -> None:
+    """Serve until cancelled. `is_framed`: a notebook on this machine may show pages in a frame."""
+    config = Config()
+    config.bind = [f"fd://{listener.socket.detach()}"]
+    config.accesslog = None
+    config.errorlog = None
+    config.loglevel = "CRITICAL"
+    config.include_server_header = False
+    config.h11_max_incomplete_size = 16 << 10
+    config.keep_alive_timeout = 30
+    framed_by = _NOTEBOOKS if is_framed else "'none'"
+    guarded = Guard(app, listener.token, listener.host_headers, framed_by)
+    anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS_MAX
+    await serve_asgi(guarded, config, shutdown_trigger=trio.sleep_forever, mode="asgi")  # type: ignore[arg-type]

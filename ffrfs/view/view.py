@@ -1,0 +1,89 @@
+"""view(): open a data set, serve its pages, and say where.
+
+Concurrency: the server runs in a thread of its own, with its own trio loop, until close().
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import threading
+from collections.abc import Sequence
+from typing import Self
+
+import trio
+
+from ffrfs.folder.tree import PathType
+from ffrfs.view.app import make_app
+from ffrfs.view.opening import Opened, open_sources
+from ffrfs.view.server import Listener, listen, serve
+
+
+class View:
+    """A server of pages. In a notebook it shows itself; `url` opens it in a browser."""
+
+    def __init__(self, opened: Opened, second: Opened | None, listener: Listener) -> None:
+        self.url = listener.link
+        self._opened = [one for one in (opened, second) if one is not None]
+        self._listener = listener
+        self._app = make_app(opened, second)
+        self._scope: trio.CancelScope | None = None
+        self._trio: trio.lowlevel.TrioToken | None = None
+        self._has_begun = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._serve,), daemon=True)
+        self._thread.start()
+        self._has_begun.wait()
+
+    async def _serve(self) -> None:
+        with trio.CancelScope() as self._scope:
+            self._trio = trio.lowlevel.current_trio_token()
+            self._has_begun.set()
+            await serve(self._app, self._listener, is_framed=True)
+
+    def wait(self) -> None:
+        """Wait until close() is called, or KeyboardInterrupt comes."""
+        self._thread.join()
+
+    def close(self) -> None:
+        """End the server, and close the data set."""
+        if self._thread.is_alive() and self._trio is not None and self._scope is not None:
+            self._trio.run_sync_soon(self._scope.cancel)
+            self._thread.join()
+        for one in self._opened:
+            one.collection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        return f'<iframe src="{html.escape(self.url)}" width="100%" height="720"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"View({self.url!r})"
+
+
+def view(
+    source: PathType | Sequence[PathType],
+    *,
+    second: PathType | Sequence[PathType] | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> View:
+    """Serve pages about `source`: a pack, a set, TFRecord files, a TFDS directory, a mount, a URL.
+
+    `second`: another data set, which statistics compare with. `port` 0: a free one. Only this
+    machine reaches it, unless `host` is another address of it, and only with the token that is
+    in `url`. Raises FormatError or OSError for a source that cannot be opened, OSError for a
+    port that is in use.
+    """
+    opened = open_sources(source)
+    try:
+        other = None if second is None else open_sources(second)
+        listener = listen(os.fspath(host), port)
+    except BaseException:
+        opened.collection.close()
+        raise
+    return View(opened, other, listener)
