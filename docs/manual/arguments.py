@@ -27,7 +27,7 @@ class Argument:
 
     @property
     def is_help(self) -> bool:
-        return "--help" in self.flags
+        return "--help" in self.flags or "--help-all" in self.flags
 
     @property
     def long_flag(self) -> str | None:

@@ -154,7 +154,9 @@ CONFIG_KEYS = {
 }
 
 # Options that say how a command is run, and not what is mounted.
-NOT_IN_A_CONFIG = frozenset({"help", "config", "check", "foreground", "while_open", "warm"})
+NOT_IN_A_CONFIG = frozenset(
+    {"help", "help_all", "config", "check", "foreground", "while_open", "warm"}
+)
 
 CONFIG = {
     "the files of a unit": """\

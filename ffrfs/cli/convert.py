@@ -65,6 +65,10 @@ Examples:
     ffrfs convert --shards 64 train.tfrecord s3://bucket/train/
 """
 
+COMMON = {
+    *("--to", "--shards", "--compression", "--features", "--records", "--on-error"),
+    *("--force", "--executor", "--quiet"),
+}
 _SHARDS_MAX = 99_999  # the names of shards have five digits
 # The least size of a shard that TensorFlow's guide to TFRecord advises.
 _SHARD_SIZE_MIN = 100_000_000

@@ -51,7 +51,7 @@ _OF_URLS = {
 }
 
 _EPILOG = """\
-`ffrfs COMMAND --help` explains a command and shows examples.
+`ffrfs COMMAND --help` explains a command and shows examples; --help-all has all its options.
 
 Examples:
     ffrfs pack ~/imagenet imagenet.ffr
@@ -146,7 +146,11 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     for name in commands:
         command = importlib.import_module(f"ffrfs.cli.{name.replace('-', '_')}")
         its = subparsers.add_parser(
-            name, help=command.HELP, description=command.DESCRIPTION, epilog=command.EPILOG
+            name,
+            help=command.HELP,
+            description=command.DESCRIPTION,
+            epilog=command.EPILOG,
+            common=getattr(command, "COMMON", None),
         )
         command.add_arguments(its)
         if name in _OF_URLS:

@@ -57,6 +57,11 @@ Examples:
     ffrfs mount --config imagenet.toml
 """
 
+COMMON = {
+    *("-o", "--check", "--foreground", "--warm", "--config"),
+    *("--cache-mb", "--cache-dir", "--cache-size"),
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     packs = parser.add_argument(

@@ -55,6 +55,11 @@ Examples:
     find . -name '*.jpg' | shuf | ffrfs pack --files-from - . ../shuffled.ffr
 """
 
+COMMON = {
+    *("--include", "--exclude", "--files-from", "--dedup", "--order"),
+    *("--shards", "--shard-size", "--force", "--dry-run", "--executor"),
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -70,9 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--order",
         metavar="path|size|FILE",
-        help="order of files in the pack: by path (default), by size with the smallest first, or "
-        "a file listing one path per line; unlisted files follow; an archive keeps its own order, "
-        "and so do packs unless this is given",
+        help="order of files in the pack: by path (default), by size (smallest first), or as FILE "
+        "lists their paths; archives keep their own order, and so do packs by default",
     )
     parser.add_argument(
         "--reproducible",

@@ -2,6 +2,7 @@
 
 A description or an epilog is plain text: paragraphs are filled, but one with indented lines
 (a list, examples) is kept as it is. An epilog ends with "Examples:".
+`--help` fits a screen: it leaves out what is rarely needed, and `--help-all` has everything.
 
 Not here: the commands (one module each), and which there are (main.py).
 """
@@ -13,6 +14,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ffrfs.printable import printable
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 WRONG_USAGE = 2  # argparse's
 _COLUMNS = 80  # where there is no terminal
+RARE = "URLs"  # the title of the group of options that only --help-all shows
 
 
 class UsageError(Exception):
@@ -29,14 +32,63 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Its errors are one line, whatever is in the arguments that they name."""
+    """Its errors are one line, whatever is in the arguments that they name.
 
-    def __init__(self, **options: object) -> None:
+    `common`: the options that `--help` shows, of the epilog with the examples alone; None: all
+    but those of the group RARE.
+    """
+
+    def __init__(self, *, common: AbstractSet[str] | None = None, **options: object) -> None:
         super().__init__(**cast("dict[str, Any]", options))
         self.formatter_class = HelpFormatter
+        self._common = common
+
+    def format_help(self) -> str:
+        shown = [action for action in self._actions if self._is_common(action)]
+        if len(shown) == len(self._actions):
+            return self.format_help_all()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, shown, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        places = [action for action in shown if not action.option_strings]
+        options = [action for action in shown if action.option_strings]
+        for title, actions in (("positional arguments", places), ("options", options)):
+            if actions:
+                formatter.start_section(title)
+                formatter.add_arguments(actions)
+                formatter.end_section()
+        epilog = self.epilog or ""
+        if self._common is not None:
+            epilog = "Examples:\n" + epilog.rpartition("Examples:\n")[2]
+        formatter.add_text(epilog)
+        return formatter.format_help()
+
+    def format_help_all(self) -> str:
+        return super().format_help()
+
+    def _is_common(self, action: argparse.Action) -> bool:
+        flags = action.option_strings
+        if self._common is None:
+            return all(action not in group._group_actions for group in self._rare_groups())
+        return not flags or "--help-all" in flags or not self._common.isdisjoint(flags)
+
+    def _rare_groups(self) -> list[argparse._ArgumentGroup]:
+        return [group for group in self._action_groups if group.title == RARE]
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USAGE, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
+
+
+class _CommandParser(Parser):
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - argparse's
+        super().__init__(**options)
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser._print_message(cast(Parser, parser).format_help_all(), sys.stdout)
+        parser.exit()
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -83,7 +135,7 @@ def add_commands(parser: Parser, groups: Mapping[str, Sequence[str]]) -> Subpars
 
     parser.formatter_class = Formatter
     return parser.add_subparsers(
-        title=argparse.SUPPRESS, metavar="COMMAND", required=True, parser_class=Parser
+        title=argparse.SUPPRESS, metavar="COMMAND", required=True, parser_class=_CommandParser
     )
 
 

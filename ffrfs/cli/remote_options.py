@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import os
 
+from ffrfs.cli.parser import RARE
+
 
 def add_remote_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "URLs", "Credentials come from the environment and the files of the cloud."
+        RARE, "Credentials come from the environment and the files of the cloud."
     )
     group.add_argument(
         "--endpoint-url",

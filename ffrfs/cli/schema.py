@@ -55,6 +55,8 @@ _OWN_OPTIONS = {
     "no_shape": ("infer", False),
 }
 
+COMMON = {"--output", "--force", "--json", "--schema", "--previous", "--jobs", "--on-error"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

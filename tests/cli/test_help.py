@@ -22,6 +22,7 @@ LINES = {command.word: example_lines(command.epilog) for command in PROGRAM.comm
 # Those that need no mount, and may be run in any order, but for pack, which comes first.
 RUN = ("convert", "index", "ls", "cat", "head", "extract", "info", "verify")
 EXAMPLES_MIN, EXAMPLES_MAX = 2, 6
+SCREEN_LINES = 40
 
 by_command = pytest.mark.parametrize(
     "command", [pytest.param(each, id=each.word) for each in PROGRAM.commands]
@@ -43,7 +44,18 @@ def test_help_fits_a_terminal(
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         make_parser().parse_args([*name.split(), "--help"])
-    assert [line for line in capsys.readouterr().out.splitlines() if len(line) >= 80] == []
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) >= 80] == []
+    if name:
+        assert len(lines) <= SCREEN_LINES
+
+
+@by_command
+def test_help_all_shows_every_option(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args([command.word, "--help-all"])
+    text = capsys.readouterr().out
+    assert [option.flags for option in command.options if option.flags[-1] not in text] == []
 
 
 @by_command

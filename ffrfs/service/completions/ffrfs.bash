@@ -6,28 +6,28 @@ _ffrfs() {
     local i word flag='' last='' glue='' ended='' place=0
     COMPREPLY=()
     case $command in
-        pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --tmp-dir --dry-run --list -q --quiet --executor --plan --task --commit --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout ' ;;
-        convert) flags=(-h --help --to --shards --compression --level --features --records --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
-        index) flags=(-h --help --chunks --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
-        mount) flags=(-h --help -o --check -f --foreground --warm --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
-        umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
-        prefetch) flags=(-h --help --from -0 --null --all) taking=' --from ' ;;
-        warm) flags=(-h --help -q --quiet) ;;
-        ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
-        cat) flags=(-h --help --on-conflict --allow-missing --example --json --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
-        head) flags=(-h --help -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
-        extract) flags=(-h --help --on-conflict --allow-missing --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
-        info) flags=(-h --help --json --schema --limit --endpoint-url --region --anonymous --remote-timeout) taking=' --limit --endpoint-url --region --remote-timeout ' ;;
-        view) flags=(-h --help --second --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --port --host --endpoint-url --region --remote-timeout ' ;;
-        schema) flags=(-h --help -o --output --force --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
-        verify) flags=(-h --help --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
-        ps) flags=(-h --help --json) ;;
-        stats) flags=(-h --help --errors --json --prometheus) ;;
-        top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
-        log) flags=(-h --help -f --follow) ;;
-        check) flags=(-h --help --json) ;;
-        cache) flags=(-h --help --json --size) taking=' --size ' ;;
-        install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
+        pack) flags=(-h --help --help-all --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --tmp-dir --dry-run --list -q --quiet --executor --plan --task --commit --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout ' ;;
+        convert) flags=(-h --help --help-all --to --shards --compression --level --features --records --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
+        index) flags=(-h --help --help-all --chunks --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
+        mount) flags=(-h --help --help-all -o --check -f --foreground --warm --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
+        umount) flags=(-h --help --help-all --all --dead --config) taking=' --dead --config ' ;;
+        prefetch) flags=(-h --help --help-all --from -0 --null --all) taking=' --from ' ;;
+        warm) flags=(-h --help --help-all -q --quiet) ;;
+        ls) flags=(-h --help --help-all --on-conflict --allow-missing -l --long -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        cat) flags=(-h --help --help-all --on-conflict --allow-missing --example --json --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        head) flags=(-h --help --help-all -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
+        extract) flags=(-h --help --help-all --on-conflict --allow-missing --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        info) flags=(-h --help --help-all --json --schema --limit --endpoint-url --region --anonymous --remote-timeout) taking=' --limit --endpoint-url --region --remote-timeout ' ;;
+        view) flags=(-h --help --help-all --second --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --port --host --endpoint-url --region --remote-timeout ' ;;
+        schema) flags=(-h --help --help-all -o --output --force --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
+        verify) flags=(-h --help --help-all --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
+        ps) flags=(-h --help --help-all --json) ;;
+        stats) flags=(-h --help --help-all --errors --json --prometheus) ;;
+        top) flags=(-h --help --help-all --batch -n --count) taking=' -n --count ' ;;
+        log) flags=(-h --help --help-all -f --follow) ;;
+        check) flags=(-h --help --help-all --json) ;;
+        cache) flags=(-h --help --help-all --json --size) taking=' --size ' ;;
+        install-units) flags=(-h --help --help-all --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
         _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify ps stats top log check cache install-units -h --help -V --version

@@ -98,6 +98,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -s V -l version -d 'show program\
 
 complete -c ffrfs -n '__ffrfs_without_command' -a pack -d 'pack a directory, an archive or other packs into one file'
 complete -c ffrfs -n '__ffrfs_in pack' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in pack' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in pack' -l include -f -r -d 'pack only files that match'
 complete -c ffrfs -n '__ffrfs_in pack' -l exclude -f -r -d 'leave out files that match'
 complete -c ffrfs -n '__ffrfs_in pack' -l files-from -F -r -d 'pack only the paths that FILE lists, one per line'
@@ -131,6 +132,7 @@ complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --s
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in convert' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack jsonl parquet webdataset folder' -r -d 'the format of DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l shards -f -r -d 'write N TFRecord, Parquet or tar files into the new directory DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l compression -f -a 'none gzip zlib' -r -d 'compression of a TFRecord file'
@@ -151,6 +153,7 @@ complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level
 
 complete -c ffrfs -n '__ffrfs_without_command' -a index -d 'write index sidecars for packs without an index, and for TFRecord files'
 complete -c ffrfs -n '__ffrfs_in index' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in index' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in index' -l chunks -d 'also store a checksum per MiB of large files in packs'
 complete -c ffrfs -n '__ffrfs_in index' -l executor -f -r -d 'write the indexes by processes[:N] of this machine, dask://HOST:PORT'
 complete -c ffrfs -n '__ffrfs_in index' -s q -l quiet -d 'print errors only'
@@ -162,6 +165,7 @@ complete -c ffrfs -n '__ffrfs_at index 0 999 --executor --endpoint-url --region 
 
 complete -c ffrfs -n '__ffrfs_without_command' -a mount -d 'mount packs or TFRecord files as a read-only directory tree'
 complete -c ffrfs -n '__ffrfs_in mount' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in mount' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in mount' -s o -f -a '(__ffrfs_mount_options)' -r -d 'mount options, separated by commas'
 complete -c ffrfs -n '__ffrfs_in mount' -l check -d 'check that the mount would succeed, without mounting'
 complete -c ffrfs -n '__ffrfs_in mount' -s f -l foreground -d 'serve from this process'
@@ -193,6 +197,7 @@ complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-m
 
 complete -c ffrfs -n '__ffrfs_without_command' -a umount -d 'unmount, even if the daemon has died'
 complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in umount' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in umount' -l all -d 'unmount all mounts of this user, live and dead'
 complete -c ffrfs -n '__ffrfs_in umount' -l dead -f -a '(__ffrfs_mounts)' -r -d 'unmount MOUNTPOINT only if its daemon has died'
 complete -c ffrfs -n '__ffrfs_in umount' -l config -F -r -d 'unmount what `ffrfs mount --config FILE` mounts'
@@ -200,6 +205,7 @@ complete -c ffrfs -n '__ffrfs_at umount 0 0 --dead --config' -a '(__ffrfs_mounts
 
 complete -c ffrfs -n '__ffrfs_without_command' -a prefetch -d 'announce to a mount which files will be read, in order'
 complete -c ffrfs -n '__ffrfs_in prefetch' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in prefetch' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in prefetch' -l from -F -r -d 'read more paths from FILE, one per line'
 complete -c ffrfs -n '__ffrfs_in prefetch' -s 0 -l null -d 'paths in FILE end with a zero byte, as find -print0 writes them'
 complete -c ffrfs -n '__ffrfs_in prefetch' -l all -d 'fetch all of the packs into the cache on disk, in the background'
@@ -208,11 +214,13 @@ complete -c ffrfs -n '__ffrfs_at prefetch 1 999 --from' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a warm -d 'bring the files of a mount into memory'
 complete -c ffrfs -n '__ffrfs_in warm' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in warm' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in warm' -s q -l quiet -d 'show no progress'
 complete -c ffrfs -n '__ffrfs_at warm 0 0' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a ls -d 'list the files of a pack'
 complete -c ffrfs -n '__ffrfs_in ls' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in ls' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in ls' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in ls' -l allow-missing -d 'show the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in ls' -s l -l long -d 'also show modes, sizes, times, and targets of links'
@@ -227,6 +235,7 @@ complete -c ffrfs -n '__ffrfs_at ls 0 0 --on-conflict --endpoint-url --region --
 
 complete -c ffrfs -n '__ffrfs_without_command' -a cat -d 'write files of a pack to standard output'
 complete -c ffrfs -n '__ffrfs_in cat' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cat' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in cat' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in cat' -l allow-missing -d 'show the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in cat' -l example -d 'show records of the TFRecord file PACK'
@@ -239,6 +248,7 @@ complete -c ffrfs -n '__ffrfs_at cat 0 0 --on-conflict --endpoint-url --region -
 
 complete -c ffrfs -n '__ffrfs_without_command' -a head -d 'show the first records of a TFRecord file'
 complete -c ffrfs -n '__ffrfs_in head' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in head' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in head' -s n -f -r -d 'the number of records'
 complete -c ffrfs -n '__ffrfs_in head' -l json -d 'print a JSON array with an object per record, which holds all values'
 complete -c ffrfs -n '__ffrfs_in head' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
@@ -249,6 +259,7 @@ complete -c ffrfs -n '__ffrfs_at head 0 0 -n --endpoint-url --region --remote-ti
 
 complete -c ffrfs -n '__ffrfs_without_command' -a extract -d 'write files of a pack to a directory'
 complete -c ffrfs -n '__ffrfs_in extract' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in extract' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in extract' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in extract' -l allow-missing -d 'show the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in extract' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
@@ -260,6 +271,7 @@ complete -c ffrfs -n '__ffrfs_at extract 1 1 --on-conflict --endpoint-url --regi
 
 complete -c ffrfs -n '__ffrfs_without_command' -a info -d 'show numbers about packs'
 complete -c ffrfs -n '__ffrfs_in info' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in info' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in info' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in info' -l schema -d 'read TFRecord files and show their features'
 complete -c ffrfs -n '__ffrfs_in info' -l limit -f -r -d 'with --schema: read the first N records'
@@ -271,6 +283,7 @@ complete -c ffrfs -n '__ffrfs_at info 0 999 --limit --endpoint-url --region --re
 
 complete -c ffrfs -n '__ffrfs_without_command' -a view -d 'look at a data set in a browser'
 complete -c ffrfs -n '__ffrfs_in view' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in view' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in view' -l second -f -a '(__ffrfs_packs)' -r -d 'compare the statistics with those of another data set'
 complete -c ffrfs -n '__ffrfs_in view' -l port -f -r -d 'listen at this port'
 complete -c ffrfs -n '__ffrfs_in view' -l host -f -r -d 'listen at another address of this machine'
@@ -283,6 +296,7 @@ complete -c ffrfs -n '__ffrfs_at view 0 999 --second --port --host --endpoint-ur
 
 complete -c ffrfs -n '__ffrfs_without_command' -a schema -d 'infer, check and show schemas and statistics of TFRecord data sets'
 complete -c ffrfs -n '__ffrfs_in schema' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in schema' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in schema' -s o -l output -F -r -d 'write the result to FILE, in the form that its name says'
 complete -c ffrfs -n '__ffrfs_in schema' -l force -d 'replace the file of --output'
 complete -c ffrfs -n '__ffrfs_in schema' -l json -d 'print the result as JSON'
@@ -303,6 +317,7 @@ complete -c ffrfs -n '__ffrfs_at schema 1 999 -o --output --schema --previous --
 
 complete -c ffrfs -n '__ffrfs_without_command' -a verify -d 'read packs whole and name damaged files'
 complete -c ffrfs -n '__ffrfs_in verify' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in verify' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in verify' -l jobs -f -r -d 'number of verifying threads'
 complete -c ffrfs -n '__ffrfs_in verify' -l executor -f -r -d 'verify the files by processes[:N] of this machine, dask://HOST:PORT'
 complete -c ffrfs -n '__ffrfs_in verify' -l json -d 'print a JSON object'
@@ -315,10 +330,12 @@ complete -c ffrfs -n '__ffrfs_at verify 0 999 --jobs --executor --endpoint-url -
 
 complete -c ffrfs -n '__ffrfs_without_command' -a ps -d 'list the mounts of this user, live and dead'
 complete -c ffrfs -n '__ffrfs_in ps' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in ps' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in ps' -l json -d 'print a JSON array'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a stats -d 'show the statistics of a mount'
 complete -c ffrfs -n '__ffrfs_in stats' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in stats' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in stats' -l errors -d 'list the files that could not be read'
 complete -c ffrfs -n '__ffrfs_in stats' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in stats' -l prometheus -d 'print the text format of Prometheus, as mount --metrics-file writes it'
@@ -326,22 +343,26 @@ complete -c ffrfs -n '__ffrfs_at stats 0 0' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a top -d 'watch mounts at work'
 complete -c ffrfs -n '__ffrfs_in top' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in top' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in top' -l batch -d 'print the figures as plain lines, one set after the other'
 complete -c ffrfs -n '__ffrfs_in top' -s n -l count -f -r -d 'print the figures COUNT times, as with --batch, and end'
 complete -c ffrfs -n '__ffrfs_at top 0 0 -n --count' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a log -d 'show the log of a mount, also of one that has ended'
 complete -c ffrfs -n '__ffrfs_in log' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in log' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in log' -s f -l follow -d 'go on with new lines as they come, until the mount has ended'
 complete -c ffrfs -n '__ffrfs_at log 0 0' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a check -d 'check within a second whether mounts are well'
 complete -c ffrfs -n '__ffrfs_in check' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in check' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in check' -l json -d 'print a JSON array'
 complete -c ffrfs -n '__ffrfs_at check 0 999' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a cache -d 'manage the cache of packs at URLs'
 complete -c ffrfs -n '__ffrfs_in cache' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cache' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in cache' -l json -d 'print JSON'
 complete -c ffrfs -n '__ffrfs_in cache' -l size -f -r -d 'prune: also remove blocks, least recently read first'
 complete -c ffrfs -n '__ffrfs_at cache 0 0 --size' -a 'ls du verify prune rm pin unpin'
@@ -349,6 +370,7 @@ complete -c ffrfs -n '__ffrfs_at cache 1 1 --size' -a '(__fish_complete_director
 
 complete -c ffrfs -n '__ffrfs_without_command' -a install-units -d 'install systemd units, helpers of mount(8), manual pages and completions'
 complete -c ffrfs -n '__ffrfs_in install-units' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in install-units' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in install-units' -l destdir -f -a '(__fish_complete_directories)' -r -d 'install below DIR instead of /, for a package or for review'
 complete -c ffrfs -n '__ffrfs_in install-units' -l prefix -f -a '(__fish_complete_directories)' -r -d 'where to install everything but the helpers of mount(8)'
 complete -c ffrfs -n '__ffrfs_in install-units' -l dry-run -d 'list what would be done, and change nothing'
