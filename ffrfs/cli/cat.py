@@ -23,6 +23,7 @@ the file.
 Examples:
     ffrfs cat imagenet.ffr labels.csv
     ffrfs cat imagenet.ffr train/cat/1.jpg > 1.jpg
+    ffrfs cat imagenet.ffr '**/*.csv'
     ffrfs cat --example train.tfrecord 0 2
 """
 
@@ -33,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        help="a file in PACK; with --example, the number of a record",
+        help="a file in PACK, or a pattern ('train/*/1.jpg', '**/*.csv'); with --example, the "
+        "number of a record",
     )
     parser.add_argument(
         "--example",
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         raise UsageError("--json needs --example")
     with opened_tree.open_tree(args) as tree:
-        for ino in [tree.file_ino(path) for path in args.paths]:
+        for ino in [tree.file_ino(path) for path in opened_tree.named_paths(tree, args.paths)]:
             for piece in tree.pieces(ino):
                 output.write(piece)
     return 0

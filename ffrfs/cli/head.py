@@ -25,13 +25,14 @@ Examples:
 """
 
 _COUNT = 5
+_STANDARD_INPUT = "/dev/stdin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a TFRecord file of any compression, or a directory of them",
+        help="a TFRecord file of any compression, a directory of them, or - for standard input",
     )
     parser.add_argument(
         "-n",
@@ -59,7 +60,7 @@ def records_of(path: str) -> Iterator[bytes]:
     from ffrfs.tfrecord.iterator import tf_record_iterator
     from ffrfs.tfrecord.shards import shard_paths
 
-    for file in shard_paths(path):
+    for file in [_STANDARD_INPUT] if path == "-" else shard_paths(path):
         with tf_record_iterator(file) as records:
             yield from records
 

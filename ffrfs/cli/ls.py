@@ -26,21 +26,34 @@ and --json separate names safely.
 
 Examples:
     ffrfs ls imagenet.ffr
-    ffrfs ls -l imagenet.ffr train/cat
+    ffrfs ls -lh imagenet.ffr 'train/*/1*.jpg'
     ffrfs ls -R0 imagenet.ffr | grep -z '\\.jpg$' > photos
 """
+
+COMMON = {"--long", "--human-readable", "--recursive", "--json", "--null"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     opened_tree.add_arguments(parser)
     parser.add_argument(
-        "path", metavar="PATH", nargs="?", default="", help="a directory or file in PACK"
+        "path",
+        metavar="PATH",
+        nargs="?",
+        default="",
+        help="a directory or file in PACK, or a pattern ('train/*/1*.jpg', '**/*.csv')",
     )
     parser.add_argument(
         "-l",
         "--long",
         action="store_true",
         help="also show modes, sizes, times, and targets of links",
+    )
+    parser.add_argument(
+        *("-h", "--human-readable"),
+        action=_HumanReadable,
+        nargs=0,
+        default=False,
+        help="with -l: sizes as 1.2 GiB; alone: show this help message and exit",
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="list subdirectories, too")
     form = parser.add_mutually_exclusive_group()
@@ -52,10 +65,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class _HumanReadable(argparse.Action):
+    """-h: as in `ls -lh`, or help, which it means for all other commands."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
+    ) -> None:
+        if not namespace.long:
+            parser.print_help()
+            parser.exit()
+        namespace.human_readable = True
+
+
 def run(args: argparse.Namespace) -> int:
+    from ffrfs.folder.tree import Entry
+
     bad: list[str] = []
     with opened_tree.open_tree(args) as tree:
-        entries = _entries(tree, args.path, args.recursive, bad)
+        paths = opened_tree.named_paths(tree, [args.path])
+        tops = [Entry(path, tree.attributes(path)) for path in paths]
+        entries = _entries(tree, tops, paths == [args.path], args.recursive, bad)
         if args.json:
             output.json_array(_fields(tree, entry) for entry in entries)
         else:
@@ -69,7 +98,7 @@ def _print(tree: PackTree, entries: Iterator[Entry], args: argparse.Namespace) -
     end = b"\0" if args.null else b"\n"
     broken_count = 0
     for entry in entries:
-        text = _long(tree, entry) if args.long else entry.path
+        text = _long(tree, entry, args.human_readable) if args.long else entry.path
         output.line(text, end)
         broken_count += "\n" in text
     if broken_count and not args.null and not output.is_escaped():
@@ -77,25 +106,35 @@ def _print(tree: PackTree, entries: Iterator[Entry], args: argparse.Namespace) -
         output.error(f"{args.pack}: {names} with a line break; --null and --json tell them apart")
 
 
-def _entries(tree: PackTree, path: str, recursive: bool, bad: list[str]) -> Iterator[Entry]:
-    """Yield the entries; append the errors of directories that cannot be listed to `bad`."""
+def _entries(
+    tree: PackTree, tops: list[Entry], is_named: bool, recursive: bool, bad: list[str]
+) -> Iterator[Entry]:
+    """Yield the entries; append the errors of directories that cannot be listed to `bad`.
+
+    `is_named`: the one entry of `tops` was named, and a directory is not shown itself, as one
+    is that a pattern matches.
+    """
     from ffrfs.folder.tree import Entry
 
-    entry = Entry(path, tree.attributes(path))
-    if entry.is_folder:
-        return tree.entries(
-            entry.attributes.ino, recursive, damaged=lambda error: bad.append(str(error))
-        )
-    return iter([entry])
+    for top in tops:
+        if not (is_named and top.is_folder):
+            yield top
+        if top.is_folder and (is_named or recursive):
+            prefix = "" if is_named else f"{top.path}/"
+            for entry in tree.entries(
+                top.attributes.ino, recursive, damaged=lambda error: bad.append(str(error))
+            ):
+                yield Entry(prefix + entry.path, entry.attributes)
 
 
-def _long(tree: PackTree, entry: Entry) -> str:
+def _long(tree: PackTree, entry: Entry, human_readable: bool) -> str:
     attributes = entry.attributes
     stored = _stored(tree, entry)
     bits = attributes.mode if stored is None else stat.S_IFMT(attributes.mode) | stored[0]
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(attributes.mtime_ns // 10**9))
+    size = output.size(attributes.size) if human_readable else f"{attributes.size:,}"
     target = f" -> {tree.target(attributes.ino)}" if entry.is_link else ""
-    return f"{stat.filemode(bits)} {attributes.size:>14,} {when} {entry.path}{target}"
+    return f"{stat.filemode(bits)} {size:>14} {when} {entry.path}{target}"
 
 
 def _stored(tree: PackTree, entry: Entry) -> tuple[int, int] | None:

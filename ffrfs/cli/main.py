@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import resource
 import sys
 import warnings
@@ -37,6 +38,7 @@ GROUPS = {
     "Run as a service": ("install-units",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+_RARE = {"index", "install-units"}
 # The commands with options for URLs; a mount has settings for them.
 _OF_URLS = {
     *GROUPS["Make packs"],
@@ -52,6 +54,7 @@ _OF_URLS = {
 
 _EPILOG = """\
 `ffrfs COMMAND --help` explains a command and shows examples; --help-all has all its options.
+`ffrfs --help-all` also lists the commands that are rarely needed.
 
 Examples:
     ffrfs pack ~/imagenet imagenet.ffr
@@ -142,6 +145,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser.add_argument(
         "-V", "--version", action=_Version, nargs=0, help="show program's version number and exit"
     )
+    parser.rare_commands = _RARE
     subparsers = add_commands(parser, GROUPS)
     for name in commands:
         command = importlib.import_module(f"ffrfs.cli.{name.replace('-', '_')}")
@@ -166,6 +170,8 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
             return ["--help"]
         case ["help", command, *_]:
             return [_ALIASES.get(command, command), "--help"]
+        case ["head", *rest]:  # `head -5`, as of files
+            return ["head", *(re.sub(r"^-(?=\d+$)", "-n", word, flags=re.ASCII) for word in rest)]
         case [command, *rest]:
             return [_ALIASES.get(command, command), *rest]
     return argv

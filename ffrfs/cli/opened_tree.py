@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,27 @@ def add_union_options(parser: argparse._ActionsContainer, default: str | None = 
         help="show the other packs if some cannot be opened, or if shards of a pack set or of a "
         "TFDS split are missing",
     )
+
+
+def named_paths(tree: PackTree, words: Iterable[str]) -> list[str]:
+    """Return the paths that `words` name: a path that exists, or a pattern (`**` too).
+
+    Raises PathNotFoundError for a word that names nothing.
+    """
+    from ffrfs.errors import PathNotFoundError
+    from ffrfs.folder.path_pattern import is_pattern, matching
+    from ffrfs.printable import quoted
+
+    found: list[str] = []
+    for word in words:
+        if not is_pattern(word) or tree.find(word):
+            found.append(word)
+            continue
+        paths = [*matching(tree, word)]
+        if not paths:
+            raise PathNotFoundError(f"{tree.file}: nothing matches {quoted(word)}")
+        found += paths
+    return found
 
 
 def open_tree(args: argparse.Namespace) -> PackTree:

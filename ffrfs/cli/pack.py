@@ -187,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_usage(args: argparse.Namespace) -> None:
     if not args.sources and not planned_pack.is_planned(args):
-        missing = "SRC" if args.target else "SRC, DST.ffr"
+        missing = "DST.ffr" if args.target else "SRC, DST.ffr"
         raise UsageError(f"the following arguments are required: {missing}")
     if args.list and not args.dry_run:
         raise UsageError("argument --list: needs --dry-run")

@@ -39,14 +39,16 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *, common: AbstractSet[str] | None = None, **options: object) -> None:
-        super().__init__(**cast("dict[str, Any]", options))
+        super().__init__(**cast("dict[str, Any]", options), conflict_handler="resolve")
         self.formatter_class = HelpFormatter
         self._common = common
+        self.rare_commands: AbstractSet[str] = frozenset()  # which --help leaves out
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
 
     def format_help(self) -> str:
         shown = [action for action in self._actions if self._is_common(action)]
         if len(shown) == len(self._actions):
-            return self.format_help_all()
+            return super().format_help()
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, shown, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
@@ -64,6 +66,7 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def format_help_all(self) -> str:
+        self.rare_commands = frozenset()
         return super().format_help()
 
     def _is_common(self, action: argparse.Action) -> bool:
@@ -77,12 +80,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USAGE, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
-
-
-class _CommandParser(Parser):
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - argparse's
-        super().__init__(**options)
-        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
 
 
 class _HelpAll(argparse.Action):
@@ -128,14 +125,19 @@ def add_commands(parser: Parser, groups: Mapping[str, Sequence[str]]) -> Subpars
             if not isinstance(action, argparse._SubParsersAction):
                 return super()._format_action(action)
             lines = {each.dest: self._format_action(each) for each in action._choices_actions}
-            return "\n".join(
-                f"{title}:\n" + "".join(lines[name] for name in names if name in lines)
+            shown = {
+                title: [
+                    lines[name] for name in names if name in lines.keys() - parser.rare_commands
+                ]
                 for title, names in groups.items()
+            }
+            return "\n".join(
+                f"{title}:\n" + "".join(lines) for title, lines in shown.items() if lines
             )
 
     parser.formatter_class = Formatter
     return parser.add_subparsers(
-        title=argparse.SUPPRESS, metavar="COMMAND", required=True, parser_class=_CommandParser
+        title=argparse.SUPPRESS, metavar="COMMAND", required=True, parser_class=Parser
     )
 
 

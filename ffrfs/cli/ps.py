@@ -22,22 +22,25 @@ mount); detached (another program unmounted it; the daemon serves it until the l
 closed); not answering (its daemon runs but does not answer); or unknown (this user mounted it,
 and no daemon is known for it).
 
-TRANSPORT is uring (FUSE over io_uring) or dev (/dev/fuse).
-
 A pack that is "changed at its origin" was replaced at its URL: reads of what is not in the cache
 fail; mount it again to see the new one.
 
-LOG names the file of its log, or "journal"; `ffrfs log` shows it.
+With -l, WORKER is the process that serves reads, TRANSPORT is uring (FUSE over io_uring) or dev
+(/dev/fuse), and LOG is the file of its log, or "journal"; `ffrfs log` shows it.
 
 Examples:
     ffrfs ps
     ffrfs ps --json
 """
 _TITLES = ("STATE", "PID", "WORKER", "TRANSPORT", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS")
+_LONG = ("WORKER", "TRANSPORT", "LOG")  # only with -l
 _TO_THE_RIGHT = ("PID", "WORKER", "AGE", "REQ/S")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("-l", "--long"), action="store_true", help="also show WORKER, TRANSPORT and LOG"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
@@ -48,7 +51,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.json_array(map(asdict, found))
     elif found:
-        output.lines(output.table([_TITLES, *map(_row, found)], _TO_THE_RIGHT))
+        rows = [dict(zip(_TITLES, row, strict=True)) for row in (_TITLES, *map(_row, found))]
+        shown = [title for title in _TITLES if args.long or title not in _LONG]
+        lines = [tuple(row[title] for title in shown) for row in rows]
+        output.lines(output.table(lines, _TO_THE_RIGHT))
     return 0
 
 

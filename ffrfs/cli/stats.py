@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list the files that could not be read, with their number of failures and last error",
     )
+    parser.add_argument(
+        *("-v", "--verbose"), action="store_true", help="show also what is zero so far"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON object")
     form.add_argument(
@@ -61,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         output.json_object(found)
         return 0
     with understood(args.mountpoint):
-        lines = list(_errors(found) if args.errors else _lines(found, args.prometheus))
+        lines = list(_errors(found) if args.errors else _lines(found, args))
     output.lines(lines)
     return 0
 
@@ -78,15 +82,22 @@ def understood(mountpoint: str) -> Iterator[None]:
         ) from None
 
 
-def _lines(found: dict[str, Any], prometheus: bool) -> Iterator[str]:
-    if prometheus:
+def _lines(found: dict[str, Any], args: argparse.Namespace) -> Iterator[str]:
+    if args.prometheus:
         from ffrfs.mount.stats import metrics
 
         yield from metrics.prometheus(found).splitlines()
         return
     for title, value in _facts(found).items():
-        yield f"{title:<16} {value}"
+        if args.verbose or not _is_zero(value):
+            yield f"{title:<16} {value}"
     yield from _table(found["requests"])
+
+
+def _is_zero(value: str) -> bool:
+    """Return whether a row has no number but zeros; a limit does not count."""
+    numbers = re.findall(r"\d[\d,.]*", value.partition(" of ")[0])
+    return bool(numbers) and not any(re.search("[1-9]", number) for number in numbers)
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The directory that files are extracted to. It writes nothing outside of it.
 
 Directories below it are entered one name at a time, without following links; a file appears
-under its name when it is whole, or not at all, and never replaces another one.
+under its name when it is whole, or not at all, and replaces another one only if asked to.
 Permissions and times are set if the file system has them, and only on files made here.
 
 Not here: the choice of files (extract.py). Concurrency: one thread.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 from ffrfs.errors import OptionError
 from ffrfs.files.staged_file import StagedFile
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777
+
+# What becomes of a file or link that exists already.
+Existing: TypeAlias = Literal["error", "skip", "replace"]
 
 
 class Stored(NamedTuple):
@@ -35,10 +38,11 @@ class Stored(NamedTuple):
 class Destination:
     """The directory `path`, made if it is missing; it may be a symbolic link itself."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, existing: Existing = "error") -> None:
         if is_url(path):  # otherwise a directory "s3:" would be made
             raise OptionError(f"{path}: is a URL; files are extracted to a local directory")
         self._path = path
+        self._existing = existing
         self._made: set[str] = set() if os.path.isdir(path) else {""}
         os.makedirs(path, exist_ok=True)
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -78,8 +82,11 @@ class Destination:
 
     def link(self, path: str, target: str, stored: Stored | None = None) -> None:
         """Make the symbolic link "a/b"; call it after all files, so that none passes through it."""
-        folder, name = self._free_place(path)
+        folder, name = self._place(path)
         with self._naming(path):
+            if self._existing == "replace":
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
             os.symlink(target, name, dir_fd=folder)
         if stored is not None:
             times = (stored.mtime_ns, stored.mtime_ns)
@@ -88,21 +95,32 @@ class Destination:
 
     def write(self, file: str, pieces: Iterable[Buffer], stored: Stored | None = None) -> None:
         """Write the file "a/b.png". Raises FileExistsError, and all errors of `pieces`."""
-        folder, _ = self._free_place(file)
+        folder, _ = self._place(file)
         with StagedFile(os.path.join(self._path, file), follow=False, folder=folder) as staged:
             for piece in pieces:
                 staged.write(piece)
             if stored is not None:
                 _describe(staged.fd, stored)
-            staged.publish(replace=False, sync=False)
+            staged.publish(replace=self._existing == "replace", sync=False)
 
-    def _free_place(self, path: str) -> tuple[int, str]:
+    def is_left(self, path: str) -> bool:
+        """Return whether the file or link "a/b" exists, and is to be left as it is."""
+        if self._existing != "skip":
+            return False
+        below, _, name = path.rpartition("/")
+        return _exists(self.folder(below), name)
+
+    def _place(self, path: str) -> tuple[int, str]:
         """Return the directory and the last part of "a/b". Raises FileExistsError."""
         below, _, name = path.rpartition("/")
         folder = self.folder(below)
-        if _exists(folder, name):  # tested before a large file is copied
+        # Tested before a large file is copied.
+        if self._existing != "replace" and _exists(folder, name):
             full = os.path.join(self._path, path)
-            raise FileExistsError(f"{full}: exists already; nothing is overwritten")
+            raise FileExistsError(
+                f"{full}: exists already; to go on without it: --skip-existing; to replace it: "
+                "--force"
+            )
         return folder, name
 
     @contextlib.contextmanager

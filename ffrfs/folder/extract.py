@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ffrfs.errors import ChecksumError
-from ffrfs.folder.destination import Destination, Stored
+from ffrfs.folder.destination import Destination, Existing, Stored
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import DamagedFolder, Entry, OnConflict, PackTree, PathType
 
@@ -33,13 +33,16 @@ def extract(  # noqa: PLR0913 - source, destination and options
     *,
     on_conflict: OnConflict = "error",
     allow_missing: bool = False,
+    existing: Existing = "error",
     on_error: Literal["raise", "skip"] = "raise",
     progress: Progress | None = None,
 ) -> list[str]:
     """Write `paths` of `pack` (none: all files) below the directory `destination`.
 
     Files get the packed modes, times and links, under their whole paths. `pack`: as
-    `PackedFolder` takes it, or TFRecord. No file is overwritten, or written elsewhere.
+    `PackedFolder` takes it, or TFRecord. No file is written elsewhere.
+    `existing`: files that exist are an error, are left as they are ("skip": the same call goes
+    on where another was ended), or are replaced.
     `progress`: called with files done, files in all, bytes done, bytes in all; 0 in all:
     unknown.
 
@@ -50,7 +53,7 @@ def extract(  # noqa: PLR0913 - source, destination and options
     """
     wanted = [paths] if isinstance(paths, str | os.PathLike) else paths
     with PackTree(pack, on_conflict=on_conflict, allow_missing=allow_missing) as tree:
-        bad = extract_tree(tree, destination, wanted, progress)
+        bad = extract_tree(tree, destination, wanted, progress, existing)
     if bad and on_error == "raise":
         more = f" (and {len(bad) - 1:,} more damaged files)" if len(bad) > 1 else ""
         raise ChecksumError(f"{bad[0]}{more}")
@@ -62,6 +65,7 @@ def extract_tree(
     destination: PathType,
     paths: Sequence[PathType] = (),
     progress: Progress | None = None,
+    existing: Existing = "error",
 ) -> list[str]:
     """Write `paths` (none: all files) below the directory `destination`, under their full paths.
 
@@ -72,7 +76,7 @@ def extract_tree(
     roots = _roots(tree, paths or [""])
     for root in roots:
         tree.check_depth(tree.find(root))
-    with Destination(os.fspath(destination)) as target:
+    with Destination(os.fspath(destination), existing) as target:
         extraction = _Extraction(tree, target, progress)
         # Counting the files of an Example would read its record.
         if progress is not None and not tree.volume.is_examples:
@@ -129,6 +133,8 @@ class _Extraction:
             if entry.is_folder:
                 self._target.folder(entry.path)
                 self._folders.append(entry)
+            elif self._target.is_left(entry.path):
+                self._count(entry, 0 if entry.is_link else entry.attributes.size)
             elif entry.is_link:
                 self._links.append(entry)
             elif entry.attributes.size > _SMALL_SIZE:

@@ -47,6 +47,10 @@ class _Level(NamedTuple):
     places: _Places
 
 
+def is_pattern(text: str) -> bool:
+    return _MAGIC.search(text) is not None
+
+
 def matching(tree: PackTree, pattern: PathType) -> Iterator[str]:
     """Yield the matching paths; links without a target are left out.
 

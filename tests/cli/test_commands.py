@@ -44,6 +44,12 @@ def test_ls_long(ffrfs: Run, pack: Path) -> None:
     assert [line.split()[1] for line in lines] == ["0", "2,097,152", "1"]
 
 
+def test_ls_human_readable(ffrfs: Run, pack: Path) -> None:
+    lines = ffrfs("ls", "-lh", pack, "a").lines
+    assert [line.split()[1:3] for line in lines][1] == ["2.0", "MiB"]
+    assert ffrfs("ls", "-h").out == ffrfs("ls", "--help").out
+
+
 def test_ls_json(ffrfs: Run, pack: Path) -> None:
     entries = json.loads(ffrfs("ls", "-R", "--json", pack).out)
     assert [entry["path"] for entry in entries] == ffrfs("ls", "-R", pack).lines
@@ -113,7 +119,43 @@ def test_extract(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
     done = ffrfs("extract", pack, tmp_path / "out")
     target = tmp_path / "out" / "a" / "b" / "deep.txt"
     assert done.status == 1
-    assert done.err == f"ffrfs: {target}: exists already; nothing is overwritten\n"
+    hint = "to go on without it: --skip-existing; to replace it: --force"
+    assert done.err == f"ffrfs: {target}: exists already; {hint}\n"
+
+
+def test_extract_goes_on_or_replaces(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert ffrfs("extract", pack, out, "a").status == 0
+    (out / "a" / "é").write_bytes(b"mine")
+    (out / "a" / "large").unlink()
+    assert ffrfs("extract", "--skip-existing", pack, out).said == []
+    assert (out / "a" / "é").read_bytes() == b"mine"
+    assert (out / "a" / "large").read_bytes() == LARGE
+    assert (out / "z.txt").exists()
+    assert ffrfs("extract", "--force", pack, out).said == []
+    assert (out / "a" / "é").read_bytes() != b"mine"
+
+
+def test_patterns_name_what_matches(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+    assert ffrfs("ls", pack, "*").lines == ["a", "empty", "nothing", "z.txt"]
+    assert ffrfs("ls", pack, "a/[bl]*").lines == ["a/b", "a/large"]
+    assert ffrfs("ls", "-R", pack, "a/b*").lines == ["a/b", "a/b/deep.txt"]
+    assert ffrfs("cat", pack, "z*", "**/deep.txt").out == b"last\n" + read(ffrfs, pack)
+    assert ffrfs("extract", pack, tmp_path / "out", "**/*.txt").status == 0
+    found = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert found == {"deep.txt", "z.txt"}
+    for command in (["ls", "--json", pack], ["cat", pack], ["extract", pack, tmp_path / "no"]):
+        assert ffrfs(*command, "x*").complaint == f"{pack}: nothing matches 'x*'"
+    assert not (tmp_path / "no").exists()
+
+
+def read(ffrfs: Run, pack: Path) -> bytes:
+    return ffrfs("cat", pack, "a/b/deep.txt").out
+
+
+def test_a_name_that_looks_like_a_pattern_is_that_name(ffrfs: Run, tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "x.ffr", {"a[1]": b"brackets", "a1": b"digit"})
+    assert ffrfs("cat", pack, "a[1]").out == b"brackets"
 
 
 def test_extract_some(ffrfs: Run, pack: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -341,3 +343,16 @@ def test_golden_files(ffrfs: Run, golden: Path) -> None:
     for name in ("examples.gzip", "examples.zlib"):
         zipped = ffrfs("info", "--schema", "--json", golden / "tf" / f"{name}.tfrecord")
         assert json.loads(zipped.out)["features"] == found["features"]
+
+
+def test_head_as_of_other_files(ffrfs: Run, file: Path) -> None:
+    assert ffrfs("head", "-2", file).out == ffrfs("head", "-n", "2", file).out
+    with file.open("rb") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-m", "ffrfs", "head", "-"],
+            stdin=stdin,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+    assert done.stdout == ffrfs("head", file).out

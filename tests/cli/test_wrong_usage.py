@@ -31,7 +31,7 @@ WRONG = {
     "verify a --jobs 65": "argument --jobs: '65': must be a number from 1 to 64",
     "info a --limit \u00b2": "argument --limit: '²': must be a number of at least 1",
     "cat x": "the following arguments are required: PATH",
-    "pack x": "the following arguments are required: SRC",
+    "pack x": "the following arguments are required: DST.ffr",
     "pack --jobs 0 x y": "argument --jobs: '0': must be a number of at least 1",
     "verify --jobs 0 x": "argument --jobs: '0': must be a number from 1 to 64",
     "ls --on-conflict both x": "argument --on-conflict: invalid choice: 'both'",

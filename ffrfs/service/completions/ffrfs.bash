@@ -13,16 +13,16 @@ _ffrfs() {
         umount) flags=(-h --help --help-all --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --help-all --from -0 --null --all) taking=' --from ' ;;
         warm) flags=(-h --help --help-all -q --quiet) ;;
-        ls) flags=(-h --help --help-all --on-conflict --allow-missing -l --long -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        ls) flags=(--help --help-all --on-conflict --allow-missing -l --long -h --human-readable -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         cat) flags=(-h --help --help-all --on-conflict --allow-missing --example --json --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         head) flags=(-h --help --help-all -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
-        extract) flags=(-h --help --help-all --on-conflict --allow-missing --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        extract) flags=(-h --help --help-all --on-conflict --allow-missing --skip-existing --force --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         info) flags=(-h --help --help-all --json --schema --limit --endpoint-url --region --anonymous --remote-timeout) taking=' --limit --endpoint-url --region --remote-timeout ' ;;
         view) flags=(-h --help --help-all --second --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --port --host --endpoint-url --region --remote-timeout ' ;;
         schema) flags=(-h --help --help-all -o --output --force --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
         verify) flags=(-h --help --help-all --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
-        ps) flags=(-h --help --help-all --json) ;;
-        stats) flags=(-h --help --help-all --errors --json --prometheus) ;;
+        ps) flags=(-h --help --help-all -l --long --json) ;;
+        stats) flags=(-h --help --help-all --errors -v --verbose --json --prometheus) ;;
         top) flags=(-h --help --help-all --batch -n --count) taking=' -n --count ' ;;
         log) flags=(-h --help --help-all -f --follow) ;;
         check) flags=(-h --help --help-all --json) ;;
@@ -30,7 +30,7 @@ _ffrfs() {
         install-units) flags=(-h --help --help-all --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify ps stats top log check cache install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify ps stats top log check cache install-units -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at

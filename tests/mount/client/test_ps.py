@@ -162,7 +162,9 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
     other = mount(tree.pack, mountpoint=places / "a longer name")
     other.signal(signal.SIGKILL)
     other.wait_for_daemon()
-    done = ffrfs("ps")
+    short = ffrfs("ps").out.splitlines()[0].split()
+    assert short == ["STATE", "PID", "AGE", "REQ/S", "MOUNTPOINT", "PACKS"]
+    done = ffrfs("ps", "-l")
     assert (done.status, done.err) == (0, "")
     title, *lines = done.out.splitlines()
     columns = [
