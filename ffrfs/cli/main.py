@@ -28,6 +28,7 @@ GROUPS = {
         "view",
         "schema",
         "verify",
+        "diff",
         "ps",
         "stats",
         "top",
@@ -50,6 +51,7 @@ _OF_URLS = {
     "view",
     "schema",
     "verify",
+    "diff",
 }
 
 _EPILOG = """\

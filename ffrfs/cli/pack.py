@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 HELP = "pack a directory, an archive or other packs into one file"
 DESCRIPTION = "Pack all files of SRC into DST. DST appears when it is complete."
 EPILOG = """\
-SRC is a directory; a tar archive, plain or compressed by gzip, bzip2, xz or Zstandard; a zip
-archive; or "-" for an archive on standard input. No archive is unpacked to disk.
+SRC is a directory, or several in one directory, which keep their names in DST; a tar archive,
+plain or compressed by gzip, bzip2, xz or Zstandard; a zip archive; or "-" for an archive on
+standard input. No archive is unpacked to disk.
 
 SRC is also a pack, or a pack set (a directory that holds packs of sets and nothing else), and
 then there may be several: they are read as one tree, verified, and packed again, for example to
@@ -48,9 +50,9 @@ it is whole. --append also adds to a pack set in a bucket, for one process at a 
 
 Examples:
     ffrfs pack ~/imagenet imagenet.ffr
+    ffrfs pack cats dogs pets.ffr
     ffrfs pack --shards 64 --exclude '*.tmp' ~/imagenet21k imagenet21k/
     ffrfs pack --shards 64 --executor ray ~/imagenet21k s3://bucket/in21k/
-    ssh host tar -c data | ffrfs pack - data.ffr
     ffrfs pack --dedup a.ffr b.ffr merged.ffr
     find . -name '*.jpg' | shuf | ffrfs pack --files-from - . ../shuffled.ffr
 """
@@ -66,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sources",
         metavar="SRC",
         nargs="*",
-        help="a directory, a tar or zip archive, - for standard input; or packs, any number",
+        help="a directory, or several in one; a tar or zip archive, - for standard input; or "
+        "packs, any number",
     )
     parser.add_argument("target", metavar="DST.ffr", nargs="?", help="the pack to write")
     _add_selection(parser)
@@ -179,10 +182,11 @@ def run(args: argparse.Namespace) -> int:
         args.target = args.sources.pop()
     planned_pack.check_usage(args)
     _check_usage(args)
+    folders = _folders_beside_each_other(args)
     with cleaning_up():
         if planned_pack.is_planned(args):
-            return planned_pack.run_planned(args, _options(args))
-        return _pack(args)
+            return planned_pack.run_planned(args, _options(args, folders))
+        return _pack(args, folders)
 
 
 def _check_usage(args: argparse.Namespace) -> None:
@@ -197,7 +201,24 @@ def _check_usage(args: argparse.Namespace) -> None:
         raise UsageError("argument --files-from: standard input is SRC already")
 
 
-def _options(args: argparse.Namespace) -> PackOptions:
+def _folders_beside_each_other(args: argparse.Namespace) -> list[str] | None:
+    """Turn several directories into SRC, the directory that they are in; return their names."""
+    if len(args.sources) < 2 or not all(map(os.path.isdir, args.sources)):
+        return None
+    from ffrfs.packing.pack_kind import holds_packs
+
+    if any(map(holds_packs, args.sources)):
+        return None
+    if args.files_from is not None:
+        raise UsageError("argument --files-from: names files of one SRC, not of several")
+    places = [os.path.split(os.path.abspath(source)) for source in args.sources]
+    if len({above for above, _ in places}) > 1:
+        raise UsageError("argument SRC: several directories must be in one and the same directory")
+    args.sources = [places[0][0]]
+    return [name for _, name in places]
+
+
+def _options(args: argparse.Namespace, folders: list[str] | None) -> PackOptions:
     from ffrfs.packing.sources.options import PackKeywords, PackOptions
     from ffrfs.packing.sources.path_list import PathList
 
@@ -206,12 +227,14 @@ def _options(args: argparse.Namespace) -> PackOptions:
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if args.files_from:
         options["files"] = PathList.read(args.files_from, null=args.null)
+    elif folders:
+        options["files"] = PathList(folders)
     if args.list:
         options["listing"] = functools.partial(_list, args)
     return PackOptions(**options)
 
 
-def _pack(args: argparse.Namespace) -> int:
+def _pack(args: argparse.Namespace, folders: list[str] | None) -> int:
     from ffrfs.errors import OptionError
     from ffrfs.packing.pack import pack_any
     from ffrfs.packing.pack_kind import kind_of
@@ -227,7 +250,7 @@ def _pack(args: argparse.Namespace) -> int:
     if args.order is not None and kind == "archive":
         raise UsageError(f"argument --order: {source} is an archive, and keeps its own order")
     shown = output.show_progress() and not args.quiet and not args.list
-    summary = pack_any(kind, args.sources, args.target, _options(args), verbose=shown)
+    summary = pack_any(kind, args.sources, args.target, _options(args, folders), verbose=shown)
     if not args.quiet:
         for path in summary.skipped:
             output.error(f"{path}: skipped")

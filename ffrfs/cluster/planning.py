@@ -32,6 +32,7 @@ from ffrfs.packing.pack_kind import kind_of
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.opening import nothing_left, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
+from ffrfs.packing.sources.path_list import PathList
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import COPY_SIZE_MAX
 from ffrfs.remote.paths import let_urls_in
@@ -71,7 +72,7 @@ def make_plan(
     """Plan as plan() does. `options.progress` gets the files and bytes found so far."""
     kind = _kind_of(request.sources)
     if kind == "folder":
-        _refuse_inside(request)
+        _refuse_inside(request, options.listed)
     completed = completed_set(request.target)
     refused = None
     # Existing shards would be taken for the plan's.
@@ -196,12 +197,14 @@ def _fill(
     return digest.hexdigest(), refused
 
 
-def _refuse_inside(request: Request) -> None:
+def _refuse_inside(request: Request, listed: PathList | None) -> None:
     """Raise PackError if the set would be in the directory that it is made of."""
     (name,) = request.sources
     os.stat(name)  # raises if it is missing
     real, target = (os.path.join(os.path.realpath(path), "") for path in (name, request.target))
-    if not is_url(request.target) and target.startswith(real):
+    if is_url(request.target) or not target.startswith(real):
+        return
+    if listed is None or listed.has(target.removeprefix(real)):
         raise PackError(
             f"{request.target}: the pack would be inside the directory that it packs; write "
             "it elsewhere"

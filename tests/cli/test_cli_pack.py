@@ -12,6 +12,7 @@ import pytest
 
 from ffrfs._native import Pack
 from tests.cli.command_run import Run
+from tests.folder.folder_model import make_folder
 
 BIG = bytes(3000)
 
@@ -191,3 +192,23 @@ def test_nothing_there(ffrfs: Run, tmp_path: Path) -> None:
         ffrfs("pack", tmp_path / "none", tmp_path / "x.ffr").complaint
         == f"{tmp_path}/none: No such file or directory"
     )
+
+
+def test_several_directories_keep_their_names(
+    ffrfs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("train", "val", "other"):
+        make_folder(tmp_path / name, {f"{name}.txt": name.encode()})
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--shards", "2"], ["--shards", "2", "--executor", "processes:2"]):
+        target = f"out{len(options)}.ffr"
+        assert ffrfs("pack", "-q", *options, "train", tmp_path / "val/", target).said == []
+        assert ffrfs("ls", "-R", target).lines == ["train", "train/train.txt", "val", "val/val.txt"]
+    make_folder(tmp_path / "far", {"below": {"x": b""}})
+    for words, reason in {
+        ("train", "far/below"): "argument SRC: several directories must be in one and the same",
+        ("--files-from", "x", "train", "val"): "argument --files-from: names files of one SRC",
+        ("train", "out0.ffr"): "argument SRC: train is neither a pack nor a pack set",
+    }.items():
+        done = ffrfs("pack", *words, "new.ffr")
+        assert (done.status, done.err.startswith(f"ffrfs pack: {reason}")) == (2, True)

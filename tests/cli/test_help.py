@@ -94,7 +94,7 @@ def make_folder(path: Path) -> None:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders to pack, and what a shell finds: ffrfs, and an ssh that stays here."""
     path = tmp_path_factory.mktemp("home")
-    for name in ("imagenet", "imagenet21k", "work/data"):
+    for name in ("imagenet", "imagenet21k", "work/data", "work/cats", "work/dogs"):
         make_folder(path / name)
     write_script(path / "ffrfs", f'exec "{sys.executable}" -m ffrfs "$@"')
     write_script(path / "ssh", 'shift; exec "$@"')

@@ -152,7 +152,8 @@ class FolderLister:
     def _list(self, folder: WalkedFolder) -> None:
         """Add the names of a directory; the directories among them come later."""
         place = folder.place
-        if folder.identity == self._forbidden:
+        # Of a directory that is not listed itself, only what a list names is packed.
+        if folder.identity == self._forbidden and place.wanted.line is not None:
             raise PackError(
                 f"{place.path}: the pack would be inside the directory that it packs; write "
                 "it elsewhere"

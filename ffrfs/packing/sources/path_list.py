@@ -69,6 +69,15 @@ class PathList:
         with open(file, "rb") as stream:
             return cls(_lines(stream, file, null), file, "line")
 
+    def has(self, path: str) -> bool:
+        """Return whether `path` is listed, or a directory above it."""
+        node: ListedNode = self.root
+        for step in path.split("/"):
+            if not isinstance(node, ListedFolder) or node.line:
+                break
+            node = node.children.get(step, 0)
+        return bool(node.line if isinstance(node, ListedFolder) else node)
+
     def check_found(self, place: str) -> None:
         """Raise PackError for the first path that no walk has found: it is not in `place`."""
         missing = min(_unfound(self.root, ""), default=None)

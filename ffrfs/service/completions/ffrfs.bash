@@ -21,6 +21,7 @@ _ffrfs() {
         view) flags=(-h --help --help-all --second --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --port --host --endpoint-url --region --remote-timeout ' ;;
         schema) flags=(-h --help --help-all -o --output --force --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
         verify) flags=(-h --help --help-all --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
+        diff) flags=(-h --help --help-all -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --endpoint-url --region --remote-timeout ' ;;
         ps) flags=(-h --help --help-all -l --long --json) ;;
         stats) flags=(-h --help --help-all --errors -v --verbose --json --prometheus) ;;
         top) flags=(-h --help --help-all --batch -n --count) taking=' -n --count ' ;;
@@ -30,7 +31,7 @@ _ffrfs() {
         install-units) flags=(-h --help --help-all --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify ps stats top log check cache install-units -h --help --help-all -V --version
+        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check cache install-units -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -126,6 +127,8 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         schema:0) _ffrfs_words stats infer validate show ;;
         schema:[0-9]*) _ffrfs_files ;;
         verify:[0-9]*) _ffrfs_packs ;;
+        diff:0) _ffrfs_packs ;;
+        diff:1) _ffrfs_packs ;;
         stats:0) _ffrfs_mounts ;;
         top:0) _ffrfs_mounts ;;
         log:0) _ffrfs_mounts ;;

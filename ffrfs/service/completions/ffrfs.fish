@@ -332,6 +332,17 @@ complete -c ffrfs -n '__ffrfs_in verify' -l anonymous -d 'use no credentials, fo
 complete -c ffrfs -n '__ffrfs_in verify' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at verify 0 999 --jobs --executor --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
+complete -c ffrfs -n '__ffrfs_without_command' -a diff -d 'compare packs and directories'
+complete -c ffrfs -n '__ffrfs_in diff' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in diff' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in diff' -s q -l quiet -d 'print nothing but errors'
+complete -c ffrfs -n '__ffrfs_in diff' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in diff' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in diff' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in diff' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at diff 0 0 --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at diff 1 1 --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
+
 complete -c ffrfs -n '__ffrfs_without_command' -a ps -d 'list the mounts of this user, live and dead'
 complete -c ffrfs -n '__ffrfs_in ps' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in ps' -l help-all -d 'show all options and exit'
