@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ffrfs.cli import output
 from ffrfs.cli.number import size_bytes
 from ffrfs.cli.parser import UsageError
+from ffrfs.errors import CacheError
 
 if TYPE_CHECKING:
     from ffrfs.cache.inventory import Inventory, ObjectFacts
@@ -27,7 +28,8 @@ ACTION is one of
           one is bad
   prune   remove what killed processes left behind; with --size, also blocks
           that were not read for the longest time
-  rm      remove objects; readers of an object in use fetch it again
+  rm      remove objects; readers of an object in use fetch it again; pinned
+          ones need --force
   pin     keep objects: blocks of all other objects are removed first
   unpin   undo pin
 
@@ -48,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}"
     )
-    parser.add_argument("directory", metavar="DIR", help="the cache directory")
+    parser.add_argument(
+        "directory",
+        metavar="DIR",
+        help="the cache directory; `ffrfs cache ls` alone lists that of mounts, ~/.cache/ffrfs",
+    )
     parser.add_argument(
         "objects",
         metavar="OBJECT",
@@ -57,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a URL or a name; required by rm, pin and unpin (default: all)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--force", action="store_true", help="rm: also remove pinned objects")
     parser.add_argument(
         "--size",
         metavar="SIZE",
@@ -75,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.action} takes no OBJECT: it is about the whole DIR")
     if args.action != "prune" and args.size is not None:
         raise UsageError("--size is an option of prune")
+    if args.action != "rm" and args.force:
+        raise UsageError("--force is an option of rm")
     inventory = Inventory(args.directory)
     try:
         return _ACTIONS[args.action](inventory, args)
@@ -164,7 +173,11 @@ def _free(inventory: Inventory, args: argparse.Namespace) -> int:
     if args.action == "prune":
         freed = inventory.prune(args.size)
     else:
-        freed = sum(inventory.remove(each.name) for each in _chosen(inventory, args))
+        objects = _chosen(inventory, args)
+        pinned = next((each.url for each in objects if each.pinned), None)
+        if pinned is not None and not args.force:
+            raise CacheError(f"{pinned}: is pinned; to remove it all the same: --force")
+        freed = sum(inventory.remove(each.name) for each in objects)
     if args.json:
         output.json_object({"freed": freed})
     else:

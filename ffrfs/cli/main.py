@@ -174,6 +174,10 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
             return [_ALIASES.get(command, command), "--help"]
         case ["head", *rest]:  # `head -5`, as of files
             return ["head", *(re.sub(r"^-(?=\d+$)", "-n", word, flags=re.ASCII) for word in rest)]
+        case ["cache", "ls"] | ["cache", "ls", "--json"]:
+            from ffrfs.remote.settings import default_cache_dir
+
+            return [*argv, default_cache_dir()]
         case [command, *rest]:
             return [_ALIASES.get(command, command), *rest]
     return argv

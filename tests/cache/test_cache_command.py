@@ -124,6 +124,23 @@ def test_rm(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(capfd, "ls", place) == ""
 
 
+def test_rm_of_a_pinned_object(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(capfd, "pin", place, URL)
+    error = f"ffrfs: {URL}: is pinned; to remove it all the same: --force\n"
+    assert refusal(capfd, "rm", place, OTHER, URL) == error
+    assert len(run(capfd, "ls", place).splitlines()) == 2
+    run(capfd, "rm", "--force", place, URL)
+    assert URL not in run(capfd, "ls", place)
+
+
+def test_the_directory_of_mounts(
+    place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.rename(place.with_name("ffrfs"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent))
+    assert len(run(capfd, "ls").splitlines()) == 2
+
+
 def pack(tmp_path: Path) -> bytes:
     """An FFRecord file of 40 records of 100,000 bytes."""
     path = tmp_path / "pack.ffr"
@@ -187,7 +204,13 @@ def test_wrong_usage(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert "has no object s3://none; `ffrfs cache ls` lists them" in refusal(
         capfd, "pin", place, "s3://none"
     )
-    for arguments in (["rm"], ["prune", URL], ["ls", "--size", "1G"], ["prune", "--size", "much"]):
+    for arguments in (
+        ["rm"],
+        ["du", "--force"],
+        ["prune", URL],
+        ["ls", "--size", "1G"],
+        ["prune", "--size", "much"],
+    ):
         with pytest.raises(SystemExit) as caught:
             main(["cache", arguments[0], str(place), *arguments[1:]])
         assert caught.value.code == 2

@@ -27,7 +27,7 @@ _ffrfs() {
         top) flags=(-h --help --help-all --batch -n --count) taking=' -n --count ' ;;
         log) flags=(-h --help --help-all -f --follow) ;;
         check) flags=(-h --help --help-all --json) ;;
-        cache) flags=(-h --help --help-all --json --size) taking=' --size ' ;;
+        cache) flags=(-h --help --help-all --json --force --size) taking=' --size ' ;;
         install-units) flags=(-h --help --help-all --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then

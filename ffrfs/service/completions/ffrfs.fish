@@ -381,6 +381,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a cache -d 'manage the cache of 
 complete -c ffrfs -n '__ffrfs_in cache' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in cache' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in cache' -l json -d 'print JSON'
+complete -c ffrfs -n '__ffrfs_in cache' -l force -d 'rm: also remove pinned objects'
 complete -c ffrfs -n '__ffrfs_in cache' -l size -f -r -d 'prune: also remove blocks, least recently read first'
 complete -c ffrfs -n '__ffrfs_at cache 0 0 --size' -a 'ls du verify prune rm pin unpin'
 complete -c ffrfs -n '__ffrfs_at cache 1 1 --size' -a '(__fish_complete_directories)'
