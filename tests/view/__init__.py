@@ -1,0 +1,1 @@
+"""Tests of the viewer: a real server, and a client of it."""

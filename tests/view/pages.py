@@ -1,0 +1,63 @@
+"""A client of the viewer: it opens the printed link as a browser does, and keeps the cookie."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ffrfs.view.page import link
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Pages:
+    """`url`: the printed link. get() follows nothing: a redirection is an answer."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None and parts.port is not None
+        self.link = url
+        self.host, self.port = parts.hostname, parts.port
+        self.root = f"{parts.scheme}://{parts.netloc}"
+        (self.token,) = parse_qs(parts.query)["token"]
+        welcome = self.ask(f"/?{parts.query}")
+        assert welcome.status == 303, welcome
+        self.cookie = welcome.headers["set-cookie"].split(";")[0]
+
+    def get(self, path: str, **parameters: object) -> Answer:
+        """Return the answer to `path`, with these parameters behind it, if there are any."""
+        return self.ask(link(path, **parameters), headers={"Cookie": self.cookie})
+
+    def data(self, path: str, **parameters: object) -> Any:
+        """Return a page's JSON."""
+        answer = self.get(path, format="json", **parameters)
+        assert answer.status == 200, answer
+        return answer.json
+
+    def ask(
+        self, target: str, *, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> Answer:
+        """Return the answer to a request that has these headers alone, apart from Host."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        try:
+            connection.request(method, target, headers=headers or {})
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+        finally:
+            connection.close()
