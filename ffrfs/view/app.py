@@ -12,13 +12,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from ffrfs.errors import FfrfsError, PathNotFoundError
-from ffrfs.view import gallery
+from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, PathNotFoundError
+from ffrfs.view import gallery, safe_bytes
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
 
 _ROUTES: list[BaseRoute] = [
     *gallery.ROUTES,
+    *safe_bytes.ROUTES,
     Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
 ]
 
@@ -45,5 +46,6 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 def _data_error(request: Request, error: Exception) -> Response:
     """Show an error of the data in its own words: they name the file and the record."""
-    status = 404 if isinstance(error, PathNotFoundError) else 500
+    absent = PathNotFoundError | IsAFolderError | NotAFolderError
+    status = 404 if isinstance(error, absent) else 500
     return page(request, "error.html", {"error": str(error)}, status)

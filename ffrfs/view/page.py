@@ -1,7 +1,8 @@
 """A page: the same values as HTML by a template, or as JSON for `?format=json`.
 
 Templates escape what they show. A value that is a dataclass or NamedTuple becomes an object in
-JSON; names that are not valid UTF-8 are shown with replacement characters.
+JSON. Bytes of names that are not valid UTF-8 are shown as replacement characters, in JSON as
+surrogates (\\udc80 to \\udcff).
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from ffrfs.mount.stats import units
 
@@ -43,7 +44,8 @@ def opened(request: Request) -> Opened:
 def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
     """Return `templates/{template}` with `values`, or the values as JSON."""
     if request.query_params.get("format") == "json":
-        return JSONResponse(json.loads(json.dumps(values, default=_plain)), status)
+        text = json.dumps(values, default=_plain)
+        return Response(text, status, media_type="application/json")
     shown = _ENVIRONMENT.get_template(template).render(
         values, request=request, opened=opened(request), query=dict(request.query_params)
     )
@@ -58,6 +60,16 @@ def link(path: str, **parameters: object) -> str:
         if value not in (None, "")
     }
     return path + (f"?{urlencode(given)}" if given else "")
+
+
+def path_parameter(request: Request, name: str) -> str | None:
+    """Return a parameter that is a path, of any bytes; None if it is missing.
+
+    `request.query_params` would lose the bytes that are not UTF-8.
+    """
+    query = request.scope["query_string"].decode("ascii", "replace")
+    pairs = parse_qsl(query, keep_blank_values=True, errors="surrogateescape")
+    return dict(pairs).get(name)
 
 
 def whole_number(request: Request, name: str, default: int, most: int) -> int:
