@@ -5,6 +5,8 @@ Handlers are plain functions, so Starlette runs them in threads of a limited poo
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,13 +15,14 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, PathNotFoundError
-from ffrfs.view import gallery, safe_bytes
+from ffrfs.view import gallery, safe_bytes, thumbnails
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
 
 _ROUTES: list[BaseRoute] = [
     *gallery.ROUTES,
     *safe_bytes.ROUTES,
+    *thumbnails.ROUTES,
     Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
 ]
 
@@ -36,6 +39,9 @@ def make_app(opened: Opened, second: Opened | None) -> Starlette:
     )
     app.state.opened = opened
     app.state.second = second
+    app.state.closing = ExitStack()  # closed after the last request, before the data set
+    app.state.thumbnails = thumbnails.Thumbnails()
+    app.state.closing.callback(app.state.thumbnails.close)
     return app
 
 

@@ -49,6 +49,7 @@ class View:
         if self._thread.is_alive() and self._trio is not None and self._scope is not None:
             self._trio.run_sync_soon(self._scope.cancel)
             self._thread.join()
+        self._app.state.closing.close()
         for one in self._opened:
             one.collection.close()
 

@@ -1,0 +1,147 @@
+"""Thumbnails: made by a few child processes (shrink.py), and kept in memory by checksum.
+
+A picture is hostile: what exceeds the limits of a child, of memory or time, has no thumbnail, and
+the next picture gets a new child.
+Concurrency: any thread; as many pictures are in memory as there are children.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ffrfs.view.page import collection_of, whole_number
+from ffrfs.view.pictures import is_picture, picture_of
+
+_CHILDREN_MAX = 4
+_KEPT_SIZE = 64 << 20  # bytes of thumbnails
+_PICTURE_SIZE_MAX = 32 << 20
+_SIDE_MAX = 1024
+_WAIT_S = 15  # for a child that does not compute: the kernel ends others earlier
+
+
+class Thumbnails:
+    """`seconds`: of CPU time that a child may take for a picture."""
+
+    def __init__(self, seconds: int = 5) -> None:
+        self._seconds = seconds
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._kept_size = 0
+        self._lock = threading.Lock()
+        # The child that was used last comes first, so that few are started if few are needed.
+        self._children: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        self._count = max(2, min(_CHILDREN_MAX, os.cpu_count() or 1))
+        for _ in range(self._count):
+            self._children.put(None)
+
+    def make(self, read: Callable[[], bytes | None], side: int) -> bytes | None:
+        """Return a thumbnail of what `read` returns; None: it has no picture, or one too large."""
+        child = self._children.get()
+        try:
+            picture = read()
+            if picture is None or not is_picture(picture):
+                return None
+            key = hashlib.sha256(picture).digest() + side.to_bytes(2, "big")
+            made = self._find(key)
+            if made is None:
+                if child is None or child.has_ended:
+                    child = _Child(self._seconds)
+                made = child.ask(side.to_bytes(2, "big") + picture)
+                self._keep(key, made)
+            return made or None
+        finally:
+            self._children.put(child)
+
+    def _find(self, key: bytes) -> bytes | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def _keep(self, key: bytes, made: bytes) -> None:
+        with self._lock:
+            self._kept_size += len(made) - len(self._kept.get(key, b""))
+            self._kept[key] = made
+            while self._kept_size > _KEPT_SIZE or len(self._kept) > _KEPT_SIZE >> 10:
+                self._kept_size -= len(self._kept.popitem(last=False)[1])
+
+    def close(self) -> None:
+        """Wait for what is being made, and end the children."""
+        for _ in range(self._count):
+            if child := self._children.get():
+                child.end()
+
+
+class _Child:
+    def __init__(self, seconds: int) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._connection = Connection(ours.detach())
+            arguments = [str(theirs.fileno()), str(seconds)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ffrfs.view.shrink", *arguments],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # signals of the caller's terminal do not reach it
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def ask(self, request: bytes) -> bytes:
+        """Return the answer. b"": it is no picture, or took too much, which ended the child."""
+        # The timer also ends a child that does not take the request.
+        timer = threading.Timer(_WAIT_S, self._process.kill)
+        timer.start()
+        try:
+            self._connection.send_bytes(request)
+            return self._connection.recv_bytes(4 << 20)
+        except (EOFError, OSError):
+            self.end()
+            return b""
+        finally:
+            timer.cancel()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+
+
+def thumbnail(request: Request) -> Response:
+    collection = collection_of(request)
+    key = request.query_params.get("key", "")
+    side = max(16, whole_number(request, "side", 240, _SIDE_MAX))
+
+    def read() -> bytes | None:
+        item = collection.item(key)
+        if item.kind in ("folder", "link") or item.size > _PICTURE_SIZE_MAX:
+            return None
+        found = collection.read(key)
+        return picture_of(found) if item.kind == "example" else found
+
+    made = request.app.state.thumbnails.make(read, side)
+    if made is None:
+        return Response(status_code=404)
+    kind = "image/jpeg" if made.startswith(b"\xff\xd8") else "image/webp"
+    # `v` is of this run of the server: another one may show another data set here.
+    keep = {"cache-control": "private, max-age=86400"} if "v" in request.query_params else None
+    return Response(made, media_type=kind, headers=keep)
+
+
+ROUTES = [Route("/thumbnail", thumbnail)]

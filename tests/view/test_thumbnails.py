@@ -1,0 +1,151 @@
+"""Thumbnails: what they show, what has none, and the limits of the processes that make them."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from ffrfs import PackWriter
+from ffrfs.tfrecord import TFRecordWriter
+from ffrfs.tfrecord.examples.example import from_dict
+from ffrfs.view.thumbnails import Thumbnails
+from tests.view.pages import Pages
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def shown(data: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(data))
+
+
+def large_png() -> bytes:
+    return encoded(Image.new("L", (8000, 7000)))
+
+
+def huge_png() -> bytes:
+    """Return a picture that says that it has 3,600 megapixels."""
+    data = encoded(Image.new("L", (8, 7)))
+    body = b"IHDR" + struct.pack(">II", 60_000, 60_000) + data[24:29]
+    return data[:12] + body + struct.pack(">I", zlib.crc32(body)) + data[33:]
+
+
+def slow_jpeg() -> bytes:
+    """Return a small file that takes a minute to decode: its last scan comes again and again."""
+    data = encoded(Image.new("L", (5000, 5000), 90), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    return data[:last] + data[last:-2] * 20_000 + b"\xff\xd9"
+
+
+@pytest.fixture
+def thumbnails() -> Iterator[Thumbnails]:
+    made = Thumbnails(seconds=1)
+    yield made
+    made.close()
+
+
+def test_a_thumbnail_is_as_the_camera_was_held(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    photo = Image.new("RGB", (800, 400), "red")
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        pack.add("a/photo.jpg", encoded(photo, "JPEG", exif=exif))
+    answer = serve(tmp_path / "a.ffr").get("/thumbnail", key="a/photo.jpg", side=200, v="1")
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
+    assert shown(answer.body).size == (100, 200)
+    assert "max-age" in answer.headers["cache-control"]
+
+
+def test_what_is_no_picture_has_no_thumbnail(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        pack.add("a/text.jpg", b"no picture")
+        pack.add("a/cut.png", encoded(Image.new("RGB", (9, 9)))[:40])
+        pack.add("a/page.svg", b"<svg onload='alert(1)'/>")
+    pages = serve(tmp_path / "a.ffr")
+    for key in ("a/text.jpg", "a/cut.png", "a/page.svg", "a", "absent.png"):
+        assert pages.get("/thumbnail", key=key).status == 404, key
+    assert pages.get("/thumbnail", key="a/text.jpg").body == b""
+
+
+def test_an_example_shows_its_first_picture(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    picture = encoded(Image.new("RGB", (64, 32), "blue"))
+    examples: list[dict[str, Any]] = [
+        {"a": b"text", "image/encoded": picture},
+        {"a": b"text"},
+        {"context": {"a": 1}, "feature_lists": {"frames": [picture, picture]}},
+    ]
+    with TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        for example in examples:
+            writer.write(from_dict(example).SerializeToString())
+        writer.write(b"\xff no Example")
+    pages = serve(tmp_path / "a.tfrecord")
+    answers = [pages.get("/thumbnail", key=number) for number in range(4)]
+    assert [answer.status for answer in answers] == [200, 404, 200, 404]
+    assert shown(answers[2].body).size == (64, 32)
+
+
+def test_kinds_of_pixels(thumbnails: Thumbnails) -> None:
+    glass = Image.new("RGBA", (300, 300), (255, 0, 0, 0))
+    made = thumbnails.make(lambda: encoded(glass), 100)
+    assert made is not None and shown(made).format == "WEBP"
+    assert shown(made).convert("RGBA").getpixel((50, 50))[3] == 0  # type: ignore[index]
+    depths = Image.new("I;16", (2, 1))
+    depths.putpixel((1, 0), 900)
+    made = thumbnails.make(lambda: encoded(depths), 100)
+    assert made is not None
+    grey = shown(made).convert("L")
+    low, high = grey.getextrema()
+    assert low < 5 and high > 250  # type: ignore[operator]
+    inks = Image.new("CMYK", (30, 30))
+    assert thumbnails.make(lambda: encoded(inks, "JPEG"), 100) is not None
+
+
+@pytest.mark.parametrize("make_bomb", [huge_png, large_png, slow_jpeg])
+def test_bombs_have_no_thumbnail(thumbnails: Thumbnails, make_bomb: Callable[[], bytes]) -> None:
+    bomb = make_bomb()
+    assert len(bomb) < 4 << 20
+    assert thumbnails.make(lambda: bomb, 100) is None
+    good = encoded(Image.new("RGB", (20, 20)))
+    assert thumbnails.make(lambda: good, 100) is not None
+
+
+def test_a_child_has_limits_and_is_replaced(thumbnails: Thumbnails) -> None:
+    assert thumbnails.make(lambda: encoded(Image.new("RGB", (20, 20))), 100)
+    (child,) = children()
+    limits = Path(f"/proc/{child}/limits").read_text()
+    rows = {line[:25].strip(): line[25:].split()[0] for line in limits.splitlines()[1:]}
+    assert int(rows["Max address space"]) == 512 << 20
+    assert int(rows["Max cpu time"]) < 10
+    assert int(rows["Max file size"]) == 0
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert thumbnails.make(lambda: encoded(Image.new("RGB", (30, 20))), 100)
+
+
+def children() -> list[int]:
+    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(one) for one in found if b"ffrfs.view.shrink" in command(int(one))]
+
+
+def command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_equal_pictures_are_made_once(thumbnails: Thumbnails) -> None:
+    picture = encoded(Image.new("RGB", (20, 20)))
+    first = thumbnails.make(lambda: picture, 100)
+    assert thumbnails.make(lambda: bytes(bytearray(picture)), 100) is first
+    assert thumbnails.make(lambda: picture, 99) is not first
+    assert thumbnails.make(lambda: None, 100) is None
