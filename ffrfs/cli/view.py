@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--second", metavar="PACK", help="compare the statistics with those of another data set"
     )
     parser.add_argument(
+        "--schema", metavar="FILE", help="check the statistics against one of `ffrfs schema infer`"
+    )
+    parser.add_argument(
         "--port",
         metavar="N",
         type=whole_number(0, 65535),
@@ -56,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         from ffrfs.view.view import view
     except ModuleNotFoundError as error:
         raise MissingPackageError.of(f"pages need the package {error.name}", "view") from None
-    with view(args.source, second=args.second, host=args.host, port=args.port) as served:
+    options = {name: getattr(args, name) for name in ("second", "schema", "host", "port")}
+    with view(args.source, **options) as served:
         output.line(served.url)
         output.flush()
         if args.open:

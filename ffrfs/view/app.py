@@ -6,6 +6,7 @@ Handlers are plain functions, so Starlette runs them in threads of a limited poo
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,20 +16,27 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, PathNotFoundError
-from ffrfs.view import gallery, safe_bytes, thumbnails
+from ffrfs.view import gallery, safe_bytes, statistics, thumbnails
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
+
+if TYPE_CHECKING:
+    from ffrfs.schema.messages import Proto
 
 _ROUTES: list[BaseRoute] = [
     *gallery.ROUTES,
     *safe_bytes.ROUTES,
     *thumbnails.ROUTES,
+    *statistics.ROUTES,
     Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
 ]
 
 
-def make_app(opened: Opened, second: Opened | None) -> Starlette:
-    """Return the application of one data set. `second`: the one that statistics compare with."""
+def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Starlette:
+    """Return the application of one data set.
+
+    `second`: the one that statistics compare with. `schema`: the one they are checked against.
+    """
     app = Starlette(
         routes=_ROUTES,
         exception_handlers={
@@ -42,6 +50,12 @@ def make_app(opened: Opened, second: Opened | None) -> Starlette:
     app.state.closing = ExitStack()  # closed after the last request, before the data set
     app.state.thumbnails = thumbnails.Thumbnails()
     app.state.closing.callback(app.state.thumbnails.close)
+    app.state.schema = schema
+    app.state.statistics = [
+        statistics.statistics_job(one.collection) for one in (opened, second) if one is not None
+    ]
+    for job in app.state.statistics:
+        app.state.closing.callback(job.stop)
     return app
 
 

@@ -44,7 +44,9 @@ def opened(request: Request) -> Opened:
 def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
     """Return `templates/{template}` with `values`, or the values as JSON."""
     if request.query_params.get("format") == "json":
-        text = json.dumps(values, default=_plain)
+        # JSON has no numbers that are not finite: they become text.
+        found = json.loads(json.dumps(values, default=_plain), parse_constant=str)
+        text = json.dumps(found)
         return Response(text, status, media_type="application/json")
     shown = _ENVIRONMENT.get_template(template).render(
         values, request=request, opened=opened(request), query=dict(request.query_params)

@@ -5,28 +5,35 @@ Concurrency: the server runs in a thread of its own, with its own trio loop, unt
 
 from __future__ import annotations
 
+import contextlib
 import html
 import os
 import threading
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import trio
 
+from ffrfs.errors import OptionError
 from ffrfs.folder.tree import PathType
 from ffrfs.view.app import make_app
 from ffrfs.view.opening import Opened, open_sources
 from ffrfs.view.server import Listener, listen, serve
 
+if TYPE_CHECKING:
+    from ffrfs.schema.messages import Proto
+
 
 class View:
     """A server of pages. In a notebook it shows itself; `url` opens it in a browser."""
 
-    def __init__(self, opened: Opened, second: Opened | None, listener: Listener) -> None:
+    def __init__(
+        self, opened: Opened, second: Opened | None, schema: Proto | None, listener: Listener
+    ) -> None:
         self.url = listener.link
         self._opened = [one for one in (opened, second) if one is not None]
         self._listener = listener
-        self._app = make_app(opened, second)
+        self._app = make_app(opened, second, schema)
         self._scope: trio.CancelScope | None = None
         self._trio: trio.lowlevel.TrioToken | None = None
         self._has_begun = threading.Event()
@@ -70,21 +77,33 @@ def view(
     source: PathType | Sequence[PathType],
     *,
     second: PathType | Sequence[PathType] | None = None,
+    schema: PathType | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
 ) -> View:
     """Serve pages about `source`: a pack, a set, TFRecord files, a TFDS directory, a mount, a URL.
 
-    `second`: another data set, which statistics compare with. `port` 0: a free one. Only this
+    `second`: another data set, which statistics compare with. `schema`: a file that `ffrfs schema
+    infer` wrote, which they are checked against. `port` 0: a free one. Only this
     machine reaches it, unless `host` is another address of it, and only with the token that is
     in `url`. Raises FormatError or OSError for a source that cannot be opened, OSError for a
     port that is in use.
     """
-    opened = open_sources(source)
-    try:
+    expected = None if schema is None else _load_schema(schema)
+    with contextlib.ExitStack() as failed:
+        opened = open_sources(source)
+        failed.callback(opened.collection.close)
         other = None if second is None else open_sources(second)
+        if other is not None:
+            failed.callback(other.collection.close)
+            if other.collection.kind != opened.collection.kind:
+                raise OptionError(f"{other.collection.name}: files and Examples are not compared")
         listener = listen(os.fspath(host), port)
-    except BaseException:
-        opened.collection.close()
-        raise
-    return View(opened, other, listener)
+        failed.pop_all()
+    return View(opened, other, expected, listener)
+
+
+def _load_schema(file: PathType) -> Proto:
+    from ffrfs.schema import Schema, load
+
+    return load(file, Schema)

@@ -18,7 +18,7 @@ _ffrfs() {
         head) flags=(-h --help --help-all -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
         extract) flags=(-h --help --help-all --on-conflict --allow-missing --skip-existing --force --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         info) flags=(-h --help --help-all --json --schema --limit --endpoint-url --region --anonymous --remote-timeout) taking=' --limit --endpoint-url --region --remote-timeout ' ;;
-        view) flags=(-h --help --help-all --second --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --port --host --endpoint-url --region --remote-timeout ' ;;
+        view) flags=(-h --help --help-all --second --schema --port --host --open --endpoint-url --region --anonymous --remote-timeout) taking=' --second --schema --port --host --endpoint-url --region --remote-timeout ' ;;
         schema) flags=(-h --help --help-all -o --output --force --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
         verify) flags=(-h --help --help-all --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
         diff) flags=(-h --help --help-all -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --endpoint-url --region --remote-timeout ' ;;
@@ -117,6 +117,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         extract:1) _ffrfs_folders ;;
         info:[0-9]*) _ffrfs_packs ;;
         view:--second) _ffrfs_packs ;;
+        view:--schema) _ffrfs_files ;;
         view:[0-9]*) _ffrfs_packs ;;
         schema:-o) _ffrfs_files ;;
         schema:--output) _ffrfs_files ;;

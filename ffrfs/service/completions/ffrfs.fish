@@ -289,6 +289,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a view -d 'look at a data set in
 complete -c ffrfs -n '__ffrfs_in view' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in view' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in view' -l second -f -a '(__ffrfs_packs)' -r -d 'compare the statistics with those of another data set'
+complete -c ffrfs -n '__ffrfs_in view' -l schema -F -r -d 'check the statistics against one of `ffrfs schema infer`'
 complete -c ffrfs -n '__ffrfs_in view' -l port -f -r -d 'listen at this port'
 complete -c ffrfs -n '__ffrfs_in view' -l host -f -r -d 'listen at another address of this machine'
 complete -c ffrfs -n '__ffrfs_in view' -l open -d 'open the link in the browser'
@@ -296,7 +297,7 @@ complete -c ffrfs -n '__ffrfs_in view' -l endpoint-url -f -r -d 'the server of s
 complete -c ffrfs -n '__ffrfs_in view' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in view' -l anonymous -d 'use no credentials, for public buckets'
 complete -c ffrfs -n '__ffrfs_in view' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
-complete -c ffrfs -n '__ffrfs_at view 0 999 --second --port --host --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at view 0 999 --second --schema --port --host --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a schema -d 'infer, check and show schemas and statistics of TFRecord data sets'
 complete -c ffrfs -n '__ffrfs_in schema' -s h -l help -d 'show this help message and exit'

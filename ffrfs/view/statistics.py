@@ -1,0 +1,106 @@
+"""Statistics: of Examples a row for each feature, as TFDV and Facets show them; of packs their
+sizes, types and folders.
+
+They are counted once, in the background, when the page is first asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import State
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ffrfs.view.charts import Scale
+from ffrfs.view.collection import Collection, ExampleCollection, FileCollection
+from ffrfs.view.counting import Counted, count
+from ffrfs.view.feature_rows import SORTS, draw, feature_rows
+from ffrfs.view.folder_sizes import Survey, shown, survey
+from ffrfs.view.job import Job
+from ffrfs.view.page import page, whole_number
+
+if TYPE_CHECKING:
+    from ffrfs.schema.messages import Proto
+
+_ROW_COUNT = 100
+
+
+def statistics_job(collection: Collection) -> Job[Any]:
+    """Return the job, not begun, that counts a data set."""
+    if isinstance(collection, ExampleCollection):
+        work = partial(count, collection.reader.paths, collection.name)
+        return Job[Any](work, collection.count, "Examples")
+    assert isinstance(collection, FileCollection)
+    return Job[Any](partial(survey, collection.tree), collection.count, "files")
+
+
+def statistics(request: Request) -> Response:
+    jobs: list[Job[Any]] = request.app.state.statistics
+    for job in jobs:
+        if not job.has_begun or "again" in request.query_params:
+            job.start()
+    values: dict[str, Any] = {
+        "jobs": [job.progress() for job in jobs],
+        "sets": [one.collection.name for one in _sets(request.app.state)],
+        "kind": None,
+    }
+    results: list[Any] = [job.result for job in jobs]
+    if all(isinstance(result, Counted) for result in results):
+        values |= {"kind": "examples"} | _of_examples(request, results)
+    elif all(isinstance(result, Survey) for result in results):
+        values |= {"kind": "files", "packs": [shown(result) for result in results]}
+    return page(request, "statistics.html", values)
+
+
+def _sets(state: State) -> list[Any]:
+    return [one for one in (state.opened, state.second) if one is not None]
+
+
+def _of_examples(request: Request, results: list[Any]) -> dict[str, Any]:
+    """Return what the page shows of Examples; `results`: of one data set, or two."""
+    from ffrfs.schema.feature_view import dataset_of
+
+    given = request.query_params
+    statistics = [result.statistics for result in results]
+    sort = given.get("sort", "order")
+    sort = sort if sort in SORTS else "order"
+    rows = feature_rows(statistics, sort)
+    first = whole_number(request, "at", 0, max(len(rows) - 1, 0))
+    scale: Scale = "log" if given.get("scale") == "log" else "linear"
+    flags = given.get("as") == "percent", given.get("chart") == "quantiles"
+    return {
+        "examples": [dataset_of(one).num_examples for one in statistics],
+        "skipped": [result.skipped_count for result in results],
+        "features": [
+            replace(row, chart=draw(views, scale, *flags))
+            for row, views in rows[first : first + _ROW_COUNT]
+        ],
+        "feature_count": len(rows),
+        "first": first,
+        "sort": sort,
+        "anomalies": _anomalies(request.app.state, statistics),
+    }
+
+
+def _anomalies(state: State, statistics: list[Proto]) -> list[dict[str, Any]]:
+    """Return what deviates from the schema that was given, and of the second set from the first."""
+    from ffrfs.schema import infer_schema, validate_statistics
+    from ffrfs.schema.tables import anomaly_rows
+
+    found = []
+    pairs = [(number, state.schema, "the schema") for number in range(len(statistics))]
+    if state.schema is None:
+        schema = infer_schema(statistics[0])
+        pairs = [(1, schema, "the first data set")] if len(statistics) > 1 else []
+    for number, schema, of in pairs:
+        rows = anomaly_rows(validate_statistics(statistics[number], schema))[1:]
+        name = _sets(state)[number].collection.name
+        found.append({"set": name, "of": of, "rows": rows})
+    return found
+
+
+ROUTES = [Route("/statistics", statistics)]

@@ -1,0 +1,209 @@
+"""The page of statistics: the numbers of `ffrfs schema stats`, and what a pack has."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs.cli.main import main
+from ffrfs.errors import FormatError, OptionError
+from ffrfs.view.treemap import Area, squarified
+from tests.schema.records import example
+from tests.tfrecord_file import write_tfrecord
+from tests.view.conftest import Serve
+from tests.view.pages import Pages
+
+
+def records(count: int, shift: float = 0.0, words: str = "ab") -> list[bytes]:
+    return [
+        example(
+            label=[number % 7],
+            score=[number / 10 + shift, shift],
+            **({"word": [words[number % len(words)]]} if number % 4 else {}),
+        )
+        for number in range(count)
+    ]
+
+
+def counted(pages: Pages, **parameters: object) -> Any:
+    """The page's values when its jobs are over."""
+    deadline_s = time.monotonic() + 60
+    while True:
+        found = pages.data("/statistics", **parameters)
+        if not any(job["is_running"] for job in found["jobs"]):
+            return found
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def stats(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `ffrfs schema stats` says of each feature."""
+    assert main(["schema", "stats", "--json", str(file)]) == 0
+    features = json.loads(capsys.readouterr().out)["datasets"][0]["features"]
+    return {feature["path"]["step"][0]: feature for feature in features}
+
+
+def test_numbers_are_those_of_schema_stats(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", records(100))
+    found = counted(serve(file))
+    assert (found["kind"], found["examples"], found["skipped"]) == ("examples", [100], [0])
+    rows = {row["name"]: row for row in found["features"]}
+    expected = stats(file, capsys)
+    assert rows.keys() == expected.keys() == {"label", "score", "word"}
+    for name in ("label", "score"):
+        numbers, (row,) = expected[name]["num_stats"], rows[name]["sets"]
+        for mine, theirs in (("mean", "mean"), ("std_dev", "std_dev"), ("median", "median")):
+            assert row[mine] == numbers.get(theirs, 0.0)
+        assert (row["min"], row["max"]) == (numbers.get("min", 0.0), numbers["max"])
+        assert row["values"] == int(numbers["common_stats"]["tot_num_values"])
+        assert row["zeros"] == int(numbers["num_zeros"]) / row["values"]
+        buckets = numbers["histograms"][0]["buckets"]
+        bars = rows[name]["chart"]["series"][0]
+        assert [bar["count"] for bar in bars] == [
+            bucket.get("sample_count", 0) for bucket in buckets
+        ]
+    strings, (row,) = expected["word"]["string_stats"], rows["word"]["sets"]
+    assert row["missing"] == 0.25
+    assert row["unique"] == int(strings["unique"])
+    assert row["average_length"] == strings["avg_length"]
+    assert row["top"] == [[one["value"], one["frequency"]] for one in strings["top_values"]]
+
+
+def test_order_of_features(serve: Serve, tmp_path: Path) -> None:
+    first = write_tfrecord(tmp_path / "a.tfrecord", records(40))
+    second = write_tfrecord(tmp_path / "b.tfrecord", records(40, 2.0))
+    pages = serve(first, second=second)
+    orders = {
+        sort: [row["name"] for row in counted(pages, sort=sort)["features"]]
+        for sort in ("order", "name", "missing", "distance", "nothing")
+    }
+    assert orders["order"] == orders["name"] == orders["nothing"] == ["label", "score", "word"]
+    assert orders["missing"][0] == "word"
+    assert orders["distance"][0] == "score"
+
+
+def test_scales(serve: Serve, tmp_path: Path) -> None:
+    """Bars are in proportion to counts, or to their logarithms; sets are drawn alike."""
+    values = [1] * 90 + [5] * 9 + [9]
+    first = write_tfrecord(tmp_path / "a.tfrecord", (example(x=[one]) for one in values))
+    second = write_tfrecord(tmp_path / "b.tfrecord", (example(x=[one]) for one in values * 2))
+    pages = serve(first, second=second)
+
+    def heights(**parameters: object) -> list[list[float]]:
+        chart = counted(pages, **parameters)["features"][0]["chart"]
+        return [[bar["height"] for bar in bars if bar["count"]] for bars in chart["series"]]
+
+    one, two = heights()
+    assert one == pytest.approx([0.5, 0.05, 1 / 180], abs=0.01)
+    assert two == pytest.approx([1.0, 0.1, 1 / 90], abs=0.01)
+    assert heights(scale="log")[0][2] > 0.1
+    one, two = heights(**{"as": "percent"})
+    assert one == pytest.approx(two)
+    quantiles = counted(pages, chart="quantiles")["features"][0]["chart"]["series"][0]
+    assert len(quantiles) == 10 and quantiles[0]["label"] == "1 to 1"
+
+
+def test_second_set_is_compared(serve: Serve, tmp_path: Path) -> None:
+    first = write_tfrecord(tmp_path / "a.tfrecord", records(40))
+    second = write_tfrecord(tmp_path / "b.tfrecord", records(40, words="abx"))
+    found = counted(serve(first, second=second))
+    assert found["sets"] == [str(first), str(second)]
+    (anomaly,) = found["anomalies"]
+    assert [row[0] for row in anomaly["rows"]] == ["word"]
+    assert "x" in anomaly["rows"][0][2]
+
+
+def test_schema_is_compared(serve: Serve, tmp_path: Path) -> None:
+    first = write_tfrecord(tmp_path / "a.tfrecord", records(40))
+    second = write_tfrecord(tmp_path / "b.tfrecord", records(40, words="abx"))
+    schema = tmp_path / "schema.pbtxt"
+    assert main(["schema", "infer", "-o", str(schema), str(first)]) == 0
+    (anomaly,) = counted(serve(second, schema=schema))["anomalies"]
+    assert (anomaly["of"], len(anomaly["rows"])) == ("the schema", 1)
+    with pytest.raises(FormatError, match="Schema"):
+        serve(second, schema=first)
+
+
+def test_numbers_that_are_none(serve: Serve, tmp_path: Path) -> None:
+    """JSON has no infinity; and a chart has no room for it."""
+    inf, nan = float("inf"), float("nan")
+    rows = [example(x=[inf, 1.0], y=[nan], z=[-3e38, 3e38], none=None) for _ in range(3)]
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", rows))
+    found = {row["name"]: row for row in counted(pages)["features"]}
+    assert found["x"]["sets"][0]["max"] == "Infinity"
+    assert found["y"]["chart"] is None
+    assert "no values" in pages.get("/statistics").text
+
+
+def test_damage_is_left_out_and_counted(serve: Serve, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [*records(20), b"no Example"])
+    found = counted(serve(file))
+    assert (found["examples"], found["skipped"]) == ([20], [1])
+
+
+def test_error_is_shown_until_tried_again(serve: Serve, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [b"no Example"])
+    pages = serve(file)
+    (job,) = counted(pages)["jobs"]
+    assert "no records" in job["error"] and str(file) in job["error"]
+    assert "Try again" in pages.get("/statistics").text
+
+
+def test_names_of_features_are_escaped(serve: Serve, tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>"
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [example(**{name: [name]})] * 3))
+    counted(pages)
+    text = pages.get("/statistics").text
+    assert name not in text and "&lt;script&gt;" in text
+
+
+def test_files_of_a_pack(serve: Serve, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    for name, size in (("a/x/1.jpg", 100), ("a/y/2.JPG", 200), ("b/3.txt", 1000), ("4", 0)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x" * size)
+    pack_folder(folder, tmp_path / "p.ffr")
+    pages = serve(tmp_path / "p.ffr")
+    (found,) = counted(pages)["packs"]
+    assert (found["count"], found["size"]) == (4, 1300)
+    types = {one["type"]: (one["count"], one["size"]) for one in found["types"]}
+    assert types == {".jpg": (2, 300), ".txt": (1, 1000), "(none)": (1, 0)}
+    sizes = {one["label"]: one["count"] for one in found["sizes"] if one["count"]}
+    assert sizes == {"0 B": 1, "64 B to 128 B": 1, "128 B to 256 B": 1, "512 B to 1.0 KiB": 1}
+    folders = {one["path"]: (one["count"], one["size"]) for one in found["folders"]}
+    assert folders == {"b": (1, 1000), "a": (2, 300)}
+    assert [part["name"] for part in found["folders"][1]["inside"]] == ["y", "x"]
+    assert 'href="/?folder=a"' in pages.get("/statistics").text
+
+
+def test_files_and_examples_are_not_compared(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x").write_bytes(b"x")
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    with pytest.raises(OptionError, match="not compared"):
+        serve(tmp_path / "p.ffr", second=write_tfrecord(tmp_path / "x.tfrecord", records(3)))
+
+
+def test_closing_ends_counting(serve: Serve, tmp_path: Path) -> None:
+    from ffrfs.view.view import view
+
+    file = write_tfrecord(tmp_path / "x.tfrecord", records(20_000))
+    with view(file) as served:
+        assert Pages(served.url).data("/statistics")["jobs"][0]["is_running"]
+    assert [one for one in threading.enumerate() if one.name == "ffrfs Examples"] == []
+
+
+def test_areas_are_in_proportion() -> None:
+    sizes = [6, 6, 4, 3, 2, 2, 1]
+    areas = list(squarified(sizes, Area(0, 0, 6, 4)))
+    assert [area.width * area.height for area in areas] == pytest.approx(sizes)
+    assert all(area.width / area.height < 3 and area.height / area.width < 3 for area in areas)
+    assert areas[0] == pytest.approx(Area(0, 0, 3, 2))
