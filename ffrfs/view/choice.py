@@ -1,0 +1,350 @@
+"""Choices: which items a query shows, and in which order; found by a pass in the background.
+
+Sizes and checksums are compared in bulk, paths one by one as the index gives them, features by
+reading the records. What was found is kept for a few queries: 8 bytes an item.
+
+Concurrency: any thread. A page shows what has been found so far.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import posixpath
+import re
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from os import fsencode
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import Request
+
+from ffrfs._native import Records
+from ffrfs.errors import ChecksumError, OptionError
+from ffrfs.sizes import parse_size
+from ffrfs.tfrecord.examples.messages import DecodeError, SequenceExample
+from ffrfs.tfrecord.framing import FRAME_SIZE
+from ffrfs.view.collection import Collection, ExampleCollection, FileCollection, Item
+from ffrfs.view.conditions import Condition, parse_conditions
+from ffrfs.view.job import Job
+from ffrfs.view.page import path_parameter
+
+_KEPT_SIZE = 64 << 20  # bytes of all results
+_KEPT_COUNT = 8
+_STEP = 2000  # items between two looks at whether the pass shall end
+_BATCH_SIZE = 8 << 20  # bytes of records that are read at a time
+_RECORD_SIZE_MAX = 64 << 20  # features of a larger record are not looked at
+SORTS = {"": "record", "path": "path", "size": "smallest first", "-size": "largest first"}
+ONLY = {"": "all", "damaged": "damaged", "duplicates": "duplicates"}
+
+_Found: TypeAlias = Iterator[tuple[int, int]]  # what Choice.items() needs, and a record number
+
+
+@dataclass(frozen=True)
+class Query:
+    """Parameters of the gallery's URL. `damaged`: record numbers, if `only` is "damaged"."""
+
+    folder: str = ""
+    name: str = ""
+    type: str = ""
+    size_min: str = ""
+    size_max: str = ""
+    only: str = ""
+    where: str = ""
+    sort: str = ""
+    damaged: tuple[int, ...] = ()
+
+    @staticmethod
+    def parameters() -> list[str]:
+        return [field.name for field in fields(Query) if field.name != "damaged"]
+
+    @classmethod
+    def of(cls, request: Request, damaged: Sequence[int] = ()) -> Query:
+        """Raises OptionError for a value that is none."""
+        names = cls.parameters()
+        given: dict[str, Any] = {name: path_parameter(request, name) or "" for name in names}
+        query = cls(**given)
+        if query.sort not in SORTS or query.only not in ONLY:
+            raise OptionError("sort= and only= have the values that the form has")
+        for size in (query.size_min, query.size_max):
+            if size:
+                parse_size(size, example="10K or 2M")
+        if query.where:
+            parse_conditions(query.where)
+        return replace(query, damaged=tuple(damaged)) if query.only == "damaged" else query
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it chooses nothing, in the order of the records or of a directory."""
+        return replace(self, folder="") == Query()
+
+    def path_filter(self) -> Callable[[str], bool] | None:
+        """Return whether a path is chosen; None: all are."""
+        if not (self.name or self.type):
+            return None
+        pattern = self.name or "*"
+        if not re.search(r"[*?[]", pattern):
+            pattern = f"*{pattern}*"
+        matches = re.compile(fnmatch.translate(pattern)).match
+        whole = "/" in pattern
+        types = tuple("." + one.strip(" .").lower() for one in self.type.split(",") if self.type)
+
+        def is_chosen(path: str) -> bool:
+            name = posixpath.basename(path)
+            return bool(matches(path if whole else name)) and (
+                not types or name.lower().endswith(types)
+            )
+
+        return is_chosen
+
+
+class Choice:
+    """The result of one query. `skipped`: records whose features could not be read."""
+
+    def __init__(self, collection: Collection, query: Query) -> None:
+        self._collection = collection
+        self._query = query
+        self._found = array("Q")
+        self.skipped = 0
+        rounds = 2 if query.only == "duplicates" and collection.kind == "examples" else 1
+        self.job: Job[NDArray[np.uint64]] = Job(self._find, collection.count * rounds, "items")
+        self.job.start()
+
+    @property
+    def count(self) -> int:
+        """The number of items found so far."""
+        return len(self._so_far())
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether found items stay where they are."""
+        return self.job.result is not None or (
+            self._query.sort in ("", "path")
+            and self._query.only != "duplicates"
+            and not (self._query.folder and self._query.sort == "")
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return 8 * self.count
+
+    def wait(self, seconds: float, count: int | None = None) -> None:
+        """Wait until all have been looked at, or `count` have been found."""
+        end_s = time.monotonic() + seconds
+        while self.job.progress().is_running and time.monotonic() < end_s:
+            if count is not None and self.is_sorted and self.count >= count:
+                return
+            time.sleep(0.004)
+
+    def items(self, positions: range | Sequence[int]) -> list[Item]:
+        found = self._so_far()
+        ids = [int(found[position]) for position in positions if position < len(found)]
+        if isinstance(self._collection, FileCollection):
+            return [self._collection.by_ino(ino) for ino in ids]
+        return [self._collection.item(str(number)) for number in ids]
+
+    def _so_far(self) -> Sequence[int] | NDArray[np.uint64]:
+        found, result = self._found, self.job.result
+        if result is None:
+            return found
+        self._found = array("Q")
+        return result
+
+    def _find(self, job: Job[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+        """Fill `_found`; return it in its order."""
+        self._found = array("Q")
+        self.skipped = 0
+        if isinstance(self._collection, FileCollection):
+            return self._find_files(self._collection, job)
+        assert isinstance(self._collection, ExampleCollection)
+        return self._find_examples(self._collection, job)
+
+    def _find_files(
+        self, collection: FileCollection, job: Job[NDArray[np.uint64]]
+    ) -> NDArray[np.uint64]:
+        query = self._query
+        sizes = np.concatenate([np.diff(pack.offsets()) for pack in collection.tree.volume.packs])
+        order = _order_by_size(query, sizes)
+        chosen = self._chosen(sizes)
+        if query.only == "duplicates":
+            records = Records([fsencode(path) for path in collection.tree.volume.paths])
+            sums = np.concatenate(
+                [records.checksums(shard) for shard in range(len(records.counts))]
+            )
+            records.close()
+            groups = (sums.astype(np.uint64) << np.uint64(32)) ^ sizes.astype(np.uint64)
+            chosen &= _is_repeated(groups)
+            order = groups if order is None else order
+        is_chosen = query.path_filter()
+        by_path = query.sort == "path" or query.folder.strip("/")
+        found = _walked if by_path else _numbered
+        numbers = array("Q")
+        for ino, number in found(collection, query, chosen, job):
+            if is_chosen is None or is_chosen(collection.tree.path(ino)):
+                self._found.append(ino)
+                numbers.append(number)
+        if query.sort == "" and by_path and order is None:
+            order = np.arange(len(sizes), dtype=np.uint64)
+        return _sorted(self._found, numbers, order)
+
+    def _chosen(self, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which records can be chosen, as far as it is known without paths and bytes."""
+        query = self._query
+        chosen = np.ones(len(sizes), dtype=bool)
+        if query.size_min:
+            chosen &= sizes >= parse_size(query.size_min)
+        if query.size_max:
+            chosen &= sizes <= parse_size(query.size_max)
+        if query.only == "damaged":
+            is_damaged = np.zeros(len(sizes), dtype=bool)
+            is_damaged[list(query.damaged)] = True
+            chosen &= is_damaged
+        return chosen
+
+    def _find_examples(
+        self, collection: ExampleCollection, job: Job[NDArray[np.uint64]]
+    ) -> NDArray[np.uint64]:
+        query, reader = self._query, collection.reader
+        sizes = np.concatenate(
+            [np.diff(reader.offsets(shard)) - FRAME_SIZE for shard in range(len(reader.paths))]
+        )
+        order = _order_by_size(query, sizes)
+        chosen = self._chosen(sizes)
+        if query.only == "duplicates":
+            groups = np.arange(len(sizes), dtype=np.uint64)
+            for number, record in self._records(collection, sizes, chosen, job):
+                groups[number] = int.from_bytes(hashlib.sha256(record).digest()[:8], "little")
+            chosen &= _is_repeated(groups)
+            order = groups if order is None else order
+        if query.where:
+            conditions = parse_conditions(query.where)
+            for number, record in self._records(collection, sizes, chosen, job):
+                if self._meets(record, conditions):
+                    self._found.append(number)
+        else:
+            self._found.extend(np.flatnonzero(chosen).tolist())
+        return _sorted(self._found, self._found, order)
+
+    def _records(
+        self,
+        collection: ExampleCollection,
+        sizes: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+        job: Job[NDArray[np.uint64]],
+    ) -> Iterator[tuple[int, bytes]]:
+        numbers = np.flatnonzero(chosen)
+        job.tick(len(sizes) - len(numbers))
+        batches = (
+            np.cumsum(sizes[numbers]) // _BATCH_SIZE * len(sizes) + np.arange(len(numbers)) // 256
+        )
+        for batch in np.split(numbers, np.flatnonzero(np.diff(batches)) + 1):
+            small = batch[sizes[batch] <= _RECORD_SIZE_MAX].tolist()
+            self.skipped += len(batch) - len(small)
+            try:
+                yield from zip(small, collection.reader.read(small), strict=True)
+            except ChecksumError:
+                yield from self._sound(collection, small)
+            job.tick(len(batch))
+
+    def _sound(
+        self, collection: ExampleCollection, numbers: Sequence[int]
+    ) -> Iterator[tuple[int, bytes]]:
+        for number in numbers:
+            try:
+                yield number, collection.reader.read_one(number)
+            except ChecksumError:
+                self.skipped += 1
+
+    def _meets(self, record: bytes, conditions: Sequence[Condition]) -> bool:
+        try:
+            message = SequenceExample.FromString(record)
+        except DecodeError:
+            self.skipped += 1
+            return False
+        return all(condition(message) for condition in conditions)
+
+
+def _numbered(
+    collection: FileCollection,
+    query: Query,
+    chosen: NDArray[np.bool_],
+    job: Job[NDArray[np.uint64]],
+) -> _Found:
+    file_of = collection.tree.volume.file_of
+    for first in range(0, len(chosen), _STEP):
+        for number in np.flatnonzero(chosen[first : first + _STEP]).tolist():
+            if ino := file_of(first + number):
+                yield ino, first + number
+        job.tick(min(_STEP, len(chosen) - first))
+
+
+def _walked(
+    collection: FileCollection,
+    query: Query,
+    chosen: NDArray[np.bool_],
+    job: Job[NDArray[np.uint64]],
+) -> _Found:
+    tree = collection.tree
+    for position, entry in enumerate(tree.entries(tree.folder_ino(query.folder), recursive=True)):
+        record = tree.volume.record(entry.attributes.ino)
+        if record is not None and chosen[record[0]]:
+            yield entry.attributes.ino, record[0]
+        if position % _STEP == _STEP - 1:
+            job.tick(_STEP)
+
+
+def _order_by_size(query: Query, sizes: NDArray[np.int64]) -> NDArray[np.uint64] | None:
+    if not query.sort.endswith("size"):
+        return None
+    return (sizes if query.sort == "size" else sizes.max(initial=0) - sizes).astype(np.uint64)
+
+
+def _is_repeated(groups: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which elements are there more than once."""
+    order = np.argsort(groups, kind="stable")
+    same = groups[order][1:] == groups[order][:-1]
+    repeated = np.zeros(len(groups), dtype=bool)
+    repeated[order[1:][same]] = True
+    repeated[order[:-1][same]] = True
+    return repeated
+
+
+def _sorted(
+    found: array[int], numbers: array[int], order: NDArray[np.uint64] | None
+) -> NDArray[np.uint64]:
+    """Return `found` in the order that their records have."""
+    items = np.array(found, dtype=np.uint64)
+    if order is None:
+        return items
+    return items[np.argsort(order[np.array(numbers, dtype=np.int64)], kind="stable")]
+
+
+class Choices:
+    """The results of the last queries."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._lock = threading.Lock()
+        self._kept: dict[Query, Choice] = {}
+
+    def find(self, query: Query) -> Choice:
+        with self._lock:
+            choice = self._kept.pop(query, None)
+            if choice is None or choice.job.progress().error:
+                choice = Choice(self._collection, query)
+            self._kept[query] = choice  # the last one now
+            while len(self._kept) > 1 and (
+                len(self._kept) > _KEPT_COUNT
+                or sum(one.size_bytes for one in self._kept.values()) > _KEPT_SIZE
+            ):
+                self._kept.pop(next(iter(self._kept))).job.stop()
+            return choice
+
+    def close(self) -> None:
+        for choice in self._kept.values():
+            choice.job.stop()

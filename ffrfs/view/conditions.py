@@ -1,0 +1,90 @@
+"""Conditions on features: `label == 3 and missing:image/text`, of Examples and SequenceExamples.
+
+A feature with several values meets a comparison if one of them does, and `!=` if all of them do.
+Values of SequenceExamples are those of all steps.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ffrfs.errors import OptionError
+from ffrfs.tfrecord.examples.messages import SequenceExample
+
+Condition = Callable[[SequenceExample], bool]
+
+_PARTS = re.compile(r"(missing|has):(\S.*)|(.*?\S)\s*(==|!=|<=|>=|<|>)\s*(\S.*)")
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def parse_conditions(text: str) -> list[Condition]:
+    """Return what a record must meet. Raises OptionError that shows how to write them."""
+    return [_condition(one.strip()) for one in re.split(r"\sand\s", text)]
+
+
+def _condition(text: str) -> Condition:
+    parts = _PARTS.fullmatch(text)
+    if parts is None:
+        raise OptionError(
+            f"{text[:40]!r} is no condition; write for example label==3, label>2 and "
+            'missing:image/text, or name=="cat"'
+        )
+    presence, feature, name, sign, value = parts.groups()
+    if presence:
+        return lambda message: bool(len(_values(message, feature))) == (presence == "has")
+    return lambda message: _meets(_values(message, name), sign, value)
+
+
+def _values(message: SequenceExample, name: str) -> Sequence[Any]:
+    """Return all values of a feature; none if it is missing."""
+    # An Example has its features where a SequenceExample has its context.
+    if name in message.context.feature:
+        return _of_feature(message.context.feature[name])
+    if name in message.feature_lists.feature_list:
+        steps = message.feature_lists.feature_list[name].feature
+        return [value for step in steps for value in _of_feature(step)]
+    return []
+
+
+def _of_feature(feature: Any) -> Sequence[Any]:  # noqa: ANN401 - a message
+    kind = feature.WhichOneof("kind")
+    values: Sequence[Any] = getattr(feature, kind).value if kind else []
+    return values
+
+
+def _meets(values: Sequence[Any], sign: str, wanted: str) -> bool:
+    if not values:
+        return False
+    compare = _COMPARISONS[sign]
+    limit = _as_kind_of(values[0], wanted)
+    if limit is None:
+        return sign == "!="
+    return (all if sign == "!=" else any)(compare(value, limit) for value in values)
+
+
+def _as_kind_of(value: object, wanted: str) -> object:
+    """Return `wanted` as bytes, an integer or a float; None if it is no number but must be one."""
+    if isinstance(value, bytes):
+        is_quoted = len(wanted) > 1 and wanted[0] == wanted[-1] and wanted[0] in "\"'"
+        return (wanted[1:-1] if is_quoted else wanted).encode("utf-8", "surrogateescape")
+    try:
+        return int(wanted)
+    except ValueError:
+        pass
+    try:
+        # Features are float32: 0.1 there is another number than 0.1 here.
+        return float(np.float32(wanted)) if isinstance(value, float) else float(wanted)
+    except ValueError:
+        return None
