@@ -15,8 +15,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, PathNotFoundError
-from ffrfs.view import gallery, safe_bytes, statistics, thumbnails
+from ffrfs.errors import (
+    FfrfsError,
+    IsAFolderError,
+    NotAFolderError,
+    OptionError,
+    PathNotFoundError,
+)
+from ffrfs.view import choice, gallery, safe_bytes, statistics, thumbnails
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
 
@@ -56,6 +62,8 @@ def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Sta
     ]
     for job in app.state.statistics:
         app.state.closing.callback(job.stop)
+    app.state.choices = choice.Choices(opened.collection)
+    app.state.closing.callback(app.state.choices.close)
     return app
 
 
@@ -67,5 +75,5 @@ def _http_error(request: Request, error: Exception) -> Response:
 def _data_error(request: Request, error: Exception) -> Response:
     """Show an error of the data in its own words: they name the file and the record."""
     absent = PathNotFoundError | IsAFolderError | NotAFolderError
-    status = 404 if isinstance(error, absent) else 500
+    status = 404 if isinstance(error, absent) else 400 if isinstance(error, OptionError) else 500
     return page(request, "error.html", {"error": str(error)}, status)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import random
 import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from ffrfs.errors import FormatError, OptionError
+from ffrfs.view.choice import Query
 from ffrfs.view.collection import Item, Kind
-from ffrfs.view.page import collection_of, link, page, path_parameter, whole_number
+from ffrfs.view.page import (
+    collection_of,
+    link,
+    opened,
+    page,
+    path_parameter,
+    whole_number,
+)
 
 _PAGE_COUNT = 100
+_PATHS_COUNT = 1000  # of a list that are sent at a time
+_WAIT_S = 0.1  # then a page shows what has been found
 _LETTERS_MAX = 5
 _SIDE = 240  # pixels of thumbnails
 # Files with another extension are not asked for a thumbnail.
@@ -58,26 +73,98 @@ def extension_of(name: str) -> str:
 
 
 def gallery(request: Request) -> Response:
-    collection = collection_of(request)
+    try:
+        query = Query.of(request, _damaged(request) or ())
+        shown = _all_items(request, query) if query.is_all else _chosen_items(request, query)
+        status = 200
+    except OptionError as error:
+        shown, status = _shown([], 0, 0, has_more=False) | {"error": str(error)}, 400
     folder = path_parameter(request, "folder")
-    first = whole_number(request, "at", 0, 1 << 60)
-    total = None
-    if folder is None:
-        total = collection.count
-        first = first if first < total else max(total - _PAGE_COUNT, 0)
-        items, has_more = collection.numbered(first, _PAGE_COUNT), first + _PAGE_COUNT < total
-    else:
-        items, has_more = collection.folder(folder, first, _PAGE_COUNT)
     values = {
+        "folder": folder,
+        "crumbs": _crumbs(folder),
+        "sample": _seed(request),
+        "parameters": _parameters(request),
+        "sources": opened(request).sources,
+        "has_scrubbed": _damaged(request) is not None,
+    }
+    return page(request, "gallery.html", values | shown, status)
+
+
+def _all_items(request: Request, query: Query) -> dict[str, Any]:
+    collection = collection_of(request)
+    count, first = collection.count, whole_number(request, "at", 0, 1 << 60)
+    if _seed(request) is not None:
+        several = [collection.numbered(number, 1) for number in _sample(request, count)]
+        return _shown([item for items in several for item in items], 0, count, has_more=False)
+    if path_parameter(request, "folder") is not None:
+        items, has_more = collection.folder(query.folder, first, _PAGE_COUNT)
+        return _shown(items, first, None, has_more)
+    first = first if first < count else max(count - _PAGE_COUNT, 0)
+    items = collection.numbered(first, _PAGE_COUNT)
+    return _shown(items, first, count, first + _PAGE_COUNT < count)
+
+
+def _chosen_items(request: Request, query: Query) -> dict[str, Any]:
+    """Return what a pass has found so far, with its progress."""
+    choice = request.app.state.choices.find(query)
+    first = whole_number(request, "at", 0, 1 << 60)
+    choice.wait(_WAIT_S, first + _PAGE_COUNT + 1)
+    progress, count = choice.job.progress(), choice.count
+    is_sample = _seed(request) is not None
+    if first >= count and not progress.is_running:
+        first = max(count - _PAGE_COUNT, 0)
+    positions: Sequence[int] = range(first, first + _PAGE_COUNT)
+    if is_sample:
+        positions = () if progress.is_running else _sample(request, count)
+    items = choice.items(positions)
+    shown = _shown(items, first, count, not is_sample and first + _PAGE_COUNT < count)
+    return shown | {
+        "progress": progress,
+        "error": progress.error,
+        "skipped": choice.skipped,
+        "is_page_final": choice.is_sorted and len(items) == _PAGE_COUNT,
+    }
+
+
+def _shown(items: list[Item], first: int, total: int | None, has_more: bool) -> dict[str, Any]:
+    return {
         "items": [tile(item) for item in items],
         "first": first,
         "total": total,
         "before": max(first - _PAGE_COUNT, 0) if first else None,
         "after": first + _PAGE_COUNT if has_more else None,
-        "folder": folder,
-        "crumbs": _crumbs(folder),
+        "progress": None,
+        "error": "",
+        "skipped": 0,
+        "is_page_final": True,
     }
-    return page(request, "gallery.html", values)
+
+
+def _seed(request: Request) -> int | None:
+    text = request.query_params.get("sample", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def _sample(request: Request, count: int) -> list[int]:
+    chosen = random.Random(_seed(request)).sample(range(count), min(count, _PAGE_COUNT))
+    return sorted(chosen)
+
+
+def _damaged(request: Request) -> list[int] | None:
+    """Return the records that the scrub of the health page has found; None: it has not run."""
+    scrub = getattr(request.app.state, "scrub", None)
+    return None if scrub is None or not scrub.job.has_begun else list(scrub.damaged)
+
+
+def _parameters(request: Request) -> dict[str, str]:
+    """Return what the URL chooses, apart from the place in it; "" is what it does not choose."""
+    names = [*Query.parameters(), "sample"]
+    given = {name: path_parameter(request, name) for name in names}
+    return {
+        name: "/" if name == "folder" and value == "" else value or ""
+        for name, value in given.items()
+    }
 
 
 def _crumbs(folder: str | None) -> list[tuple[str, str]]:
@@ -88,4 +175,30 @@ def _crumbs(folder: str | None) -> list[tuple[str, str]]:
     ]
 
 
-ROUTES = [Route("/", gallery)]
+def paths(request: Request) -> Response:
+    """Send the keys of all that the gallery's URL chooses, for --files-from.
+
+    `null=1`: each ends with a zero byte. Else a name with a line break ends the answer.
+    """
+    choice = request.app.state.choices.find(Query.of(request, _damaged(request) or ()))
+    end = b"\0" if request.query_params.get("null") == "1" else b"\n"
+
+    def lines() -> Iterator[bytes]:
+        position, is_running = 0, True
+        while is_running or position < choice.count:
+            choice.wait(1, position + _PAGE_COUNT)
+            is_running = choice.job.progress().is_running
+            if is_running and not choice.is_sorted:
+                continue
+            items = choice.items(range(position, position + _PATHS_COUNT))
+            position += len(items)
+            keys = [os.fsencode(item.key) for item in items]
+            if any(end in key for key in keys):
+                raise FormatError(f"{keys[0]!r} or another name has a line break: use null=1")
+            yield b"".join(key + end for key in keys)
+
+    headers = {"content-disposition": 'attachment; filename="paths.txt"'}
+    return StreamingResponse(lines(), media_type="text/plain; charset=utf-8", headers=headers)
+
+
+ROUTES = [Route("/", gallery), Route("/paths", paths)]

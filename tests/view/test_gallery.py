@@ -69,7 +69,9 @@ def test_names_are_text_and_bytes(tmp_path: Path, serve: Callable[..., Pages]) -
     pack_folder(folder, tmp_path / "a.ffr")
     pages = serve(tmp_path / "a.ffr")
     for parameters in ({}, {"folder": "/"}, {"folder": '"><script>alert(1)<'}):
-        text = pages.get("/", **parameters).text
+        answer = pages.get("/", **parameters)
+        text = answer.text
+        assert answer.status == 200
         assert "<script>alert" not in text and "<b>" not in text
 
 

@@ -1,0 +1,227 @@
+"""Filters, orders, samples and lists of what they choose."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs import PackWriter
+from ffrfs.errors import OptionError
+from ffrfs.folder.tree import PackTree
+from ffrfs.tfrecord import TFRecordWriter
+from ffrfs.tfrecord.examples.example import from_dict
+from ffrfs.tfrecord.examples.messages import SequenceExample
+from ffrfs.view.choice import Choices, Query
+from ffrfs.view.collection import FileCollection
+from ffrfs.view.conditions import parse_conditions
+from tests.view.pages import Pages
+
+FILES = {
+    "b/2.jpg": b"x" * 2000,
+    "a/1.jpg": b"x" * 1000,
+    "a/1.PNG": b"same",
+    "b/notes.txt": b"same",
+    "b/c/3.jpg": b"x" * 3000,
+    "a.txt": b"else",
+}
+
+
+@pytest.fixture
+def pages(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        for path, data in FILES.items():
+            pack.add(path, data)
+    return serve(tmp_path / "a.ffr")
+
+
+def complete(pages: Pages, **parameters: object) -> dict[str, Any]:
+    """Return the page when all has been looked at; each request waits for more."""
+    while True:
+        page: dict[str, Any] = pages.data("/", **parameters)
+        if not page["progress"]["is_running"]:
+            assert page["error"] == ""
+            return page
+
+
+def keys(pages: Pages, **parameters: object) -> list[str]:
+    return [item["key"] for item in complete(pages, **parameters)["items"]]
+
+
+@pytest.mark.parametrize(
+    "parameters, expected",
+    [
+        ({"name": "*.jpg"}, ["b/2.jpg", "a/1.jpg", "b/c/3.jpg"]),
+        ({"name": "1."}, ["a/1.jpg", "a/1.PNG"]),
+        ({"name": "b/*.jpg"}, ["b/2.jpg", "b/c/3.jpg"]),
+        ({"name": "[!b]*", "folder": "b"}, ["b/2.jpg", "b/notes.txt", "b/c/3.jpg"]),
+        ({"type": "png, .txt"}, ["a/1.PNG", "b/notes.txt", "a.txt"]),
+        ({"size_min": "1K"}, ["b/2.jpg", "b/c/3.jpg"]),
+        ({"size_max": "1000", "folder": "/a"}, ["a/1.jpg", "a/1.PNG"]),
+        ({"size_max": "1000", "folder": "/", "type": "jpg"}, ["a/1.jpg"]),
+        ({"only": "duplicates"}, ["a/1.PNG", "b/notes.txt"]),
+        ({"only": "duplicates", "type": "txt"}, ["b/notes.txt"]),
+        ({"only": "damaged"}, []),
+        ({"sort": "path"}, sorted(FILES, key=lambda path: path.split("/"))),
+        ({"sort": "path", "folder": "b"}, ["b/2.jpg", "b/c/3.jpg", "b/notes.txt"]),
+        ({"sort": "size", "name": "jpg"}, ["a/1.jpg", "b/2.jpg", "b/c/3.jpg"]),
+        ({"sort": "-size", "type": "jpg"}, ["b/c/3.jpg", "b/2.jpg", "a/1.jpg"]),
+        ({"name": "*.jpg", "at": 1}, ["a/1.jpg", "b/c/3.jpg"]),
+        ({"name": "*.jpg", "at": 99}, ["b/2.jpg", "a/1.jpg", "b/c/3.jpg"]),
+    ],
+    ids=str,
+)
+def test_files(pages: Pages, parameters: dict[str, object], expected: list[str]) -> None:
+    assert keys(pages, **parameters) == expected
+
+
+@pytest.mark.parametrize(
+    "parameters, word",
+    [
+        ({"size_min": "much"}, "10K"),
+        ({"sort": "colour"}, "sort="),
+        ({"only": "good"}, "only="),
+        ({"where": "label="}, "label==3"),
+    ],
+    ids=str,
+)
+def test_what_is_no_filter(pages: Pages, parameters: dict[str, object], word: str) -> None:
+    answer = pages.get("/", **parameters)
+    assert answer.status == 400 and word in answer.text
+    assert pages.get("/paths", **parameters).status == 400
+
+
+def test_an_absent_directory_is_an_error_in_words(pages: Pages) -> None:
+    while (page := pages.data("/", folder="absent", sort="size"))["progress"]["is_running"]:
+        pass
+    assert "absent" in page["error"] and page["items"] == []
+
+
+def test_lists_of_paths(pages: Pages) -> None:
+    answer = pages.get("/paths", type="jpg", sort="-size")
+    assert answer.body == b"b/c/3.jpg\nb/2.jpg\na/1.jpg\n"
+    assert "attachment" in answer.headers["content-disposition"]
+    assert pages.get("/paths").body.split() == [path.encode() for path in FILES]
+    assert pages.get("/paths", name="2", null=1).body == b"b/2.jpg\0"
+    assert pages.get("/paths", name="nothing").body == b""
+
+
+def test_a_list_never_cuts_a_path_in_two(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        pack.add("a\nb", b"")
+    pages = serve(tmp_path / "a.ffr")
+    assert pages.get("/paths", null=1).body == b"a\nb\0"
+    with pytest.raises((HTTPException, OSError)):
+        pages.get("/paths")
+
+
+def test_samples(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        for number in range(1000):
+            pack.add(f"{number:04d}.{number % 2}", b"")
+    pages = serve(tmp_path / "a.ffr")
+    first, again, second = (pages.data("/", sample=seed)["items"] for seed in (42, 42, 43))
+    assert first == again != second
+    assert len({item["key"] for item in first}) == len(first) >= 99
+    assert first == sorted(first, key=lambda item: item["key"])
+    chosen = complete(pages, sample=7, type="1")
+    assert len(chosen["items"]) == 100 and chosen["total"] == 500
+    assert {item["name"][-1] for item in chosen["items"]} == {"1"}
+
+
+def test_damaged_files_are_those_of_the_scrub(tmp_path: Path) -> None:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        for path, data in FILES.items():
+            pack.add(path, data)
+    with closing(FileCollection(PackTree(tmp_path / "a.ffr"))) as collection:
+        choices = Choices(collection)
+        choice = choices.find(Query(only="damaged", damaged=(1, 4)))
+        choice.wait(60)
+        assert [item.key for item in choice.items(range(9))] == ["a/1.jpg", "b/c/3.jpg"]
+        choices.close()
+
+
+def test_few_results_are_kept(tmp_path: Path) -> None:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        pack.add("a", b"")
+    with closing(FileCollection(PackTree(tmp_path / "a.ffr"))) as collection:
+        choices = Choices(collection)
+        first = choices.find(Query(name="0"))
+        assert choices.find(Query(name="0")) is first
+        for number in range(8):
+            choices.find(Query(name=str(number + 1)))
+        assert choices.find(Query(name="8")) is choices.find(Query(name="8"))
+        assert choices.find(Query(name="0")) is not first
+        choices.close()
+
+
+@pytest.fixture
+def examples(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
+    records: list[dict[str, Any]] = [
+        {"label": 3, "text": "cat", "box": [0.1, 0.9]},
+        {"label": [1, 2], "text": b""},
+        {"label": 3, "text": "cat", "box": [0.1, 0.9]},
+        {"box": []},
+        {"context": {"label": 4}, "feature_lists": {"words": ["a", "b"]}},
+    ]
+    with TFRecordWriter(os.fspath(tmp_path / "a.tfrecord")) as writer:
+        for record in records:
+            writer.write(from_dict(record).SerializeToString(deterministic=True))
+        writer.write(b"\xff" * 2000)
+    return serve(tmp_path / "a.tfrecord")
+
+
+@pytest.mark.parametrize(
+    "parameters, expected",
+    [
+        ({"where": "label==3"}, "02"),
+        ({"where": "label > 2"}, "024"),
+        ({"where": "label!=3"}, "14"),
+        ({"where": "label<=1.5"}, "1"),
+        ({"where": "box==0.1 and text=='cat'"}, "02"),
+        ({"where": "missing:text"}, "34"),
+        ({"where": "has:words"}, "4"),
+        ({"where": "words==b"}, "4"),
+        ({"where": "label==cat"}, ""),
+        ({"only": "duplicates"}, "02"),
+        ({"only": "duplicates", "where": "label<3"}, ""),
+        ({"size_min": "1K"}, "5"),
+        ({"where": "label==3", "sample": "1"}, "02"),
+    ],
+    ids=str,
+)
+def test_examples(examples: Pages, parameters: dict[str, object], expected: str) -> None:
+    assert "".join(keys(examples, **parameters)) == expected
+
+
+def test_examples_by_size(examples: Pages) -> None:
+    sizes = [item["size"] for item in complete(examples, sort="size")["items"]]
+    assert sizes == sorted(sizes) and sizes[-1] == 2000
+    assert keys(examples, sort="-size")[0] == "5"
+    assert examples.get("/paths", where="label==3").body == b"0\n2\n"
+
+
+def test_records_that_cannot_be_read_are_counted(tmp_path: Path, serve: Any) -> None:
+    file = tmp_path / "a.tfrecord"
+    with TFRecordWriter(os.fspath(file)) as writer:
+        for label in range(3):
+            writer.write(from_dict({"label": label}).SerializeToString())
+    data = bytearray(file.read_bytes())
+    data[-6] ^= 1  # in the last record
+    file.write_bytes(data)
+    found = complete(serve(file), where="label>=0")
+    assert (found["total"], found["skipped"]) == (2, 1)
+
+
+def test_conditions_refuse_what_they_do_not_know() -> None:
+    for text in ("", "label", "missing:", "==3", "label==", "label=3"):
+        with pytest.raises(OptionError, match="is no condition"):
+            parse_conditions(text)
+    (condition,) = parse_conditions("label == 4611686018427387905")  # no float has this value
+    near = from_dict({"context": {"label": 4611686018427387904}, "feature_lists": {}})
+    assert isinstance(near, SequenceExample) and not condition(near)
