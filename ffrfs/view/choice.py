@@ -39,8 +39,9 @@ _KEPT_COUNT = 8
 _STEP = 2000  # items between two looks at whether the pass shall end
 _BATCH_SIZE = 8 << 20  # bytes of records that are read at a time
 _RECORD_SIZE_MAX = 64 << 20  # features of a larger record are not looked at
-SORTS = {"": "record", "path": "path", "size": "smallest first", "-size": "largest first"}
-ONLY = {"": "all", "damaged": "damaged", "duplicates": "duplicates"}
+# "": by record, or by path within a directory.
+_SORTS = ("", "record", "path", "size", "-size")
+_ONLY = ("", "damaged", "duplicates")
 
 _Found: TypeAlias = Iterator[tuple[int, int]]  # what Choice.items() needs, and a record number
 
@@ -69,7 +70,7 @@ class Query:
         names = cls.parameters()
         given: dict[str, Any] = {name: path_parameter(request, name) or "" for name in names}
         query = cls(**given)
-        if query.sort not in SORTS or query.only not in ONLY:
+        if query.sort not in _SORTS or query.only not in _ONLY:
             raise OptionError("sort= and only= have the values that the form has")
         for size in (query.size_min, query.size_max):
             if size:
@@ -82,6 +83,10 @@ class Query:
     def is_all(self) -> bool:
         """Whether it chooses nothing, in the order of the records or of a directory."""
         return replace(self, folder="") == Query()
+
+    @property
+    def is_by_path(self) -> bool:
+        return self.sort == "path" or (self.sort == "" and self.folder != "")
 
     def path_filter(self) -> Callable[[str], bool] | None:
         """Return whether a path is chosen; None: all are."""
@@ -123,11 +128,11 @@ class Choice:
     @property
     def is_sorted(self) -> bool:
         """Whether found items stay where they are."""
-        return self.job.result is not None or (
-            self._query.sort in ("", "path")
-            and self._query.only != "duplicates"
-            and not (self._query.folder and self._query.sort == "")
+        is_in_order = self._query.is_by_path or self._query.sort in ("", "record")
+        is_grouped = self._query.only == "duplicates" or (
+            self._query.sort == "record" and self._query.folder
         )
+        return self.job.result is not None or (is_in_order and not is_grouped)
 
     @property
     def size_bytes(self) -> int:
@@ -179,16 +184,16 @@ class Choice:
             records.close()
             groups = (sums.astype(np.uint64) << np.uint64(32)) ^ sizes.astype(np.uint64)
             chosen &= _is_repeated(groups)
-            order = groups if order is None else order
+            order = groups if query.sort == "" else order
         is_chosen = query.path_filter()
-        by_path = query.sort == "path" or query.folder.strip("/")
-        found = _walked if by_path else _numbered
+        is_walk = query.is_by_path or query.folder.strip("/")
+        found = _walked if is_walk else _numbered
         numbers = array("Q")
         for ino, number in found(collection, query, chosen, job):
             if is_chosen is None or is_chosen(collection.tree.path(ino)):
                 self._found.append(ino)
                 numbers.append(number)
-        if query.sort == "" and by_path and order is None:
+        if query.sort == "record" and is_walk:
             order = np.arange(len(sizes), dtype=np.uint64)
         return _sorted(self._found, numbers, order)
 
@@ -220,7 +225,7 @@ class Choice:
             for number, record in self._records(collection, sizes, chosen, job):
                 groups[number] = int.from_bytes(hashlib.sha256(record).digest()[:8], "little")
             chosen &= _is_repeated(groups)
-            order = groups if order is None else order
+            order = groups if query.sort == "" else order
         if query.where:
             conditions = parse_conditions(query.where)
             for number, record in self._records(collection, sizes, chosen, job):

@@ -136,11 +136,11 @@ def thumbnail(request: Request) -> Response:
         return picture_of(found) if item.kind == "example" else found
 
     made = request.app.state.thumbnails.make(read, side)
-    if made is None:
-        return Response(status_code=404)
-    kind = "image/jpeg" if made.startswith(b"\xff\xd8") else "image/webp"
     # `v` is of this run of the server: another one may show another data set here.
     keep = {"cache-control": "private, max-age=86400"} if "v" in request.query_params else None
+    if made is None:
+        return Response(status_code=404, headers=keep)
+    kind = "image/jpeg" if made.startswith(b"\xff\xd8") else "image/webp"
     return Response(made, media_type=kind, headers=keep)
 
 

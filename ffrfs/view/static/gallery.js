@@ -55,6 +55,7 @@
   }
 
   const actions = {
+    all() { for (const tile of tiles()) if (tile.querySelector("input")) selected.add(keyOf(tile)); show(); },
     clear() { selected = new Set(); show(); },
     download() {
       const end = [...selected].some(key => key.includes("%0A")) ? "\0" : "\n";

@@ -1,0 +1,176 @@
+"""The gallery in a browser: keys, the selection, results that come by and by, and its looks."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from ffrfs import PackWriter
+from ffrfs.tfrecord import TFRecordWriter
+from ffrfs.tfrecord.examples.example import from_dict
+from tests.view.browser.conftest import Tabs
+from tests.view.pages import Pages
+
+ODD = 'it\'s a $(name) \\ "ü"\n.txt'
+
+
+def picture(colour: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (400, 300), colour).save(file, "JPEG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    path = tmp_path / "a.ffr"
+    with PackWriter(path) as writer:
+        for number in range(150):
+            writer.add(f"a/{number:03d}.jpg", picture(("red", "green", "blue")[number % 3]))
+        writer.add(ODD, b"odd")
+    return path
+
+
+@pytest.fixture
+def pages(pack: Path, serve: Callable[..., Pages]) -> Pages:
+    return serve(pack)
+
+
+def focused(page: Any) -> str:
+    return str(
+        page.evaluate("document.activeElement.closest('.tile')?.querySelector('.name').textContent")
+    )
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_thumbnails_are_shown(pages: Pages, tabs: Tabs) -> None:
+    first = tabs.open(pages).locator(".tile img").first
+    assert first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 240
+    assert first.get_attribute("alt") == "Thumbnail of 000.jpg"
+
+
+def test_letters_are_shown_where_there_is_no_picture(
+    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
+) -> None:
+    with PackWriter(tmp_path / "a.ffr") as writer:
+        writer.add("bad.png", b"no picture")
+        writer.add("b.npy", b"")
+    pages = serve(tmp_path / "a.ffr")
+    page = tabs.open(pages, "/absent")
+    with page.expect_console_message(lambda message: "bad.png" in message.location["url"]):
+        page.goto(pages.root)
+    page.locator(".tile img.failed").wait_for(state="attached")
+    assert page.locator(".letters").all_inner_texts() == ["png", "npy"]
+    tabs.errors.clear()
+
+
+def test_keys_move_select_and_open(pages: Pages, tabs: Tabs) -> None:
+    page = tabs.open(pages)
+    press(page, "ArrowRight")
+    assert focused(page) == "000.jpg"
+    press(page, "ArrowRight", "ArrowRight", "ArrowLeft", "Space")
+    assert focused(page) == "001.jpg"
+    press(page, "ArrowDown")
+    below = int(focused(page)[:3])
+    assert below > 3
+    press(page, "ArrowUp", "End")
+    assert focused(page) == "099.jpg"
+    assert page.locator("#selection strong").inner_text() == "1 selected"
+    press(page, "n")
+    page.wait_for_url("**at=100")
+    assert page.locator("#selection strong").inner_text() == "1 selected"
+    press(page, "p")
+    page.wait_for_url("**/")
+    assert page.locator(".tile > input:checked").count() == 1
+    press(page, "/")
+    page.keyboard.type("*3.jpg")
+    press(page, "Enter")
+    page.wait_for_url("**name=*3.jpg**")
+    assert page.locator(".tile").count() == 15
+    press(page, "ArrowRight", "Enter")
+    page.wait_for_url("**/item?key=a%2F003.jpg")
+
+
+def test_help_opens_and_closes(pages: Pages, tabs: Tabs) -> None:
+    page = tabs.open(pages)
+    press(page, "?")
+    assert page.get_by_role("dialog").is_visible()
+    press(page, "Escape")
+    assert not page.get_by_role("dialog").is_visible()
+    press(page, "/", "?")  # a character there
+    assert not page.get_by_role("dialog").is_visible()
+    press(page, "Escape", "?")
+    assert page.get_by_role("dialog").is_visible()
+
+
+def test_the_selection_becomes_a_list_and_commands(pages: Pages, pack: Path, tabs: Tabs) -> None:
+    page = tabs.open(pages, "/?at=140")
+    page.locator(".tile", has_text="149.jpg").locator("input").check()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download list").click()
+    assert Path(download.value.path()).read_bytes() == b"a/149.jpg\n"
+    page.locator(".tile", has_text="it's").locator("input").check()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download list").click()
+    assert Path(download.value.path()).read_bytes() == f"a/149.jpg\0{ODD}\0".encode()
+    cat, packing = (
+        page.locator(f"[data-command={name}] code").inner_text() for name in ("cat", "pack")
+    )
+    assert run(cat, pack.parent) == picture("blue") + b"odd"
+    (pack.parent / "selected.txt").write_bytes(Path(download.value.path()).read_bytes())
+    run(packing, pack.parent)
+    assert run("ffrfs cat selected.ffr a/149.jpg", pack.parent) == picture("blue")
+    page.get_by_role("button", name="Clear").click()
+    assert not page.locator("#selection").is_visible()
+
+
+def run(command: str, folder: Path) -> bytes:
+    """Return what a shell's command writes; `ffrfs` is this one."""
+    program = f"{shlex.quote(sys.executable)} -m ffrfs"
+    shell = command.replace("ffrfs", program, 1)
+    return subprocess.run(
+        ["bash", "-c", shell], cwd=folder, check=True, stdout=subprocess.PIPE
+    ).stdout
+
+
+def test_results_come_by_and_by(tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs) -> None:
+    path = tmp_path / "many.ffr"
+    with PackWriter(path) as writer:
+        for number in range(200_000):
+            writer.add(f"{number:06d}.txt", b"")
+    page = tabs.open(serve(path), "/?name=*99.txt&sort=-size")
+    page.get_by_text("2,000 found: 0 to 99").wait_for()
+    assert page.locator(".tile").count() == 100
+    assert page.locator("#found[hx-get]").count() == 0
+
+
+def test_examples_are_selected_by_number(
+    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
+) -> None:
+    with TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        for colour in ("red", "green", "blue"):
+            writer.write(from_dict({"image": picture(colour)}).SerializeToString())
+    page = tabs.open(serve(tmp_path / "a.tfrecord"))
+    page.locator(".tile > input").nth(1).check()
+    assert page.locator("[data-command=cat] code").inner_text().endswith("a.tfrecord 1")
+    assert not page.locator("[data-command=pack]").is_visible()
+
+
+@pytest.mark.parametrize("path", ["/", "/?folder=/", "/?name=*&sort=-size", "/?only=damaged"])
+def test_a_phone_needs_no_scrolling_sideways(pages: Pages, tabs: Tabs, path: str) -> None:
+    page = tabs.open(pages, path, width=390)
+    page.locator(
+        ".tile > input"
+    ).first.check() if "damaged" not in path and "folder" not in path else None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
