@@ -98,8 +98,10 @@ def test_keys_move_select_and_open(pages: Pages, tabs: Tabs) -> None:
     press(page, "Enter")
     page.wait_for_url("**name=*3.jpg**")
     assert page.locator(".tile").count() == 15
+    page.goto(f"{pages.root}/?folder=/")
     press(page, "ArrowRight", "Enter")
-    page.wait_for_url("**/item?key=a%2F003.jpg")
+    page.wait_for_url("**/?folder=a")
+    assert page.locator(".tile").count() == 100
 
 
 def test_help_opens_and_closes(pages: Pages, tabs: Tabs) -> None:
