@@ -68,10 +68,11 @@ def _meets(values: Sequence[Any], sign: str, wanted: str) -> bool:
     if not values:
         return False
     compare = _COMPARISONS[sign]
-    limit = _as_kind_of(values[0], wanted)
+    kind, limit = type(values[0]), _as_kind_of(values[0], wanted)
     if limit is None:
         return sign == "!="
-    return (all if sign == "!=" else any)(compare(value, limit) for value in values)
+    meets = (compare(value, limit) for value in values if isinstance(value, kind))
+    return all(meets) if sign == "!=" else any(meets)
 
 
 def _as_kind_of(value: object, wanted: str) -> object:

@@ -196,6 +196,8 @@ def paths(request: Request) -> Response:
             if any(end in key for key in keys):
                 raise FormatError(f"{keys[0]!r} or another name has a line break: use null=1")
             yield b"".join(key + end for key in keys)
+        if choice.job.result is None:  # the answer breaks off, so that no browser keeps it
+            raise FormatError(choice.job.progress().error)
 
     headers = {"content-disposition": 'attachment; filename="paths.txt"'}
     return StreamingResponse(lines(), media_type="text/plain; charset=utf-8", headers=headers)

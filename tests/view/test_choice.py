@@ -110,6 +110,8 @@ def test_lists_of_paths(pages: Pages) -> None:
     assert pages.get("/paths").body.split() == [path.encode() for path in FILES]
     assert pages.get("/paths", name="2", null=1).body == b"b/2.jpg\0"
     assert pages.get("/paths", name="nothing").body == b""
+    with pytest.raises((HTTPException, OSError)):
+        pages.get("/paths", folder="absent", type="jpg")
 
 
 def test_a_list_never_cuts_a_path_in_two(tmp_path: Path, serve: Callable[..., Pages]) -> None:
@@ -168,7 +170,7 @@ def examples(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
         {"label": [1, 2], "text": b""},
         {"label": 3, "text": "cat", "box": [0.1, 0.9]},
         {"box": []},
-        {"context": {"label": 4}, "feature_lists": {"words": ["a", "b"]}},
+        {"context": {"label": 4}, "feature_lists": {"words": ["a", "b", [7]]}},
     ]
     with TFRecordWriter(os.fspath(tmp_path / "a.tfrecord")) as writer:
         for record in records:
@@ -188,6 +190,7 @@ def examples(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
         ({"where": "missing:text"}, "34"),
         ({"where": "has:words"}, "4"),
         ({"where": "words==b"}, "4"),
+        ({"where": "words>b"}, ""),
         ({"where": "label==cat"}, ""),
         ({"only": "duplicates"}, "02"),
         ({"only": "duplicates", "where": "label<3"}, ""),
