@@ -1,0 +1,164 @@
+"""Sandbox: a decoder runs once, in a child process with limits, on the bytes of one file.
+
+Arrays, tables and pictures are made by their packers to exhaust memory and time, or worse. The
+child has little address space and CPU time, and writes no file. It asks for bytes over a socket,
+and this process answers with verified ones, a limited number; the result is JSON.
+
+Not here: the decoders, functions of an open file in exif.py, arrays.py and parquet.py; they
+return plain data. Concurrency: any thread; _AT_ONCE children at a time, others wait.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ffrfs.errors import FormatError, TooLargeError, describe
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ffrfs.view.safe_bytes import Content
+
+ADDRESSES_MAX = 1 << 30  # bytes of address space; a quarter is the libraries
+_CPU_S = 10
+_DEADLINE_S = 30
+_AT_ONCE = threading.BoundedSemaphore(2)
+_PIECE_SIZE = 4 << 20
+_READ_SIZE_MAX = 512 << 20  # of the file, all pieces together
+_RESULT_SIZE_MAX = 8 << 20
+_MESSAGE = struct.Struct("<QQ")  # a piece's offset and size; or _RESULT and the size of JSON
+_RESULT = (1 << 64) - 1
+# Libraries start a thread for each core, each with much address space, and cannot use them here.
+_FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
+_ENVIRONMENT = _FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+_PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from ffrfs.view import sandbox"
+
+
+def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
+    """Return what `decoder` ("arrays.npy") makes of the file.
+
+    Raises FormatError if it cannot be decoded, TooLargeError if that takes too much, and the
+    errors of reading.
+    """
+    with _AT_ONCE:
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                task = json.dumps([decoder, content.size, arguments])
+                words = [str(theirs.fileno()), json.dumps(sys.path), task]
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", f"{_PROGRAM}; sandbox.serve()", *words],
+                    pass_fds=[theirs.fileno()],
+                    env=_ENVIRONMENT,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # signals of a terminal do not reach it
+                )
+            try:
+                found = _converse(ours, content)
+            except (TimeoutError, ConnectionError):
+                raise TooLargeError(
+                    "decoding it would take too much memory or time: download it"
+                ) from None
+            finally:
+                process.kill()
+                process.wait()
+    if "error" in found:
+        raise FormatError(f"it cannot be decoded: {found['error']}")
+    return found
+
+
+def _converse(link: socket.socket, content: Content) -> dict[str, Any]:
+    deadline_s = time.monotonic() + _DEADLINE_S
+    left = _READ_SIZE_MAX
+    while True:
+        offset, size = _MESSAGE.unpack(_receive(link, _MESSAGE.size, deadline_s))
+        if offset == _RESULT:
+            if size > _RESULT_SIZE_MAX:
+                raise ConnectionError
+            result: dict[str, Any] = json.loads(_receive(link, size, deadline_s))
+            return result
+        left -= size
+        if size > _PIECE_SIZE or offset + size > content.size or left < 0:
+            raise ConnectionError
+        piece = content.read(offset, size)
+        link.settimeout(max(deadline_s - time.monotonic(), 0.001))
+        link.sendall(piece)
+
+
+def _receive(link: socket.socket, size: int, deadline_s: float | None = None) -> bytearray:
+    received = bytearray()
+    while len(received) < size:
+        if deadline_s is not None:
+            link.settimeout(max(deadline_s - time.monotonic(), 0.001))
+        part = link.recv(min(size - len(received), 1 << 20))
+        if not part:
+            raise ConnectionError
+        received += part
+    return received
+
+
+# What follows runs in the child.
+
+
+class _File(io.RawIOBase):
+    """The file, read through the socket."""
+
+    def __init__(self, link: socket.socket, size: int) -> None:
+        self._link, self._size, self._offset = link, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError("a position before the begin of the file")
+        self._offset = base + offset
+        return self._offset
+
+    def readinto(self, buffer: Buffer) -> int:
+        room = memoryview(buffer).cast("B")
+        count = max(min(len(room), self._size - self._offset, _PIECE_SIZE), 0)
+        if count:
+            self._link.sendall(_MESSAGE.pack(self._offset, count))
+            room[:count] = _receive(self._link, count)
+            self._offset += count
+        return count
+
+
+def serve() -> None:
+    """Do the one task of this child, which its arguments describe."""
+    for limit, most in (
+        (resource.RLIMIT_AS, ADDRESSES_MAX),
+        (resource.RLIMIT_CPU, _CPU_S),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (most, most))
+    link = socket.socket(fileno=int(sys.argv[1]))
+    decoder, size, arguments = json.loads(sys.argv[3])
+    module, _, function = decoder.partition(".")
+    try:
+        decode = getattr(importlib.import_module(f"ffrfs.view.{module}"), function)
+        found = decode(io.BufferedReader(_File(link, size), 1 << 16), **arguments)
+    except Exception as error:  # of any library, about bytes of any kind
+        found = {"error": describe(error)[:500]}
+    result = json.dumps(found).encode()
+    link.sendall(_MESSAGE.pack(_RESULT, len(result)) + result)
