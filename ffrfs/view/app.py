@@ -15,14 +15,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from ffrfs.errors import (
-    FfrfsError,
-    IsAFolderError,
-    NotAFolderError,
-    OptionError,
-    PathNotFoundError,
-)
-from ffrfs.view import choice, gallery, safe_bytes, statistics, thumbnails
+from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, OptionError, PathNotFoundError
+from ffrfs.view import choice, gallery, item, safe_bytes, statistics, thumbnails
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
 
@@ -31,6 +25,7 @@ if TYPE_CHECKING:
 
 _ROUTES: list[BaseRoute] = [
     *gallery.ROUTES,
+    *item.ROUTES,
     *safe_bytes.ROUTES,
     *thumbnails.ROUTES,
     *statistics.ROUTES,

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ffrfs.mount.stats import units
+from ffrfs.printable import printable
 
 if TYPE_CHECKING:
     from ffrfs.view.collection import Collection
@@ -89,4 +90,4 @@ def _plain(value: object) -> object:
 
 
 _ENVIRONMENT.globals.update(link=link)
-_ENVIRONMENT.filters.update(size=units.size, count="{:,}".format)
+_ENVIRONMENT.filters.update(size=units.size, count="{:,}".format, printable=printable)

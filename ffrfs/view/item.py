@@ -1,0 +1,218 @@
+"""The page of a file: what it holds, where it is stored, and whether its bytes match just now.
+
+What a file is, its first bytes decide, and its name where those say too little. Renderers are in
+plain.py and, for what must be decoded, behind sandbox.py; a browser gets bytes by safe_bytes.py.
+
+Not here: Examples (example.py). Stateless; any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from ffrfs.errors import (
+    FfrfsError,
+    FormatError,
+    MissingPackageError,
+    TooLargeError,
+    describe,
+)
+from ffrfs.files.kind import content_kind, text_of
+from ffrfs.remote.url import is_url
+from ffrfs.view import plain, sandbox
+from ffrfs.view.collection import Facts, FileCollection, Item
+from ffrfs.view.page import collection_of, link, opened, page, path_parameter, whole_number
+from ffrfs.view.safe_bytes import Content, safe_type
+
+_VERIFIED_SIZE_MAX = 64 << 20  # a larger file is not read as a whole for its page
+_PIECE_SIZE = 4 << 20
+_PIXELS_MAX = 100_000_000  # browsers give up at some number, and may take the machine with them
+_TABLES = (".csv", ".tsv", ".tab")
+_TEXTS = frozenset(
+    (".txt", ".md", ".log", ".json", ".jsonl", ".xml", ".html", ".svg", ".yaml", ".yml", ".toml")
+)
+# Pillow makes a picture of these; browsers show none.
+_FOREIGN_PICTURES = (".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".ico", ".tga", ".jp2")
+# What a view may have, for the template.
+_PARTS = dict.fromkeys(
+    ("note", "facts", "source", "image", "line", "table", "text", "hex", "exif", "before", "after")
+)
+
+
+def item(request: Request) -> Response:
+    collection = collection_of(request)
+    if collection.kind == "examples":
+        answer: Response = import_module("ffrfs.view.example").example_page(request)
+        return answer
+    assert isinstance(collection, FileCollection)
+    key = path_parameter(request, "key") or ""
+    entry = collection.item(key)
+    if entry.kind == "folder":
+        return RedirectResponse(link("/", folder=key), 303)
+    values: dict[str, Any] = {
+        "item": entry,
+        "crumbs": _crumbs(key),
+        "stored": _stored(collection, key),
+    }
+    if entry.kind == "link":
+        values |= _link(collection, key)
+    else:
+        values |= _file(request, collection, entry)
+    return page(request, "item.html", values)
+
+
+def _crumbs(key: str) -> list[tuple[str, str]]:
+    """Return (name, path) of the directories above, from the root's child on."""
+    names = [name for name in key.split("/") if name not in ("", ".")][:-1]
+    return [(name, "/".join(names[: depth + 1])) for depth, name in enumerate(names)]
+
+
+def _stored(collection: FileCollection, key: str) -> dict[str, str] | None:
+    stored = collection.tree.stored(collection.tree.find(key))
+    if stored is None:
+        return None
+    mode, mtime_ns = stored
+    modified = datetime.fromtimestamp(mtime_ns // 1_000_000_000, UTC)
+    return {
+        "permissions": f"{stat.filemode(mode)[1:]} ({mode & 0o7777:o})",
+        "modified": f"{modified:%Y-%m-%d %H:%M:%S} UTC",
+    }
+
+
+def _link(collection: FileCollection, key: str) -> dict[str, Any]:
+    tree = collection.tree
+    found = tree.find(key, follow_links=True)
+    return {
+        "target": tree.target(tree.find(key)),
+        "leads_to": tree.path(found) if found else None,
+        **dict.fromkeys(("view", "way", "damage", "previous", "next")),
+    }
+
+
+def _file(request: Request, collection: FileCollection, entry: Item) -> dict[str, Any]:
+    facts = collection.facts(entry.key)
+    previous, following = collection.neighbours(entry.key)
+    content = Content(entry.name, facts.size, lambda at, n: collection.read(entry.key, at, n))
+    way = request.query_params.get("as", "")
+    state, damage, view = "whole", None, None
+    try:
+        if facts.size > _VERIFIED_SIZE_MAX or is_url(facts.pack):
+            state = "part"
+        else:
+            _verify(content)
+        view = _view(content, way, whole_number(request, "at", 0, content.size))
+    except (FfrfsError, OSError) as error:
+        state, damage = "damaged", describe(error)
+    return {
+        "facts": facts,
+        "state": state,
+        "damage": damage,
+        "view": view,
+        "way": way,
+        "previous": previous,
+        "next": following,
+        "commands": _commands(
+            opened(request).sources, collection.tree.volume.is_folder, entry, facts
+        ),
+    }
+
+
+def _verify(content: Content) -> None:
+    for offset in range(0, max(content.size, 1), _PIECE_SIZE):
+        content.read(offset, _PIECE_SIZE)
+
+
+def _view(content: Content, way: str, at: int) -> dict[str, Any]:
+    """Return what the page shows; in hex if it cannot be decoded, and why."""
+    begin = content.read(0, 4096)
+    note = None
+    if way not in ("hex", "text"):
+        try:
+            found = _decoded(content, begin)
+        except (FormatError, TooLargeError, MissingPackageError) as error:
+            found, note = None, describe(error)
+        if found is not None:
+            return {**_PARTS, "is_decoded": True, **found}
+    is_text = way == "text" or (way != "hex" and _is_text(content.name, begin))
+    shown = plain.text(content, at) if is_text else plain.hex_dump(content, at)
+    kind = "text" if is_text else "hex"
+    return {**_PARTS, "kind": kind, "is_decoded": False, "note": note, **shown}
+
+
+def _is_text(name: str, begin: bytes) -> bool:
+    known = os.path.splitext(name)[1].lower() in (*_TEXTS, *_TABLES)
+    return text_of(begin) is not None or (known and b"\0" not in begin)
+
+
+def _decoded(content: Content, begin: bytes) -> dict[str, Any] | None:
+    extension = os.path.splitext(content.name)[1].lower()
+    media = safe_type(content.name, begin)
+    if media is not None:
+        kind = media.partition("/")[0]
+        return _picture(content) if kind == "image" else {"kind": kind, "media": media}
+    if extension in _FOREIGN_PICTURES or _named(begin) == "TIFF":
+        return _picture(content) | {"source": "thumbnail"}
+    if not _is_text(content.name, begin):
+        return None
+    if extension == ".json":
+        found = plain.pretty_json(content)
+    elif extension in _TABLES:
+        found = plain.table(content, extension)
+    else:
+        return None
+    return found and {"kind": "table" if "table" in found else "json", **found}
+
+
+def _named(begin: bytes) -> str:
+    known = content_kind(begin)
+    return known.name if known else ""
+
+
+def _picture(content: Content) -> dict[str, Any]:
+    found = sandbox.run("exif.describe", content)
+    if found["width"] * found["height"] > _PIXELS_MAX:
+        found |= {"source": None, "note": "It has too many pixels for a browser: download it."}
+    return {"kind": "picture", "source": "bytes", **found}
+
+
+def _commands(sources: list[str], is_folder: bool, entry: Item, facts: Facts) -> dict[str, str]:
+    """Return the line of Python and of the shell that reads the file, for names of any bytes."""
+    places = [one if is_url(one) else os.path.abspath(one) for one in sources]
+    pack = facts.pack if is_url(facts.pack) else os.path.abspath(facts.pack)
+    opened_by = repr(places[0] if len(places) == 1 else places)
+    return {
+        "python": f"ffrfs.PackedFolder({opened_by})[{entry.key!r}]"
+        if is_folder
+        else f"ffrfs.FileReader({pack!r}).read_one({facts.record})",
+        "shell": " ".join(
+            [
+                "ffrfs cat",
+                *(["--"] if entry.key.startswith("-") else []),
+                _word(pack),
+                _word(entry.key),
+            ]
+        ),
+    }
+
+
+def _word(text: str) -> str:
+    """Return a word of a shell; what a line of text cannot hold, as bytes in $'…'."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = (
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"\\'" else f"\\x{byte:02x}"
+        for byte in os.fsencode(text)
+    )
+    return f"$'{''.join(escaped)}'"
+
+
+ROUTES = [Route("/item", item)]
