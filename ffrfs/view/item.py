@@ -26,7 +26,7 @@ from ffrfs.errors import (
     TooLargeError,
     describe,
 )
-from ffrfs.files.kind import content_kind, text_of
+from ffrfs.files.kind import text_of
 from ffrfs.remote.url import is_url
 from ffrfs.view import plain, sandbox
 from ffrfs.view.collection import Facts, FileCollection, Item
@@ -40,11 +40,32 @@ _TABLES = (".csv", ".tsv", ".tab")
 _TEXTS = frozenset(
     (".txt", ".md", ".log", ".json", ".jsonl", ".xml", ".html", ".svg", ".yaml", ".yml", ".toml")
 )
-# Pillow makes a picture of these; browsers show none.
-_FOREIGN_PICTURES = (".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".ico", ".tga", ".jp2")
+# (first bytes, extensions or any, what it is, its decoder). Of such pictures browsers show none.
+_DECODED = (
+    (b"\x93NUMPY", (), "array", "arrays.npy"),
+    (b"PK", (".npz",), "array", "arrays.npz"),
+    (b"PAR1", (), "table", "parquet.table"),
+    (b"", (".safetensors",), "table", "arrays.safetensors"),
+    (b"II*\0", (), "picture", "exif.describe"),
+    (b"MM\0*", (), "picture", "exif.describe"),
+    (b"", (".ppm", ".pgm", ".pbm", ".ico", ".tga", ".jp2"), "picture", "exif.describe"),
+)
 # What a view may have, for the template.
 _PARTS = dict.fromkeys(
-    ("note", "facts", "source", "image", "line", "table", "text", "hex", "exif", "before", "after")
+    (
+        "note",
+        "facts",
+        "source",
+        "arrays",
+        "image",
+        "line",
+        "table",
+        "text",
+        "hex",
+        "exif",
+        "before",
+        "after",
+    )
 )
 
 
@@ -109,7 +130,8 @@ def _file(request: Request, collection: FileCollection, entry: Item) -> dict[str
             state = "part"
         else:
             _verify(content)
-        view = _view(content, way, whole_number(request, "at", 0, content.size))
+        at = whole_number(request, "at", 0, content.size)
+        view = _view(content, way, at, request.query_params.get("array", ""))
     except (FfrfsError, OSError) as error:
         state, damage = "damaged", describe(error)
     return {
@@ -131,13 +153,13 @@ def _verify(content: Content) -> None:
         content.read(offset, _PIECE_SIZE)
 
 
-def _view(content: Content, way: str, at: int) -> dict[str, Any]:
+def _view(content: Content, way: str, at: int, array: str) -> dict[str, Any]:
     """Return what the page shows; in hex if it cannot be decoded, and why."""
     begin = content.read(0, 4096)
     note = None
     if way not in ("hex", "text"):
         try:
-            found = _decoded(content, begin)
+            found = _decoded(content, begin, array)
         except (FormatError, TooLargeError, MissingPackageError) as error:
             found, note = None, describe(error)
         if found is not None:
@@ -153,35 +175,33 @@ def _is_text(name: str, begin: bytes) -> bool:
     return text_of(begin) is not None or (known and b"\0" not in begin)
 
 
-def _decoded(content: Content, begin: bytes) -> dict[str, Any] | None:
+def _decoded(content: Content, begin: bytes, array: str) -> dict[str, Any] | None:
     extension = os.path.splitext(content.name)[1].lower()
     media = safe_type(content.name, begin)
     if media is not None:
         kind = media.partition("/")[0]
-        return _picture(content) if kind == "image" else {"kind": kind, "media": media}
-    if extension in _FOREIGN_PICTURES or _named(begin) == "TIFF":
-        return _picture(content) | {"source": "thumbnail"}
-    if not _is_text(content.name, begin):
-        return None
-    if extension == ".json":
-        found = plain.pretty_json(content)
-    elif extension in _TABLES:
-        found = plain.table(content, extension)
-    else:
-        return None
+        return _picture(content, "bytes") if kind == "image" else {"kind": kind, "media": media}
+    for magic, extensions, kind, decoder in _DECODED:
+        if begin.startswith(magic) and (not extensions or extension in extensions):
+            if kind == "picture":
+                return _picture(content, "thumbnail")
+            arguments = {"array": array} if decoder == "arrays.npz" else {}
+            return {"kind": kind, **sandbox.run(decoder, content, **arguments)}
+    found = None
+    if _is_text(content.name, begin):
+        if extension == ".json":
+            found = plain.pretty_json(content)
+        elif extension in _TABLES:
+            found = plain.table(content, extension)
     return found and {"kind": "table" if "table" in found else "json", **found}
 
 
-def _named(begin: bytes) -> str:
-    known = content_kind(begin)
-    return known.name if known else ""
-
-
-def _picture(content: Content) -> dict[str, Any]:
+def _picture(content: Content, source: str) -> dict[str, Any]:
     found = sandbox.run("exif.describe", content)
     if found["width"] * found["height"] > _PIXELS_MAX:
-        found |= {"source": None, "note": "It has too many pixels for a browser: download it."}
-    return {"kind": "picture", "source": "bytes", **found}
+        note = "It has too many pixels for a browser: download it."
+        return {"kind": "picture", **found, "source": None, "note": note}
+    return {"kind": "picture", **found, "source": source}
 
 
 def _commands(sources: list[str], is_folder: bool, entry: Item, facts: Facts) -> dict[str, str]:

@@ -20,6 +20,7 @@ _HEX_SIZE = 512
 ROWS_MAX = 100
 COLUMNS_MAX = 100
 CELL_SIZE = 200  # characters
+CUT = f"Rows and columns after the first {ROWS_MAX} are not shown."
 _TAB_EXTENSIONS = (".tsv", ".tab")
 
 
@@ -95,5 +96,5 @@ def table(content: Content, extension: str) -> dict[str, Any] | None:
     is_cut = len(rows) > len(shown) or any(len(row) > COLUMNS_MAX for row in rows)
     return {
         "table": {"columns": shown[0], "rows": shown[1:]},
-        "note": f"Only the first {ROWS_MAX} rows and columns are shown." if is_cut else None,
+        "note": CUT if is_cut else None,
     }

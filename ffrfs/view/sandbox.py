@@ -10,6 +10,8 @@ return plain data. Concurrency: any thread; _AT_ONCE children at a time, others 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import importlib
 import io
 import json
@@ -37,12 +39,39 @@ _AT_ONCE = threading.BoundedSemaphore(2)
 _PIECE_SIZE = 4 << 20
 _READ_SIZE_MAX = 512 << 20  # of the file, all pieces together
 _RESULT_SIZE_MAX = 8 << 20
-_MESSAGE = struct.Struct("<QQ")  # a piece's offset and size; or _RESULT and the size of JSON
-_RESULT = (1 << 64) - 1
+_MESSAGE = struct.Struct("<QQ")  # a piece's offset and size; or _JSON and its size
+_JSON = (1 << 64) - 1
 # Libraries start a thread for each core, each with much address space, and cannot use them here.
 _FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
 _ENVIRONMENT = _FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 _PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from ffrfs.view import sandbox"
+
+
+class _Child:
+    """A process for one task. It is started ahead, as importing takes longer than most tasks."""
+
+    def __init__(self) -> None:
+        self.link, theirs = socket.socketpair()
+        with theirs:
+            words = [str(theirs.fileno()), json.dumps(sys.path)]
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", f"{_PROGRAM}; sandbox.serve()", *words],
+                pass_fds=[theirs.fileno()],
+                env=_ENVIRONMENT,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # signals of a terminal do not reach it
+            )
+
+    def end(self) -> None:
+        self.link.close()
+        self.process.kill()
+        self.process.wait()
+
+
+_ahead: list[_Child] = []
 
 
 def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
@@ -52,33 +81,36 @@ def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
     errors of reading.
     """
     with _AT_ONCE:
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                task = json.dumps([decoder, content.size, arguments])
-                words = [str(theirs.fileno()), json.dumps(sys.path), task]
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", f"{_PROGRAM}; sandbox.serve()", *words],
-                    pass_fds=[theirs.fileno()],
-                    env=_ENVIRONMENT,
-                    cwd="/",
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # signals of a terminal do not reach it
-                )
-            try:
-                found = _converse(ours, content)
-            except (TimeoutError, ConnectionError):
-                raise TooLargeError(
-                    "decoding it would take too much memory or time: download it"
-                ) from None
-            finally:
-                process.kill()
-                process.wait()
+        child = _take()
+        try:
+            _send(child.link, [decoder, content.size, arguments])
+            found = _converse(child.link, content)
+        except (TimeoutError, ConnectionError):
+            raise TooLargeError(
+                "decoding it would take too much memory or time: download it"
+            ) from None
+        finally:
+            child.end()
+            if not _ahead:
+                _ahead.append(_Child())
     if "error" in found:
         raise FormatError(f"it cannot be decoded: {found['error']}")
     return found
+
+
+def _take() -> _Child:
+    with contextlib.suppress(IndexError):
+        child = _ahead.pop()
+        if child.process.poll() is None:
+            return child
+        child.end()
+    return _Child()
+
+
+@atexit.register
+def end_ahead() -> None:
+    while _ahead:
+        _ahead.pop().end()
 
 
 def _converse(link: socket.socket, content: Content) -> dict[str, Any]:
@@ -86,7 +118,7 @@ def _converse(link: socket.socket, content: Content) -> dict[str, Any]:
     left = _READ_SIZE_MAX
     while True:
         offset, size = _MESSAGE.unpack(_receive(link, _MESSAGE.size, deadline_s))
-        if offset == _RESULT:
+        if offset == _JSON:
             if size > _RESULT_SIZE_MAX:
                 raise ConnectionError
             result: dict[str, Any] = json.loads(_receive(link, size, deadline_s))
@@ -129,7 +161,7 @@ class _File(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
-            raise ValueError("a position before the begin of the file")
+            raise OSError("a position before the begin of the file")
         self._offset = base + offset
         return self._offset
 
@@ -144,7 +176,7 @@ class _File(io.RawIOBase):
 
 
 def serve() -> None:
-    """Do the one task of this child, which its arguments describe."""
+    """Do the one task of this child."""
     for limit, most in (
         (resource.RLIMIT_AS, ADDRESSES_MAX),
         (resource.RLIMIT_CPU, _CPU_S),
@@ -152,13 +184,19 @@ def serve() -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (most, most))
-    link = socket.socket(fileno=int(sys.argv[1]))
-    decoder, size, arguments = json.loads(sys.argv[3])
-    module, _, function = decoder.partition(".")
-    try:
-        decode = getattr(importlib.import_module(f"ffrfs.view.{module}"), function)
-        found = decode(io.BufferedReader(_File(link, size), 1 << 16), **arguments)
-    except Exception as error:  # of any library, about bytes of any kind
-        found = {"error": describe(error)[:500]}
-    result = json.dumps(found).encode()
-    link.sendall(_MESSAGE.pack(_RESULT, len(result)) + result)
+    importlib.import_module("ffrfs.view.arrays")  # for most tasks, and the libraries of others
+    with contextlib.suppress(ConnectionError), socket.socket(fileno=int(sys.argv[1])) as link:
+        _, task_size = _MESSAGE.unpack(_receive(link, _MESSAGE.size))
+        decoder, size, arguments = json.loads(_receive(link, task_size))
+        module, _, function = decoder.partition(".")
+        try:
+            decode = getattr(importlib.import_module(f"ffrfs.view.{module}"), function)
+            found = decode(io.BufferedReader(_File(link, size), 1 << 16), **arguments)
+        except Exception as error:  # of any library, about bytes of any kind
+            found = {"error": describe(error)[:500]}
+        _send(link, found)
+
+
+def _send(link: socket.socket, value: object) -> None:
+    message = json.dumps(value).encode()
+    link.sendall(_MESSAGE.pack(_JSON, len(message)) + message)
