@@ -24,7 +24,7 @@ _POINTS_MAX = 1024
 _VALUES_MAX = 100
 _ROWS_MAX = 1000
 _TEXT_SIZE = 200  # characters of a value
-_TENSORS_SIZE_MAX = 16 << 20
+_TENSORS_SIZE_MAX = 4 << 20
 _CHANNELS = {3, 4}
 
 

@@ -16,7 +16,9 @@ _BLOCKS = {ExifTags.IFD.Exif: ExifTags.TAGS, ExifTags.IFD.GPSInfo: ExifTags.GPST
 def describe(file: BinaryIO) -> dict[str, Any]:
     Image.MAX_IMAGE_PIXELS = None  # the page decides, by `width` and `height`
     with warnings.catch_warnings(action="ignore"), Image.open(file) as picture:
-        exif = picture.getexif()
+        # getexif() of a PNG decodes all of it, to look behind its pixels.
+        exif = picture.getexif() if picture.format == "TIFF" else Image.Exif()
+        exif.load(picture.info.get("exif", b""))
         tags = _named({tag: exif[tag] for tag in exif if tag not in _BLOCKS}, ExifTags.TAGS)
         for block, names in _BLOCKS.items():
             tags += _named(exif.get_ifd(block), names)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ffrfs.view.safe_bytes import Content
 
 ADDRESSES_MAX = 1 << 30  # bytes of address space; a quarter is the libraries
-_CPU_S = 10
-_DEADLINE_S = 30
+_CPU_S = 5
+_DEADLINE_S = 20
 _AT_ONCE = threading.BoundedSemaphore(2)
 _PIECE_SIZE = 4 << 20
 _READ_SIZE_MAX = 512 << 20  # of the file, all pieces together
