@@ -105,9 +105,13 @@ class TFRecordReader:
         """
         bad: list[tuple[int, Exception]] = []
         for first in range(0, self.n, VALIDATE_STEP):
-            bad += self._records.verify(first, min(VALIDATE_STEP, self.n - first))
+            bad += self.verify(first, min(VALIDATE_STEP, self.n - first))
         if bad:
             raise ChecksumError.first_of(bad)
+
+    def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
+        """Read `count` records from `first` on; return numbers and errors of the damaged ones."""
+        return self._records.verify(first, count)
 
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, OptionError, PathNotFoundError
-from ffrfs.view import choice, gallery, item, safe_bytes, statistics, thumbnails
+from ffrfs.view import choice, gallery, health, item, safe_bytes, scrub, statistics, thumbnails
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
 
@@ -29,6 +29,7 @@ _ROUTES: list[BaseRoute] = [
     *safe_bytes.ROUTES,
     *thumbnails.ROUTES,
     *statistics.ROUTES,
+    *health.ROUTES,
     Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
 ]
 
@@ -55,7 +56,8 @@ def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Sta
     app.state.statistics = [
         statistics.statistics_job(one.collection) for one in (opened, second) if one is not None
     ]
-    for job in app.state.statistics:
+    app.state.scrub = scrub.Scrub(opened.collection)
+    for job in (*app.state.statistics, app.state.scrub):
         app.state.closing.callback(job.stop)
     app.state.choices = choice.Choices(opened.collection)
     app.state.closing.callback(app.state.choices.close)

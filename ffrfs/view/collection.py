@@ -13,9 +13,9 @@ import stat
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ffrfs.errors import PathNotFoundError
 from ffrfs.folder.tree import PackTree
@@ -46,6 +46,15 @@ class Facts:
     checksum: str | None
 
 
+class Place(NamedTuple):
+    """`key`: of the record's item; None: it is an index. `record`: within `pack`, as `offset`."""
+
+    key: str | None
+    pack: str
+    record: int
+    offset: int
+
+
 class Collection(Protocol):
     name: str
     count: int  # item numbers are below it; some numbers of packs are indexes, not items
@@ -66,6 +75,15 @@ class Collection(Protocol):
         """Return the keys of the items before and after it, by number."""
 
     def facts(self, key: str) -> Facts: ...
+
+    def place(self, number: int) -> Place:
+        """Return the place of a record."""
+
+    def size_before(self, number: int) -> int:
+        """Return the bytes of all records before one, or of all, for the number of all."""
+
+    def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
+        """Read records; return the numbers and errors of those that are damaged."""
 
     def read(self, key: str, offset: int = 0, size: int | None = None) -> bytes:
         """Return verified bytes, fewer at the end. Raises ChecksumError naming the item."""
@@ -132,15 +150,39 @@ class FileCollection:
         record = self._volume.record(ino)
         assert attributes is not None and record is not None
         number, checksum = record
-        shard = bisect_right(self._ends, number)
-        within = number - (self._ends[shard - 1] if shard else 0)
+        _, pack, within, offset = self.place(number)
         return Facts(
-            pack=os.fsdecode(self._volume.paths[shard]),
+            pack=pack,
             record=within,
-            offset=self._packs[shard].offset(within),
+            offset=offset,
             size=attributes.size,
             checksum=None if checksum is None else f"{checksum:08x}",
         )
+
+    def place(self, number: int) -> Place:
+        shard, within = _within(self._ends, number)
+        ino = self._volume.file_of(number)
+        return Place(
+            self.tree.path(ino) if ino else None,
+            os.fsdecode(self._volume.paths[shard]),
+            within,
+            self._packs[shard].offset(within),
+        )
+
+    @cached_property
+    def _sizes_before(self) -> list[int]:
+        sizes = (pack.offset(pack.record_count) - pack.offset(0) for pack in self._packs)
+        return [0, *accumulate(sizes)]
+
+    def size_before(self, number: int) -> int:
+        shard, within = _within(self._ends, number)
+        if shard == len(self._packs):
+            return self._sizes_before[-1]
+        pack = self._packs[shard]
+        return self._sizes_before[shard] + pack.offset(within) - pack.offset(0)
+
+    def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
+        return self._volume.verify(first, count)
 
     def read(self, key: str, offset: int = 0, size: int | None = None) -> bytes:
         ino = self.tree.file_ino(key)
@@ -194,8 +236,7 @@ class ExampleCollection:
 
     def _place(self, number: int) -> tuple[int, int, int, int]:
         """Return the shard, the record within it, its offset and its size."""
-        shard = bisect_right(self._ends, number)
-        within = number - (self._ends[shard - 1] if shard else 0)
+        shard, within = _within(self._ends, number)
         offsets = self._offsets(shard)
         size = int(offsets[within + 1] - offsets[within]) - FRAME_SIZE
         return shard, within, int(offsets[within]), size
@@ -204,12 +245,36 @@ class ExampleCollection:
         shard, within, offset, size = self._place(self._number(key))
         return Facts(self.reader.paths[shard], within, offset, size, None)
 
+    def place(self, number: int) -> Place:
+        shard, within, offset, _ = self._place(number)
+        return Place(str(number), self.reader.paths[shard], within, offset)
+
+    @cached_property
+    def _sizes_before(self) -> list[int]:
+        shards = map(self._offsets, range(len(self.reader.paths)))
+        return [0, *accumulate(int(offsets[-1]) for offsets in shards)]
+
+    def size_before(self, number: int) -> int:
+        shard, within = _within(self._ends, number)
+        if shard == len(self.reader.paths):
+            return self._sizes_before[-1]
+        return self._sizes_before[shard] + int(self._offsets(shard)[within])
+
+    def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
+        return self.reader.verify(first, count)
+
     def read(self, key: str, offset: int = 0, size: int | None = None) -> bytes:
         whole = self.reader.read_one(self._number(key))
         return whole if size is None else whole[offset : offset + size]
 
     def close(self) -> None:
         self.reader.close()
+
+
+def _within(ends: Sequence[int], number: int) -> tuple[int, int]:
+    """Return the shard that has a record, and the record's number within it."""
+    shard = bisect_right(ends, number)
+    return shard, number - (ends[shard - 1] if shard else 0)
 
 
 def _file_item(path: str, mode: int, size: int) -> Item:

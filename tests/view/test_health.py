@@ -1,0 +1,129 @@
+"""The page of health: a map of all records, and a scrub that finds the damaged ones."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs.folder.tree import PackTree
+from ffrfs.view.health import _bounds, _columns, _paths
+from tests.tfrecord_file import write_tfrecord
+from tests.view.conftest import Serve
+from tests.view.pages import Pages
+
+
+def flip(file: Path, offset: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(offset)
+        (byte,) = opened.read(1)
+        opened.seek(offset)
+        opened.write(bytes([byte ^ 1]))
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    """Twelve files, of which "07" is damaged."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number:02}").write_bytes(b"x" * (number + 1))
+    pack_folder(folder, tmp_path / "p.ffr")
+    with PackTree(tmp_path / "p.ffr") as tree:
+        offset = tree.volume.packs[0].offset(7)
+    flip(tmp_path / "p.ffr", offset)
+    return tmp_path / "p.ffr"
+
+
+def scrubbed(pages: Pages) -> Any:
+    assert pages.get("/health", scrub=1).status == 303
+    deadline_s = time.monotonic() + 60
+    while (found := pages.data("/health"))["jobs"][0]["is_running"]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    return found
+
+
+def levels(found: Any) -> dict[str, int]:
+    return {one["title"]: one["records"] for one in found["levels"] if one["records"]}
+
+
+def test_nothing_is_read_before_it_is_asked_for(serve: Serve, pack: Path) -> None:
+    found = serve(pack).data("/health")
+    assert (levels(found), found["has_begun"], found["damaged"]) == ({"unknown": 13}, False, [])
+
+
+def test_damage_is_found_and_named(serve: Serve, pack: Path) -> None:
+    pages = serve(pack)
+    found = scrubbed(pages)
+    assert levels(found) == {"good": 12, "damaged": 1}
+    (one,) = found["damaged"]
+    assert (one["number"], one["key"], one["pack"], one["record"]) == (7, "07", str(pack), 7)
+    with PackTree(pack) as tree:
+        assert one["offset"] == tree.volume.packs[0].offset(7)
+    assert "checksum mismatch" in one["reason"] and str(pack) not in one["reason"]
+    text = pages.get("/health").text
+    assert 'href="/item?key=07"' in text and "1</b> damaged" in text
+
+
+def test_scrub_runs_again(serve: Serve, pack: Path) -> None:
+    """Damage of the last run is not kept."""
+    pages = serve(pack)
+    assert scrubbed(pages)["damaged_count"] == scrubbed(pages)["damaged_count"] == 1
+
+
+def test_damaged_index_has_no_path(serve: Serve, pack: Path) -> None:
+    pages = serve(pack)  # opening it would find the damage
+    flip(pack, pack.stat().st_size - 1)
+    found = scrubbed(pages)
+    assert [(one["number"], one["key"]) for one in found["damaged"]] == [(7, "07"), (12, None)]
+    assert "(the index)" in pages.get("/health").text
+
+
+def test_damaged_example(serve: Serve, tmp_path: Path) -> None:
+    files = [write_tfrecord(tmp_path / f"{name}.tfrecord", [b"abc"] * 5) for name in "ab"]
+    flip(files[1], 2 * 19 + 13)
+    pages = serve(files)
+    found = scrubbed(pages)
+    (one,) = found["damaged"]
+    assert (one["key"], one["pack"], one["record"], one["offset"]) == ("7", str(files[1]), 2, 38)
+    assert levels(found) == {"good": 9, "damaged": 1}
+    assert sum(levels(pages.data("/health", by="size")).values()) == 10
+
+
+def test_scrub_stops(serve: Serve, tmp_path: Path) -> None:
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x" * 100] * 500_000))
+    pages.get("/health", scrub=1)
+    answer = pages.get("/health", scrub=0, by="size")
+    assert (answer.status, answer.headers["location"]) == (303, "/health?by=size")
+    job = pages.data("/health")["jobs"][0]
+    assert not job["is_running"] and job["done"] < 500_000
+    assert scrubbed(pages)["is_over"]
+
+
+def test_map_by_size(serve: Serve, pack: Path) -> None:
+    found = serve(pack).data("/health", by="size")
+    assert sum(levels(found).values()) == 13
+    assert next(iter(levels(found))) == "1 B to 2 B"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 999, 16_001, 10_000_000])
+def test_map_has_each_record_once(count: int) -> None:
+    bounds = _bounds(count)
+    cells = len(bounds) - 1
+    assert cells <= 16_001 and bounds[-1] == count
+    columns = _columns(cells)
+    path = _paths([0] * cells, columns)[0]
+    assert sum(map(int, re.findall(r"h(\d+)v", path))) == cells
+
+
+def test_map_of_an_empty_pack(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    pages = serve(tmp_path / "p.ffr")
+    for by in ("state", "size"):
+        assert pages.get("/health", by=by).status == 200
