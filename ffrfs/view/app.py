@@ -16,7 +16,17 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, OptionError, PathNotFoundError
-from ffrfs.view import choice, gallery, health, item, safe_bytes, scrub, statistics, thumbnails
+from ffrfs.view import (
+    choice,
+    gallery,
+    health,
+    item,
+    live,
+    safe_bytes,
+    scrub,
+    statistics,
+    thumbnails,
+)
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
 
@@ -30,6 +40,7 @@ _ROUTES: list[BaseRoute] = [
     *thumbnails.ROUTES,
     *statistics.ROUTES,
     *health.ROUTES,
+    *live.ROUTES,
     Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
 ]
 
@@ -56,6 +67,7 @@ def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Sta
     app.state.statistics = [
         statistics.statistics_job(one.collection) for one in (opened, second) if one is not None
     ]
+    app.state.streams = 0
     app.state.scrub = scrub.Scrub(opened.collection)
     for job in (*app.state.statistics, app.state.scrub):
         app.state.closing.callback(job.stop)

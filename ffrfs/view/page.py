@@ -49,10 +49,14 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
         found = json.loads(json.dumps(values, default=_plain), parse_constant=str)
         text = json.dumps(found)
         return Response(text, status, media_type="application/json")
+    return Response(render(request, template, values), status, media_type="text/html")
+
+
+def render(request: Request, template: str, values: Mapping[str, Any]) -> bytes:
     shown = _ENVIRONMENT.get_template(template).render(
         values, request=request, opened=opened(request), query=dict(request.query_params)
     )
-    return Response(shown.encode("utf-8", "replace"), status, media_type="text/html; charset=utf-8")
+    return shown.encode("utf-8", "replace")
 
 
 def link(path: str, **parameters: object) -> str:

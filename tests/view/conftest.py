@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from ffrfs.view.view import view
+from tests.mount.conftest import engine, mount, new_mount, pack_tree, places
 from tests.view.pages import Pages
+
+__all__ = ["engine", "mount", "new_mount", "pack_tree", "places"]
 
 Serve = Callable[..., Pages]
 

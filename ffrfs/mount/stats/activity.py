@@ -61,9 +61,10 @@ class Times:
     per_s: float
     p50_us: float | None  # None: there were none
     p99_us: float | None
+    slowest_us: float | None
 
 
-NO_REQUESTS = Times(per_s=0.0, p50_us=None, p99_us=None)
+NO_REQUESTS = Times(per_s=0.0, p50_us=None, p99_us=None, slowest_us=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +194,7 @@ def _times(buckets: Buckets, time_s: float) -> Times:
         per_s=_checked(count / time_s) if time_s else 0.0,
         p50_us=percentile_us(buckets, 50),
         p99_us=percentile_us(buckets, 99),
+        slowest_us=percentile_us(buckets, 100),
     )
 
 

@@ -66,7 +66,7 @@ def test_rates() -> None:
     found = growing(bytes_served=3000, bytes_memory=1000, prefetch_late=4)
     assert (found.begin_s, found.end_s, found.time_s) == (100, 102, 2)
     assert found.kinds == {}
-    assert found.times == Times(per_s=0, p50_us=None, p99_us=None)
+    assert found.times == Times(per_s=0, p50_us=None, p99_us=None, slowest_us=None)
     rates = {name: found.per_s(name) for name in found.growth if found.per_s(name)}
     assert rates.pop("age_s") == 1
     assert rates == {"bytes_served": 1500, "bytes_memory": 500, "prefetch.late": 2}
@@ -122,7 +122,7 @@ def test_times_of_an_interval() -> None:
     before = with_reads(10, [[5.0, 100], [80.0, 1]])
     after = with_reads(12, [[5.0, 100], [40.0, 98], [80.0, 1], [900.0, 2]])
     found = between(before, after)
-    assert found.kinds["read"] == Times(per_s=50, p50_us=40.0, p99_us=900.0)
+    assert found.kinds["read"] == Times(per_s=50, p50_us=40.0, p99_us=900.0, slowest_us=900.0)
     assert not found.is_since_mount
     assert between(after, with_reads(13, [[5.0, 100]])).kinds == {}
 
@@ -144,7 +144,7 @@ def test_kinds_together() -> None:
     }
     found = between(before, after)
     assert list(found.kinds) == ["lookup", "read"]
-    assert found.times == Times(per_s=50, p50_us=5.0, p99_us=900.0)
+    assert found.times == Times(per_s=50, p50_us=5.0, p99_us=900.0, slowest_us=900.0)
 
 
 def paths_in(value: object) -> list[tuple[str | int, ...]]:
@@ -190,7 +190,7 @@ def test_a_lie_is_refused_or_harmless(where: tuple[str | int, ...], lie: object)
 
 def did(begin_s: float, end_s: float, bytes_per_s: float) -> Activity:
     grown = {"bytes_served": bytes_per_s}
-    read = Times(per_s=0, p50_us=None, p99_us=None)
+    read = Times(per_s=0, p50_us=None, p99_us=None, slowest_us=None)
     return Activity(
         begin_s=begin_s,
         end_s=end_s,
