@@ -1,0 +1,141 @@
+"""The entrance of the viewer: the token, the name of the host, GET, and what each answer has."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+from tests.view.conftest import Serve
+from tests.view.pages import Answer, Pages
+
+
+@pytest.fixture
+def pages(serve: Serve, tmp_path: Path) -> Pages:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"secret")
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    return serve(tmp_path / "p.ffr")
+
+
+def refused(answer: Answer, status: int, text: str) -> bool:
+    assert (answer.status, "set-cookie" in answer.headers) == (status, False)
+    assert b"secret" not in answer.body
+    return text in answer.text
+
+
+@pytest.mark.parametrize("target", ["/", "/static/style.css", "/statistics", "/health?scrub=1"])
+def test_nothing_without_the_token(pages: Pages, target: str) -> None:
+    assert refused(pages.ask(target), 403, "token of its link")
+
+
+@pytest.mark.parametrize("cookie", ["{name}=", "{name}=wrong", "other={token}", "{name}", "\x7f"])
+def test_wrong_cookies(pages: Pages, cookie: str) -> None:
+    name = pages.cookie.partition("=")[0]
+    headers = {"Cookie": cookie.format(name=name, token=pages.token)}
+    assert refused(pages.ask("/", headers=headers), 403, "token")
+
+
+@pytest.mark.parametrize(
+    "query", ["token=", "token=wrong", "token={token}&token={token}", "Token={token}", "token=%FF"]
+)
+def test_wrong_tokens(pages: Pages, query: str) -> None:
+    assert refused(pages.ask("/?" + query.format(token=pages.token)), 403, "token")
+
+
+def test_wrong_token_beside_a_good_cookie(pages: Pages) -> None:
+    answer = pages.ask("/?token=wrong", headers={"Cookie": pages.cookie})
+    assert refused(answer, 403, "token")
+
+
+def test_token_is_taken_out_of_the_address(pages: Pages) -> None:
+    """Who copies the address of a page does not give the token away."""
+    answer = pages.ask(f"/statistics?a=%2F&token={pages.token}&b=")
+    assert (answer.status, answer.headers["location"]) == (303, "/statistics?a=%2F&b=")
+    name, _, rest = answer.headers["set-cookie"].partition("=")
+    assert name == f"ffrfs-{pages.port}"
+    assert rest.split("; ") == [pages.token, "HttpOnly", "Path=/", "SameSite=Strict"]
+
+
+def test_redirection_stays_here(pages: Pages) -> None:
+    """A path of two slashes is another host to a browser."""
+    answer = pages.ask(f"//elsewhere.example/?token={pages.token}")
+    assert answer.headers["location"] == "/elsewhere.example/"
+
+
+def test_each_server_has_a_token(serve: Serve, pages: Pages, tmp_path: Path) -> None:
+    other = serve(tmp_path / "p.ffr")
+    assert len(pages.token) >= 32 and pages.token != other.token
+    assert other.ask(f"/?token={pages.token}").status == 403
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["elsewhere.example", "elsewhere.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "[::1]"],
+)
+def test_names_of_other_hosts(pages: Pages, host: str) -> None:
+    """A page from elsewhere whose name now leads here (DNS rebinding) gets nothing."""
+    headers = {"Host": host.format(port=pages.port), "Cookie": pages.cookie}
+    assert refused(pages.ask("/", headers=headers), 421, "another name")
+    answer = pages.ask(f"/?token={pages.token}", headers={"Host": headers["Host"]})
+    assert refused(answer, 421, "another name")
+
+
+def test_localhost_is_a_name_of_ours(pages: Pages) -> None:
+    headers = {"Host": f"LocalHost:{pages.port}", "Cookie": pages.cookie}
+    assert pages.ask("/", headers=headers).status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
+def test_only_get(pages: Pages, method: str) -> None:
+    answer = pages.ask("/health?scrub=1", method=method, headers={"Cookie": pages.cookie})
+    assert refused(answer, 405, "only read")
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert not pages.data("/health")["has_begun"]
+
+
+def test_head_is_get_without_a_body(pages: Pages) -> None:
+    answer = pages.ask("/", method="HEAD", headers={"Cookie": pages.cookie})
+    assert (answer.status, answer.body) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/", "/statistics", "/health", "/static/style.css", "/nothing"])
+def test_headers_of_each_answer(pages: Pages, path: str) -> None:
+    headers = pages.get(path).headers
+    policy = dict(
+        one.strip().partition(" ")[::2] for one in headers["content-security-policy"].split(";")
+    )
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["base-uri"] == "'none'" and policy["form-action"] == "'self'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+    assert "server" not in headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%2fapp.py"],
+)
+def test_static_files_are_those_of_the_package(pages: Pages, path: str) -> None:
+    answer = pages.get(path)
+    assert (answer.status, b"import" in answer.body, b"root:" in answer.body) == (404, False, False)
+
+
+def test_frame_of_a_notebook(pages: Pages) -> None:
+    """A notebook is another site: its frames get a cookie that they send."""
+    target = f"/?token={pages.token}"
+    answer = pages.ask(target, headers={"Sec-Fetch-Dest": "iframe"})
+    assert answer.headers["set-cookie"].endswith("SameSite=None; Secure; Partitioned")
+
+
+def test_header_that_is_too_long(pages: Pages) -> None:
+    """It ends the connection, not the server."""
+    with contextlib.suppress(http.client.HTTPException, OSError):
+        assert pages.ask("/", headers={"X": "x" * 100_000}).status == 431
+    assert pages.get("/").status == 200

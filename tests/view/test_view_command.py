@@ -1,0 +1,127 @@
+"""`ffrfs view`: the link that it prints, its end, and errors of one line."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import ffrfs
+from ffrfs import pack_folder
+from tests.view.pages import Pages
+
+MISSING = """
+import sys
+sys.modules["{}"] = None
+from ffrfs.cli.main import main
+sys.exit(main(["view", "x.ffr"]))
+"""
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"x")
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    return tmp_path / "p.ffr"
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], Pages]]:
+    """The command, and a client of the link that it printed."""
+    command = [sys.executable, "-m", "ffrfs", "view", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
+            assert re.fullmatch(r"http://\S+/\?token=[\w-]{32}", link), link
+            yield process, Pages(link)
+        finally:
+            process.kill()
+
+
+def fails(*arguments: object) -> str:
+    """The one line of an error."""
+    command = [sys.executable, "-m", "ffrfs", "view", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_link_leads_to_the_pages(pack: Path) -> None:
+    with running(pack) as (_, pages):
+        assert pages.host == "127.0.0.1"
+        assert "p.ffr" in pages.get("/").text
+
+
+def test_ctrl_c_ends_it(pack: Path) -> None:
+    with running(pack) as (process, pages):
+        pages.get("/health", scrub=1)
+        pages.get("/statistics")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "ffrfs: interrupted\n")
+
+
+def test_port_is_taken_as_given(pack: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        line = fails(pack, "--port", port)
+        assert f"127.0.0.1:{port}" in line and "in use" in line
+    with running(pack, "--port", port) as (_, pages):
+        assert pages.port == port
+
+
+def test_other_addresses_need_the_token_too(pack: Path) -> None:
+    with running(pack, "--host", "127.0.0.2") as (_, pages):
+        assert pages.host == "127.0.0.2"
+        assert pages.ask("/").status == 403
+        assert pages.get("/").status == 200
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", pages.port)).close()
+
+
+def test_host_that_is_not_ours(pack: Path) -> None:
+    assert "192.0.2.1" in fails(pack, "--host", "192.0.2.1")
+
+
+def test_source_that_cannot_be_opened(pack: Path, tmp_path: Path) -> None:
+    assert "nothing.ffr" in fails(tmp_path / "nothing.ffr")
+    (tmp_path / "text.ffr").write_bytes(b"no pack" * 100)
+    assert "text.ffr" in fails(tmp_path / "text.ffr")
+    assert "nothing.ffr" in fails(pack, "--second", tmp_path / "nothing.ffr")
+    assert "schema.pbtxt" in fails(pack, "--schema", tmp_path / "schema.pbtxt")
+
+
+@pytest.mark.parametrize("package", ["starlette", "hypercorn", "jinja2", "anyio"])
+def test_packages_that_are_missing(package: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MISSING.format(package)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert package in done.stderr and "ffrfs[view]" in done.stderr
+
+
+def test_python_function(pack: Path) -> None:
+    """In a notebook it is a frame; with `with` it ends."""
+    with ffrfs.view(pack) as served:
+        assert Pages(served.url).get("/").status == 200
+        assert f'<iframe src="{served.url}"' in served._repr_html_()
+    with pytest.raises(OSError, match="refused"):
+        Pages(served.url)
+    served.close()  # a second time
