@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.view.conftest import Serve
 from tests.view.pages import Pages
 
 
@@ -67,7 +68,8 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def tabs(chromium: Any) -> Iterator[Tabs]:
+def tabs(chromium: Any, serve: Serve) -> Iterator[Tabs]:
+    """Closed before the servers: a page would complain about the end of its stream."""
     opened = Tabs(chromium)
     yield opened
     opened.close()

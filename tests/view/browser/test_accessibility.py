@@ -1,0 +1,139 @@
+"""Each page, as axe-core checks it: by day, by night, and as wide as a phone."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image, ImageDraw
+
+from ffrfs import pack_folder
+from ffrfs.view.page import link
+from tests.mount import probes
+from tests.mount.command import Mount
+from tests.mount.makers import MakeMount, PackTree
+from tests.schema.records import example
+from tests.tfrecord_file import write_tfrecord
+from tests.view.browser.conftest import Tabs
+from tests.view.conftest import Serve
+from tests.view.pages import Pages
+from tests.view.test_health import flip, scrubbed
+from tests.view.test_statistics import counted
+
+VARIANTS = {
+    "light": {"width": 1200},
+    "dark": {"width": 1200, "dark": True},
+    "phone": {"width": 390},
+}
+FAULTS = """async () => (await axe.run()).violations
+    .filter((one) => ["serious", "critical"].includes(one.impact))
+    .map((one) => one.id + ": " + one.nodes.map((node) => node.html).join(" "))"""
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    pytest.importorskip("axe_playwright_python", reason="could not import axe_playwright_python")
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text()
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return VARIANTS[request.param]
+
+
+def check(tabs: Tabs, pages: Pages, axe: str, variant: dict[str, Any], *paths: str) -> None:
+    """All pages have no serious fault, and none is wider than the window."""
+    for path in paths:
+        page = tabs.open(pages, path, **variant)
+        page.evaluate(axe)
+        assert page.evaluate(FAULTS) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        assert page.title().endswith(" · ffrfs")
+
+
+def draw_picture(file: Path, number: int) -> None:
+    picture = Image.new("RGB", (64, 48), (40, 60, 30 * number))
+    ImageDraw.Draw(picture).rectangle((8, 8, 40, 30), fill=(200, 80, 60))
+    picture.save(file)
+
+
+def test_files(tabs: Tabs, serve: Serve, axe: str, variant: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (folder / "a" / "below").mkdir(parents=True)
+    for number in range(6):
+        draw_picture(folder / "a" / f"{number}.png", number)
+        (folder / "a" / "below" / f"{number}.txt").write_text("text\n" * number)
+    pack_folder(folder, tmp_path / "p.ffr")
+    flip(tmp_path / "p.ffr", 1000)
+    pages = serve(tmp_path / "p.ffr", second=tmp_path / "p.ffr")
+    assert scrubbed(pages)["damaged"] and counted(pages)["packs"]
+    check(tabs, pages, axe, variant, "/", "/?folder=a", "/statistics", "/health", "/health?by=size")
+    check(tabs, pages, axe, variant, *_items(pages, "a/1.png", "a/below/3.txt"))
+
+
+def test_examples(
+    tabs: Tabs, serve: Serve, axe: str, variant: dict[str, Any], tmp_path: Path
+) -> None:
+    draw_picture(tmp_path / "x.png", 3)
+    picture = (tmp_path / "x.png").read_bytes()
+    box = {f"image/object/bbox/{end}": [0.2] for end in ("xmin", "ymin")}
+    box |= {f"image/object/bbox/{end}": [0.8] for end in ("xmax", "ymax")}
+    records = [
+        example(**{"image/encoded": [picture], "label": [n % 3], "word": ["ab"[n % 2]]}, **box)
+        for n in range(20)
+    ]
+    first = write_tfrecord(tmp_path / "a.tfrecord", records)
+    second = write_tfrecord(tmp_path / "b.tfrecord", [*records, example(label=[7], more=["x"])])
+    pages = serve(first, second=second)
+    assert counted(pages)["anomalies"][0]["rows"]
+    check(tabs, pages, axe, variant, "/", "/health", *_items(pages, "3"))
+    for path in ("/statistics", "/statistics?chart=quantiles&scale=log&as=percent&sort=distance"):
+        check(tabs, pages, axe, variant, path)
+
+
+@pytest.fixture
+def mounted(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    return mount(pack_tree({"a": b"x" * 1000}))
+
+
+@pytest.mark.parametrize("engine", ["native"])
+def test_mount(tabs: Tabs, serve: Serve, axe: str, variant: dict[str, Any], mounted: Mount) -> None:
+    check(tabs, serve(mounted.path), axe, variant, "/live")
+
+
+def _items(pages: Pages, *keys: str) -> list[str]:
+    paths = [link("/item", key=key) for key in keys]
+    return [path for path in paths if pages.get(path).status == 200]
+
+
+def test_polling_shows_the_end(tabs: Tabs, serve: Serve, tmp_path: Path) -> None:
+    """A page that shows progress comes to its end by itself."""
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x" * 100] * 300_000))
+    page = tabs.open(pages, "/health")
+    page.get_by_text("Check all records").click()
+    page.get_by_text("All records are good.").wait_for()
+    file = write_tfrecord(tmp_path / "y.tfrecord", [example(label=[1])] * 100)
+    page = tabs.open(serve(file), "/statistics")
+    page.get_by_role("rowheader", name="label").wait_for()
+
+
+@pytest.mark.parametrize("engine", ["native"])
+def test_live_page_changes(tabs: Tabs, serve: Serve, mounted: Mount) -> None:
+    page = tabs.open(serve(mounted.path), "/live")
+    page.get_by_text("No requests in the last seconds.").wait_for()
+    mounted.ask(probes.read, "a")
+    page.get_by_role("rowheader", name="read", exact=True).wait_for()
+
+
+def test_cell_of_the_map_leads_to_its_records(tabs: Tabs, serve: Serve, tmp_path: Path) -> None:
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"abc"] * 100))
+    page = tabs.open(pages, "/health")
+    cells = page.locator("svg.map")
+    box = cells.bounding_box()
+    cells.hover(position={"x": box["width"] - 1, "y": 1})
+    last = int(cells.get_attribute("data-columns")) - 1
+    assert page.locator("#cell").inner_text() == f"Record {last}."
+    cells.click(position={"x": box["width"] - 1, "y": 1})
+    page.wait_for_url(f"**/?at={last}")
