@@ -119,6 +119,22 @@ def parse_tensor(serialized: bytes, out_type: DType, name: str | None = None) ->
         raise FormatError(f"{begin}the tensor of shape {shape}: {error}") from None
 
 
+def tensor_type(serialized: bytes) -> tuple[str, tuple[int, ...]] | None:
+    """Return the type and shape of a serialised TensorProto; None for other bytes.
+
+    This makes no values: a few bytes may declare many.
+    """
+    if not serialized.startswith(b"\x08"):  # the type, which comes first
+        return None
+    try:
+        message = _TensorProto.FromString(serialized)
+    except DecodeError:
+        return None
+    shape = tuple(dimension.size for dimension in message.tensor_shape.dim)
+    is_known = message.dtype in _TYPES and message.HasField("tensor_shape")
+    return (_TYPES[message.dtype][0], shape) if is_known and min(shape, default=0) >= 0 else None
+
+
 def _values(message: Any, dtype: np.dtype[Any], count: int) -> NDArray[Any]:  # noqa: ANN401
     content = message.tensor_content
     if content:

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord import decode_raw, parse_tensor, serialize_tensor
-from ffrfs.tfrecord.examples.tensor import SIZE_MAX
+from ffrfs.tfrecord.examples.tensor import SIZE_MAX, tensor_type
 
 NUMBERS = (
     *("float16", "float32", "float64", "int8", "int16", "int32", "int64", "bool"),
@@ -117,3 +117,12 @@ def test_raw_numbers() -> None:
     assert decode_raw(b"\0\2", bool).tolist() == [False, True]
     assert decode_raw("ab", "uint8", fixed_length=3).tolist() == [97, 98, 0]
     assert decode_raw(b"ab", "uint8").flags.writeable
+
+
+def test_the_type_comes_without_the_values() -> None:
+    assert tensor_type(serialize_tensor(np.zeros((2, 3), np.float32))) == ("float32", (2, 3))
+    assert tensor_type(serialize_tensor([b"a", b"b"])) == ("object", (2,))
+    many = b"\x08\x01\x12\x08\x12\x06\x08\xff\xff\xff\xff\x07"  # of one value that is repeated
+    assert tensor_type(many) == ("float32", (2**31 - 1,))
+    for other in (b"", b"\x08", b"\x08\x63\x12\x00", b"\x08\x01", b"text", b"\x08\xff"):
+        assert tensor_type(other) is None
