@@ -1,0 +1,50 @@
+"""TFRecord files as programs of detection, classification and segmentation write them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ffrfs.tfrecord import TFRecordWriter, from_dict
+
+WIDTH, HEIGHT = 400, 200
+
+# As TensorFlow's Object Detection API writes them.
+DETECTION = {
+    "image/object/bbox/xmin": [0.1, 0.5, 0.25],
+    "image/object/bbox/xmax": [0.4, 0.9, 0.5],
+    "image/object/bbox/ymin": [0.2, 0.5, 0.0],
+    "image/object/bbox/ymax": [0.6, 1.0, 0.25],
+    "image/object/class/text": ["car", "truck", "car"],
+    "image/object/class/label": [3, 8, 3],
+    "image/object/score": [0.9, 0.6, 0.2],
+}
+
+
+def encoded(pixels: np.ndarray[Any, Any], kind: str = "PNG") -> bytes:
+    """Return a picture of these grey or RGB values."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind)
+    return stream.getvalue()
+
+
+def picture(width: int = WIDTH, height: int = HEIGHT) -> bytes:
+    return encoded(np.full((height, width, 3), 90, np.uint8), "JPEG")
+
+
+def detection(**more: Any) -> dict[str, Any]:
+    return {"image/encoded": picture(), "image/filename": "street.jpg", **DETECTION, **more}
+
+
+def write(path: Path, *records: Mapping[str, Any] | bytes) -> Path:
+    """Write a TFRecord file of Examples, or of records that are bytes."""
+    with TFRecordWriter(path) as writer:
+        for record in records:
+            is_raw = isinstance(record, bytes)
+            writer.write(record if is_raw else from_dict(record).SerializeToString())
+    return path
