@@ -12,7 +12,6 @@ import os
 import shlex
 import stat
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import Any
 
 from starlette.requests import Request
@@ -30,6 +29,7 @@ from ffrfs.files.kind import text_of
 from ffrfs.remote.url import is_url
 from ffrfs.view import plain, sandbox
 from ffrfs.view.collection import Facts, FileCollection, Item
+from ffrfs.view.example import example_page
 from ffrfs.view.page import collection_of, link, opened, page, path_parameter, whole_number
 from ffrfs.view.safe_bytes import Content, safe_type
 
@@ -72,8 +72,7 @@ _PARTS = dict.fromkeys(
 def item(request: Request) -> Response:
     collection = collection_of(request)
     if collection.kind == "examples":
-        answer: Response = import_module("ffrfs.view.example").example_page(request)
-        return answer
+        return example_page(request)
     assert isinstance(collection, FileCollection)
     key = path_parameter(request, "key") or ""
     entry = collection.item(key)

@@ -20,6 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ffrfs.errors import TooLargeError
+from ffrfs.view.features import feature_bytes
 from ffrfs.view.page import collection_of, path_parameter, whole_number
 
 _PIECE_SIZE = 4 << 20
@@ -75,6 +76,9 @@ def content_of(request: Request) -> Content:
     if item.size > _WHOLE_SIZE_MAX:
         raise TooLargeError(f"{collection.name}: record {key} is too large to be held as a whole")
     whole = collection.read(key)
+    if feature := request.query_params.get("feature"):
+        whole = feature_bytes(whole, feature, whole_number(request, "index", 0, 1 << 31))
+        return Content(key, len(whole), lambda at, count: whole[at : at + count])
     return Content(f"{key}.bin", len(whole), lambda at, count: whole[at : at + count])
 
 

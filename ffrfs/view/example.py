@@ -1,0 +1,110 @@
+"""The page of an Example or SequenceExample: its features, and its picture with annotations.
+
+Not here: which features are annotations (annotations.py), what a feature holds (rows.py). Records
+are hostile: a page has a bounded number of values. Stateless; any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ffrfs.convert.example_json import parse_record
+from ffrfs.errors import FfrfsError, TooLargeError
+from ffrfs.remote.url import is_url
+from ffrfs.view.annotations import PARAMETERS, ROLES, annotate
+from ffrfs.view.features import columns, declared_in, step_count
+from ffrfs.view.page import collection_of, link, page, whole_number
+from ffrfs.view.plain import hex_dump
+from ffrfs.view.rows import PREVIEW_COUNT, row
+from ffrfs.view.safe_bytes import Content
+
+_RECORD_SIZE_MAX = 256 << 20
+_FEATURES_MAX = 500
+# Of all features together: values in HTML and in JSON, and bytes in JSON.
+_VALUES_MAX, _JSON_VALUES_MAX, _BASE64_MAX = 10_000, 100_000, 16 << 20
+
+
+def example_page(request: Request) -> Response:
+    collection = collection_of(request)
+    key = request.query_params.get("key", "")
+    facts = collection.facts(key)
+    file = facts.pack if is_url(facts.pack) else os.path.abspath(facts.pack)
+    previous, following = collection.neighbours(key)
+    given = {name: request.query_params.get(name, "")[:4096] for name in PARAMETERS}
+    values: dict[str, Any] = {
+        "key": key,
+        "count": collection.count,
+        "facts": facts,
+        "previous": previous,
+        "next": following,
+        "given": given,
+        "commands": {
+            "python": "from ffrfs.tfrecord import Example, TFRecordReader\n"
+            f"record = TFRecordReader({file!r}).read_one({facts.record})\n"
+            "example = Example.FromString(record)",
+            "shell": f"ffrfs cat --example {shlex.quote(file)} {facts.record}",
+        },
+        **dict.fromkeys(("damage", "kind", "title"), None),
+        "step": 0,
+        "drawn": {},
+        "notes": [],
+    }
+    try:
+        if facts.size > _RECORD_SIZE_MAX:
+            raise TooLargeError(
+                f"{facts.pack}: record {facts.record} has {facts.size:,} bytes; pages show "
+                f"Examples of at most {_RECORD_SIZE_MAX >> 20} MiB"
+            )
+        record = collection.read(key)
+    except FfrfsError as error:
+        return page(request, "example.html", {**values, "damage": str(error)}, 500)
+    return page(
+        request, "example.html", {**values, **_content(request, record, facts.pack, values)}
+    )
+
+
+def _content(
+    request: Request, record: bytes, file: str, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    message = parse_record(record)
+    if message is None:
+        return hex_dump(Content("", len(record), lambda at, size: record[at : at + size]), 0)
+    steps = step_count(message)
+    step = whole_number(request, "step", 0, max(steps - 1, 0))
+    found = {column.name: column for column in columns(message, step)}
+    notes: list[str] = []
+    try:
+        declared = declared_in(os.path.dirname(file))
+    except (FfrfsError, OSError) as error:
+        declared, notes = {}, [str(error)]
+    marked = annotate(
+        found,
+        values["given"],
+        lambda feature, index: link("/bytes", key=values["key"], feature=feature, index=index),
+        {name: one.classes for name, one in declared.items()},
+    )
+    shown = list(found.values())[:_FEATURES_MAX]
+    if len(shown) < len(found):
+        notes.append(f"The first {len(shown):,} of {len(found):,} features are shown.")
+    is_json, each = request.query_params.get("format") == "json", max(len(shown), 1)
+    limit = max((_JSON_VALUES_MAX if is_json else _VALUES_MAX) // each, PREVIEW_COUNT)
+    base64_max = _BASE64_MAX // each if is_json else -1
+    return {
+        "kind": type(message).__name__,
+        "rows": [row(column, declared.get(column.name), limit, base64_max) for column in shown],
+        "preview": PREVIEW_COUNT,
+        "step": step,
+        "step_count": steps,
+        "roles": ROLES,
+        "guessed": marked.features,
+        "title": marked.title,
+        "classes": marked.classes,
+        "drawn": marked.drawn,
+        "notes": notes + marked.notes,
+    }
