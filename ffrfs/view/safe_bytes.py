@@ -4,7 +4,7 @@ browsers show and never run, are shown in place; all else is a download.
 A type counts only if its first bytes say so and the name does not say otherwise. All answers are
 sandboxed, and the guard adds `nosniff`. Bytes leave verified, in pieces of bounded size.
 
-Not here: which bytes a feature of an Example has (example.py). Stateless; any thread.
+Not here: which bytes a feature of an Example has (features.py). Stateless; any thread.
 """
 
 from __future__ import annotations
