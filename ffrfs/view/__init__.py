@@ -5,6 +5,8 @@
     guard.py        the only entrance: token, host, GET, headers
     app.py          the routes; page.py renders a page as HTML or JSON
     collection.py   the data set as numbered items: files of packs, or Examples of TFRecord files
+    gallery.py      the tiles; choice.py, conditions.py: filters and orders, found in the background
+    thumbnails.py   pictures made small by child processes, whose program is shrink.py
 
 A page is a module with functions of a request, and a template. They run in threads, because
 reading waits; nothing but the server is asynchronous.
