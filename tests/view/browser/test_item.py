@@ -1,0 +1,136 @@
+"""The page of a file in a browser: it shows and plays what is known, and runs nothing."""
+
+from __future__ import annotations
+
+import io
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ffrfs.view.page import link
+from tests.ffrecord_file import write_folder
+from tests.view.conftest import Serve
+from tests.view.pages import Pages
+
+ATTACK = "document.documentElement.dataset.ran = 'yes'"
+SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{ATTACK}"><script>{ATTACK}</script></svg>'
+
+
+def turned_picture() -> bytes:
+    stream = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter to the right
+    Image.new("RGB", (300, 200)).save(stream, "JPEG", exif=exif)
+    return stream.getvalue()
+
+
+def sound() -> bytes:
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(2 * 8000 * 20))
+    return stream.getvalue()
+
+
+def array(values: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, values)
+    return stream.getvalue()
+
+
+FILES = {
+    "a.jpg": turned_picture(),
+    "b.wav": sound(),
+    "c.svg": SVG.encode(),
+    "d.html": f"<script>{ATTACK}</script>".encode(),
+    "e.gif": f"GIF89a/*<script>{ATTACK}</script>".encode(),
+    "f.npy": array(np.arange(1000)),
+    "g.npy": array(np.arange(600).reshape(20, 30)),
+    "h.csv": ("name," * 40 + "\n").encode() * 5,
+    "i.bin": bytes(2000),
+    f"j{'long' * 50}.txt": b"word" * 5000,
+    "k'\"<i>\n.txt": b"text",
+}
+
+
+@pytest.fixture
+def pages(tmp_path: Path, serve: Serve) -> Pages:
+    # Before `tabs` in each test: a page must not outlive its server, which would be an error.
+    return serve(write_folder(tmp_path / "x.ffr", FILES))
+
+
+def test_a_picture_is_turned_as_it_says(pages: Pages, tabs: Any) -> None:
+    page = tabs.open(pages, link("/item", key="a.jpg"))
+    size = page.evaluate(
+        "document.querySelector('img.shown').decode().then(() => "
+        "['width', 'height'].map(side => document.querySelector('img.shown')[side]))"
+    )
+    assert size == [200, 300]
+
+
+def test_sound_can_be_played_from_any_place(pages: Pages, tabs: Any) -> None:
+    page = tabs.open(pages, link("/item", key="b.wav"))
+    sought = page.evaluate(
+        """new Promise((done, failed) => {
+            const audio = document.querySelector("audio");
+            audio.onerror = failed;
+            audio.onseeked = () => done([audio.duration, audio.currentTime]);
+            const seek = () => { audio.currentTime = 15; };
+            if (audio.readyState) seek(); else audio.onloadedmetadata = seek;
+        })"""
+    )
+    assert sought == [20, 15]
+
+
+@pytest.mark.parametrize("name", ["c.svg", "d.html", "e.gif"])
+def test_nothing_runs(pages: Pages, tabs: Any, name: str) -> None:
+    page = tabs.open(pages, link("/item", key=name))
+    assert page.evaluate("document.documentElement.dataset.ran") is None
+    address = pages.root + link("/bytes", key=name)
+    if name == "e.gif":
+        page.goto(address)
+        assert page.evaluate("document.contentType") == "image/gif"
+        assert page.evaluate("document.documentElement.dataset.ran") is None
+        assert any("Content Security Policy" in error for error in tabs.errors)
+        tabs.errors.clear()
+        return
+    with page.expect_download() as download:
+        page.evaluate("address => { location = address }", address)
+    assert Path(download.value.path()).read_bytes() == FILES[name]
+    assert page.evaluate("document.documentElement.dataset.ran") is None
+
+
+def test_downloads_have_their_names(pages: Pages, tabs: Any) -> None:
+    page = tabs.open(pages, link("/item", key="c.svg"))
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download", exact=True).click()
+    assert download.value.suggested_filename == "c.svg"
+
+
+def test_a_line_is_copied(pages: Pages, tabs: Any) -> None:
+    page = tabs.open(pages, link("/item", key="k'\"<i>\n.txt"))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the line of Shell").click()
+    page.get_by_text("Copied", exact=True).wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == pages.data("/item", key="k'\"<i>\n.txt")["commands"]["shell"]
+
+
+def test_next_and_previous(pages: Pages, tabs: Any) -> None:
+    page = tabs.open(pages, link("/item", key="a.jpg"))
+    assert page.locator("a[rel=prev]").count() == 0
+    page.locator("a[rel=next]").click()
+    page.wait_for_url("**/item?key=b.wav")
+    page.locator("a[rel=prev]").click()
+    page.wait_for_url("**/item?key=a.jpg")
+
+
+def test_pages_fit_a_phone(pages: Pages, tabs: Any) -> None:
+    page = tabs.open(pages, "/", width=390, dark=True)
+    for name in FILES:
+        page.goto(pages.root + link("/item", key=name))
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, name
