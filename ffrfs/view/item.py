@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ffrfs.errors import (
+    ChecksumError,
     FfrfsError,
     FormatError,
     MissingPackageError,
@@ -132,7 +133,8 @@ def _file(request: Request, collection: FileCollection, entry: Item) -> dict[str
         at = whole_number(request, "at", 0, content.size)
         view = _view(content, way, at, request.query_params.get("array", ""))
     except (FfrfsError, OSError) as error:
-        state, damage = "damaged", describe(error)
+        is_damage = isinstance(error, ChecksumError | FormatError)
+        state, damage = "damaged" if is_damage else "unreadable", describe(error)
     return {
         "facts": facts,
         "state": state,

@@ -25,7 +25,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.errors import FormatError, TooLargeError, describe
+from ffrfs.errors import FfrfsError, FormatError, TooLargeError, describe
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -53,7 +53,8 @@ class _Child:
     def __init__(self) -> None:
         self.link, theirs = socket.socketpair()
         with theirs:
-            words = [str(theirs.fileno()), json.dumps(sys.path)]
+            places = [os.path.abspath(place) for place in sys.path]
+            words = [str(theirs.fileno()), json.dumps(places)]
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"{_PROGRAM}; sandbox.serve()", *words],
                 pass_fds=[theirs.fileno()],
@@ -81,10 +82,15 @@ def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
     errors of reading.
     """
     with _AT_ONCE:
-        child = _take()
+        try:
+            child = _take()
+        except OSError as error:
+            raise TooLargeError(f"no process can be started to decode it: {error}") from None
         try:
             _send(child.link, [decoder, content.size, arguments])
             found = _converse(child.link, content)
+        except FfrfsError:  # of a read: those of URLs are TimeoutErrors, too
+            raise
         except (TimeoutError, ConnectionError):
             raise TooLargeError(
                 "decoding it would take too much memory or time: download it"
@@ -92,7 +98,8 @@ def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
         finally:
             child.end()
             if not _ahead:
-                _ahead.append(_Child())
+                with contextlib.suppress(OSError):
+                    _ahead.append(_Child())
     if "error" in found:
         raise FormatError(f"it cannot be decoded: {found['error']}")
     return found

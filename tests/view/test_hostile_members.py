@@ -7,6 +7,7 @@ import io
 import json
 import re
 import struct
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ffrfs.errors import TooLargeError
+from ffrfs.errors import RemoteTimeoutError, TooLargeError
 from ffrfs.view import item, sandbox
 from ffrfs.view.safe_bytes import Content
 from tests.ffrecord_file import flip_byte, record_extents, write_folder
@@ -23,6 +24,7 @@ from tests.index_file import Index, indexed_pack
 from tests.view.conftest import Serve
 
 MEMORY_MAX = 64 << 20  # of this process, beyond what it had before the page
+CPU_MAX_S = 3.0  # of this process: load on the machine does not count
 SCRIPT = "<script>alert(1)</script>"
 VIOLENT = (
     "<script>alert(1)<script>",
@@ -212,7 +214,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "line.csv": lambda: b"a" * 100_000_000,
     "commas.csv": lambda: b"," * 5_000_000,
     "quote.csv": lambda: b'"' + b"\n" * 5_000_000,
-    "line.json": lambda: b'"' + b"a" * 5_000_000 + b'"',
+    "line.json": lambda: b'"' + b"a" * 40_000_000 + b'"',
     "lie.parquet": lambda: parquet(parquet_lie),
     "zeros.parquet": lambda: parquet(lambda data: data[:4] + bytes(len(data) - 8) + data[-4:]),
     "noise.parquet": lambda: parquet(
@@ -231,11 +233,13 @@ def test_pages_are_bounded(tmp_path: Path, serve: Serve, name: str) -> None:
     pages = serve(write_folder(tmp_path / "x.ffr", {name: HOSTILE[name]()}))
     pages.get("/item", key=name, **{"as": "hex"})
     forget()
-    before = memory("VmRSS")
+    before, begin_s = memory("VmRSS"), time.process_time()
     answer = pages.get("/item", key=name)
     assert answer.status == 200
     assert len(answer.body) < 4 << 20
+    assert time.process_time() - begin_s < CPU_MAX_S
     assert memory("VmHWM") - before < MEMORY_MAX
+    assert 'src="/bytes' not in answer.text  # a picture would be a bomb in the browser
     assert pages.get("/").status == 200
 
 
@@ -269,6 +273,14 @@ def test_a_decoder_that_reads_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "_READ_SIZE_MAX", 1 << 20)
     with pytest.raises(TooLargeError, match="too much memory or time"):
         sandbox.run("arrays.npy", content(npy_of("(1000000,)") + bytes(8_000_000)))
+
+
+def test_an_error_of_reading_is_not_the_decoders() -> None:
+    def fail() -> None:
+        raise RemoteTimeoutError("no answer")
+
+    with pytest.raises(RemoteTimeoutError, match="no answer"):
+        sandbox.run("arrays.npy", content(npy_of("(1,)"), fail))
 
 
 def test_the_child_has_limits() -> None:

@@ -104,6 +104,17 @@ def test_damage_in_one_line_with_all_facts(tmp_path: Path, serve: Serve) -> None
     assert 'download="' not in text
 
 
+def test_a_file_that_is_cut_off_meanwhile(tmp_path: Path, serve: Serve) -> None:
+    pack = write_folder(tmp_path / "x.ffr", {"a.txt": b"A" * 9, "b.txt": b"B" * 9})
+    pages = serve(pack)
+    os.truncate(pack, record_extents(pack)[1][0] + 4)
+    assert pages.data("/item", key="a.txt")["state"] == "whole"
+    found = pages.data("/item", key="b.txt")
+    assert found["state"] == "unreadable"
+    assert found["damage"].startswith(f"{pack}: ")
+    assert "This file cannot be read." in pages.get("/item", key="b.txt").text
+
+
 def test_a_picture_and_its_exif(view_of: Any) -> None:
     exif = Image.Exif()
     exif[271] = "<b>Canon</b>"
