@@ -47,14 +47,15 @@ def chart(sets: Sequence[Sequence[Group]], scale: Scale, is_percent: bool) -> Ch
     span = (most / 2 - least / 2) * 2  # of two large numbers, it may still be infinite
     if not math.isfinite(span):
         return None
+    begin = least
     if not span:
-        least, span = least - 0.5, 1.0
+        begin, span = least - 0.5, 1.0
     heights = [[*_heights(groups, span, scale, is_percent)] for groups in sets]
     highest = max(chain(*heights), default=0.0) or 1.0
     series = [
         [
             Bar(
-                (low - least) / span, max((high - low) / span, 0.01), height / highest, count, label
+                (low - begin) / span, max((high - low) / span, 0.01), height / highest, count, label
             )
             for (low, high, count, label), height in zip(groups, of_set, strict=True)
         ]
