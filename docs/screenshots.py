@@ -52,21 +52,16 @@ class Shot:
     data: str
     path: str
     wait: str
-    width: int = 1200
-    height: int = 760
     is_dark: bool = False
 
 
 SHOTS = {
     "gallery": Shot("examples", "/", "main img"),
-    "gallery-files": Shot("files", "/?folder=train/circle", "main img", is_dark=True),
-    "file": Shot("files", "/item?key=train/circle/00000.jpg", "main img"),
     "example": Shot("examples", "/item?key=7", "main img"),
     "statistics": Shot("examples", "/statistics", ".features"),
     "folders": Shot("files", "/statistics", ".treemap", is_dark=True),
     "health": Shot("files", "/health", ".damage"),
     "live": Shot("mount", "/live", 'th:text-is("read")'),
-    "phone": Shot("examples", "/statistics", ".features", width=390),
 }
 
 
@@ -122,9 +117,6 @@ def make(folder: Path) -> None:
                 file = folder / "data" / split / boxes[0][0] / f"{number:05}.jpg"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(picture)
-    for split in ("train", "validation"):
-        first = min((folder / "data" / split / "circle").iterdir())
-        first.rename(first.with_name("00000.jpg"))
     (folder / "data" / "README.md").write_text("# Shapes\n\nCircles, squares and triangles.\n")
     ffrfs.pack_folder(folder / "data", folder / "shapes.ffr")
     size = (folder / "shapes.ffr").stat().st_size
@@ -155,7 +147,7 @@ def served(data: str) -> Iterator[str]:
 
 def take(browser: Browser, link: str, shot: Shot, file: Path) -> None:
     context = browser.new_context(
-        viewport={"width": shot.width, "height": shot.height},
+        viewport={"width": 1200, "height": 760},
         color_scheme="dark" if shot.is_dark else "light",
     )
     page = context.new_page()

@@ -43,8 +43,10 @@ class Tabs:
         return page
 
     def _console(self, message: Any) -> None:
-        if message.type == "error":
-            self.errors.append(f"{message.text} ({message.location.get('url')})")
+        text = f"{message.text} ({message.location.get('url')})"
+        # Only its thumbnail's answer says that an Example has no picture.
+        if message.type == "error" and not ("404" in text and "/thumbnail?" in text):
+            self.errors.append(text)
 
     def close(self) -> None:
         for context in self._contexts:

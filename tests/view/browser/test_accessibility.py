@@ -10,6 +10,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from ffrfs import pack_folder
+from ffrfs.folder.tree import PackTree as PackedTree
 from ffrfs.view.page import link
 from tests.mount import probes
 from tests.mount.command import Mount
@@ -66,11 +67,14 @@ def test_files(tabs: Tabs, serve: Serve, axe: str, variant: dict[str, Any], tmp_
         draw_picture(folder / "a" / f"{number}.png", number)
         (folder / "a" / "below" / f"{number}.txt").write_text("text\n" * number)
     pack_folder(folder, tmp_path / "p.ffr")
-    flip(tmp_path / "p.ffr", 1000)
+    with PackedTree(tmp_path / "p.ffr") as tree:
+        record = tree.volume.record(tree.file_ino("a/below/5.txt"))
+        offset = tree.volume.packs[0].offset(record[0])
+    flip(tmp_path / "p.ffr", offset)
     pages = serve(tmp_path / "p.ffr", second=tmp_path / "p.ffr")
     assert scrubbed(pages)["damaged"] and counted(pages)["packs"]
     check(tabs, pages, axe, variant, "/", "/?folder=a", "/statistics", "/health", "/health?by=size")
-    check(tabs, pages, axe, variant, *_items(pages, "a/1.png", "a/below/3.txt"))
+    check(tabs, pages, axe, variant, *_items(pages, "a/1.png", "a/below/3.txt", "a/below/5.txt"))
 
 
 def test_examples(
