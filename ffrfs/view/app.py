@@ -23,6 +23,7 @@ from ffrfs.view import (
     item,
     live,
     safe_bytes,
+    sandbox,
     scrub,
     statistics,
     thumbnails,
@@ -63,6 +64,7 @@ def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Sta
     app.state.closing = ExitStack()  # closed after the last request, before the data set
     app.state.thumbnails = thumbnails.Thumbnails()
     app.state.closing.callback(app.state.thumbnails.close)
+    app.state.closing.callback(sandbox.end_ahead)
     app.state.schema = schema
     app.state.statistics = [
         statistics.statistics_job(one.collection) for one in (opened, second) if one is not None

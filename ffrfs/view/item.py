@@ -32,6 +32,7 @@ from ffrfs.view import plain, sandbox
 from ffrfs.view.collection import Facts, FileCollection, Item
 from ffrfs.view.example import example_page
 from ffrfs.view.page import collection_of, link, opened, page, path_parameter, whole_number
+from ffrfs.view.pictures import is_picture
 from ffrfs.view.safe_bytes import Content, safe_type
 
 _VERIFIED_SIZE_MAX = 64 << 20  # a larger file is not read as a whole for its page
@@ -41,33 +42,17 @@ _TABLES = (".csv", ".tsv", ".tab")
 _TEXTS = frozenset(
     (".txt", ".md", ".log", ".json", ".jsonl", ".xml", ".html", ".svg", ".yaml", ".yml", ".toml")
 )
-# (first bytes, extensions or any, what it is, its decoder). Of such pictures browsers show none.
+# (first bytes, extensions or any, what it is, its decoder)
 _DECODED = (
     (b"\x93NUMPY", (), "array", "arrays.npy"),
     (b"PK", (".npz",), "array", "arrays.npz"),
     (b"PAR1", (), "table", "parquet.table"),
     (b"", (".safetensors",), "table", "arrays.safetensors"),
-    (b"II*\0", (), "picture", "exif.describe"),
-    (b"MM\0*", (), "picture", "exif.describe"),
-    (b"", (".ppm", ".pgm", ".pbm", ".ico", ".tga", ".jp2"), "picture", "exif.describe"),
 )
 # What a view may have, for the template.
 _PARTS = dict.fromkeys(
-    (
-        "note",
-        "facts",
-        "source",
-        "arrays",
-        "image",
-        "line",
-        "table",
-        "text",
-        "hex",
-        "exif",
-        "before",
-        "after",
-    )
-)
+    ("note", "facts", "source", "arrays", "image", "line", "table", "text", "hex", "exif")
+) | {"before": None, "after": None}
 
 
 def item(request: Request) -> Response:
@@ -182,10 +167,10 @@ def _decoded(content: Content, begin: bytes, array: str) -> dict[str, Any] | Non
     if media is not None:
         kind = media.partition("/")[0]
         return _picture(content, "bytes") if kind == "image" else {"kind": kind, "media": media}
+    if is_picture(begin) and extension not in (*_TEXTS, *_TABLES):  # browsers show no TIFF
+        return _picture(content, "thumbnail")
     for magic, extensions, kind, decoder in _DECODED:
         if begin.startswith(magic) and (not extensions or extension in extensions):
-            if kind == "picture":
-                return _picture(content, "thumbnail")
             arguments = {"array": array} if decoder == "arrays.npz" else {}
             return {"kind": kind, **sandbox.run(decoder, content, **arguments)}
     found = None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ffrfs.view.safe_bytes import Content
 
-ADDRESSES_MAX = 1 << 30  # bytes of address space; a quarter is the libraries
+_ADDRESSES_MAX = 1 << 30  # bytes of address space; a quarter is the libraries
 _CPU_S = 5
 _DEADLINE_S = 20
 _AT_ONCE = threading.BoundedSemaphore(2)
@@ -185,7 +185,7 @@ class _File(io.RawIOBase):
 def serve() -> None:
     """Do the one task of this child."""
     for limit, most in (
-        (resource.RLIMIT_AS, ADDRESSES_MAX),
+        (resource.RLIMIT_AS, _ADDRESSES_MAX),
         (resource.RLIMIT_CPU, _CPU_S),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),

@@ -59,7 +59,6 @@ FILES = {
 
 @pytest.fixture
 def pages(tmp_path: Path, serve: Serve) -> Pages:
-    # Before `tabs` in each test: a page must not outlive its server, which would be an error.
     return serve(write_folder(tmp_path / "x.ffr", FILES))
 
 
@@ -127,10 +126,14 @@ def test_next_and_previous(pages: Pages, tabs: Any) -> None:
     page.wait_for_url("**/item?key=b.wav")
     page.locator("a[rel=prev]").click()
     page.wait_for_url("**/item?key=a.jpg")
+    page.keyboard.press("n")
+    page.wait_for_url("**/item?key=b.wav")
+    page.keyboard.press("p")
+    page.wait_for_url("**/item?key=a.jpg")
 
 
 def test_pages_fit_a_phone(pages: Pages, tabs: Any) -> None:
-    page = tabs.open(pages, "/", width=390, dark=True)
+    page = tabs.open(pages, link("/item", key="a.jpg"), width=390, dark=True)
     for name in FILES:
         page.goto(pages.root + link("/item", key=name))
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
