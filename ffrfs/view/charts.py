@@ -7,12 +7,13 @@ Concurrency: functions without state.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 Scale = Literal["linear", "log"]
+_LABELS_MAX = 20
 Group = tuple[float, float, float, str]  # low and high end, count, label
 
 
@@ -76,13 +77,13 @@ def _heights(
 
 
 def label_chart(
-    sets: Sequence[dict[str, float]], scale: Scale, is_percent: bool, most: int = 20
+    sets: Sequence[dict[str, float]], text: Callable[[str], str], scale: Scale, is_percent: bool
 ) -> Chart | None:
     """Return a bar for each of the most frequent labels of the first set, then of the others."""
-    labels = list(dict.fromkeys(chain(*sets)))[:most]
+    labels = list(dict.fromkeys(chain(*sets)))[:_LABELS_MAX]
     groups = [
         [
-            (float(place), place + 0.9, counts[label], label)
+            (float(place), place + 0.9, counts[label], text(label))
             for place, label in enumerate(labels)
             if label in counts
         ]

@@ -6,7 +6,7 @@ Concurrency: functions without state.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ffrfs.schema.feature_view import FeatureView
     from ffrfs.schema.messages import Proto
 
-Views = Sequence["FeatureView | None"]  # a feature in each of the data sets
+Messages = Sequence[Any]  # FeatureNameStatistics, or None, in each of the data sets
 SORTS = ("order", "name", "missing", "non-uniformity", "distance")
 
 
@@ -53,26 +53,32 @@ class Row:
     chart: charts.Chart | None
 
 
-def feature_rows(statistics: Sequence[Proto], sort: str) -> list[tuple[Row, Views]]:
+def feature_rows(statistics: Sequence[Proto]) -> list[tuple[Row, Messages]]:
     """Return rows without charts, and what draw() makes the charts of."""
     from ffrfs.schema.feature_view import dataset_of, views_of
 
     by_path = [{view.path: view for view in views_of(dataset_of(one))} for one in statistics]
-    paths = list(dict.fromkeys(path for views in by_path for path in views))
-    found: list[Views] = [[views.get(path) for views in by_path] for path in paths]
-    rows = [(_row(order, views), views) for order, views in enumerate(found)]
-    keys: dict[str, Any] = {
+    paths = dict.fromkeys(path for views in by_path for path in views)
+    found = [[views.get(path) for views in by_path] for path in paths]
+    return [
+        (_row(order, views), [view and view.stats for view in views])
+        for order, views in enumerate(found)
+    ]
+
+
+def ordered(rows: Sequence[tuple[Row, Messages]], sort: str) -> Sequence[tuple[Row, Messages]]:
+    """Return the rows in one of SORTS."""
+    keys: dict[str, Callable[[Row], Any]] = {
         "name": lambda row: row.name,
         "missing": lambda row: -max(one.missing if one else 1.0 for one in row.sets),
         "non-uniformity": lambda row: -row.non_uniformity,
         "distance": lambda row: -(2.0 if row.distance is None else row.distance),
     }
-    if sort in keys:
-        rows.sort(key=lambda pair: keys[sort](pair[0]))
-    return rows
+    key = keys.get(sort)
+    return rows if key is None else sorted(rows, key=lambda pair: key(pair[0]))
 
 
-def _row(order: int, views: Views) -> Row:
+def _row(order: int, views: Sequence[FeatureView | None]) -> Row:
     from ffrfs.schema.comparators import jensen_shannon
     from ffrfs.schema.messages import name_of, statistics_pb2
 
@@ -137,16 +143,15 @@ def _non_uniformity(view: FeatureView) -> float:
 
 
 def draw(
-    views: Views, scale: charts.Scale, is_percent: bool, is_quantiles: bool
+    messages: Messages, scale: charts.Scale, is_percent: bool, is_quantiles: bool
 ) -> charts.Chart | None:
     from ffrfs.schema.comparators import QUANTILES, STANDARD
+    from ffrfs.schema.feature_view import FeatureView
 
+    views = [None if stats is None else FeatureView(stats, 0) for stats in messages]
     if any(view is not None and not view.is_number for view in views):
-        labels = [
-            {_short(label): count for label, count in (view.labels if view else {}).items()}
-            for view in views
-        ]
-        return charts.label_chart(labels, scale, is_percent)
+        labels = [view.labels if view else {} for view in views]
+        return charts.label_chart(labels, _short, scale, is_percent)
     groups: list[list[charts.Group]] = []
     for view in views:
         found = view.histogram(QUANTILES if is_quantiles else STANDARD) if view else None

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from ffrfs.view.charts import Scale
 from ffrfs.view.collection import Collection, ExampleCollection, FileCollection
 from ffrfs.view.counting import Counted, count
-from ffrfs.view.feature_rows import SORTS, draw, feature_rows
+from ffrfs.view.feature_rows import SORTS, draw, feature_rows, ordered
 from ffrfs.view.folder_sizes import Survey, shown, survey
 from ffrfs.view.job import Job
 from ffrfs.view.page import page, whole_number
@@ -68,7 +68,11 @@ def _of_examples(request: Request, results: list[Any]) -> dict[str, Any]:
     statistics = [result.statistics for result in results]
     sort = given.get("sort", "order")
     sort = sort if sort in SORTS else "order"
-    rows = feature_rows(statistics, sort)
+    state = request.app.state
+    if not hasattr(state, "feature_rows"):  # the statistics do not change any more
+        state.anomalies = _anomalies(state, statistics)
+        state.feature_rows = feature_rows(statistics)
+    rows = ordered(state.feature_rows, sort)
     first = whole_number(request, "at", 0, max(len(rows) - 1, 0))
     scale: Scale = "log" if given.get("scale") == "log" else "linear"
     flags = given.get("as") == "percent", given.get("chart") == "quantiles"
@@ -76,13 +80,13 @@ def _of_examples(request: Request, results: list[Any]) -> dict[str, Any]:
         "examples": [dataset_of(one).num_examples for one in statistics],
         "skipped": [result.skipped_count for result in results],
         "features": [
-            replace(row, chart=draw(views, scale, *flags))
-            for row, views in rows[first : first + _ROW_COUNT]
+            replace(row, chart=draw(messages, scale, *flags))
+            for row, messages in rows[first : first + _ROW_COUNT]
         ],
         "feature_count": len(rows),
         "first": first,
         "sort": sort,
-        "anomalies": _anomalies(request.app.state, statistics),
+        "anomalies": state.anomalies,
     }
 
 
