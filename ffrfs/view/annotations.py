@@ -124,6 +124,11 @@ def annotate(
     return Annotations(features, title, classes, drawn, notes)
 
 
+def picture_feature(columns: Mapping[str, Column]) -> str | None:
+    """Return the name of the feature that is the picture, as far as it can be guessed."""
+    return _choose(columns, {}, []).get("image")
+
+
 def _choose(
     columns: Mapping[str, Column], given: Mapping[str, str], notes: list[str]
 ) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ffrfs.tfrecord.examples.messages import DecodeError, SequenceExample
+from ffrfs.convert.example_json import parse_record
+from ffrfs.view.annotations import picture_feature
+from ffrfs.view.features import columns
 
 _BEGINS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PIXMAPS = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")
@@ -20,20 +20,10 @@ def is_picture(data: bytes) -> bool:
 
 
 def picture_of(record: bytes) -> bytes | None:
-    """Return the first picture of an Example or SequenceExample, by the features' names."""
-    return next((value for value in _bytes_of(record) if is_picture(value)), None)
-
-
-def _bytes_of(record: bytes) -> Iterator[bytes]:
-    try:
-        # Its context has the number of an Example's features, so this reads both.
-        message = SequenceExample.FromString(record)
-    except DecodeError:
-        return
-    features = message.context.feature
-    for name in sorted(features):
-        yield from features[name].bytes_list.value
-    lists = message.feature_lists.feature_list
-    for name in sorted(lists):
-        for step in lists[name].feature:
-            yield from step.bytes_list.value
+    """Return the picture that the page of an Example shows, or else the first one by name."""
+    message = parse_record(record)
+    found = {one.name: one for one in columns(message)} if message is not None else {}
+    name = picture_feature(found)
+    chosen = [found[name]] if name is not None else found.values()
+    values = (bytes(value) for one in chosen if one.kind == "bytes" for value in one.values)
+    return next(filter(is_picture, values), None)

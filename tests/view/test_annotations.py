@@ -11,6 +11,7 @@ import pytest
 from ffrfs.tfrecord import from_dict
 from ffrfs.view.annotations import BOXES_MAX, MASKS_MAX, Annotations, annotate
 from ffrfs.view.features import columns
+from ffrfs.view.pictures import picture_of
 from tests.view.examples import DETECTION, detection, encoded, picture
 
 MASK = encoded(np.zeros((2, 2), np.uint8))
@@ -90,6 +91,16 @@ def test_a_picture_is_found_by_its_bytes() -> None:
     assert marked(values).drawn["picture"] == "bild#0"
     assert marked(values, image="maske").drawn["picture"] == "maske#0"
     assert marked(values, image="-").drawn["picture"] is None
+
+
+def test_a_thumbnail_is_of_the_same_picture() -> None:
+    values = {"depth": MASK, "image/encoded": picture(), "annotation/seg": MASK}
+    assert picture_of(from_dict(values).SerializeToString()) == picture()
+    sequence = from_dict({"context": {"a": MASK}, "feature_lists": {"image": [[picture()]]}})
+    assert picture_of(sequence.SerializeToString()) == picture()
+    assert picture_of(from_dict({"x": [b"", b"II*\0"]}).SerializeToString()) == b"II*\0"
+    assert picture_of(from_dict({"x": 1}).SerializeToString()) is None
+    assert picture_of(b"\xff") is None
 
 
 def test_parameters_say_which_features() -> None:
