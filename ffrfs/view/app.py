@@ -27,6 +27,7 @@ from ffrfs.view import (
     scrub,
     statistics,
     thumbnails,
+    tile_boxes,
 )
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
@@ -39,6 +40,7 @@ _ROUTES: list[BaseRoute] = [
     *item.ROUTES,
     *safe_bytes.ROUTES,
     *thumbnails.ROUTES,
+    *tile_boxes.ROUTES,
     *statistics.ROUTES,
     *health.ROUTES,
     *live.ROUTES,

@@ -1,0 +1,30 @@
+// Draws boxes over the thumbnails of Examples, as soon as these are there.
+"use strict";
+(() => {
+  const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"]; // as overlay.js
+  const colour = (label) => COLOURS[[...label].reduce((sum, char) => (31 * sum + char.codePointAt(0)) % 9973, 0) % COLOURS.length];
+  const make = (name, attributes, parent) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return parent.appendChild(made);
+  };
+
+  async function draw(image) {
+    const answer = await fetch(`/boxes?key=${new URLSearchParams(image.closest("a").search).get("key")}`);
+    const { boxes } = answer.ok ? await answer.json() : { boxes: [] };
+    if (!boxes.length || image.parentElement.querySelector("svg")) return;
+    const width = image.naturalWidth, height = image.naturalHeight, clamp = (part) => Math.min(Math.max(part, -1), 2);
+    const svg = make("svg", { class: "boxes", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, image.parentElement);
+    for (const [at, label] of boxes) {
+      const [x, y, right, bottom] = at.map((part, i) => clamp(part) * (i % 2 ? height : width));
+      const area = { x: Math.min(x, right), y: Math.min(y, bottom), width: Math.abs(right - x), height: Math.abs(bottom - y) };
+      make("rect", { ...area, stroke: "#000", "stroke-opacity": .5, "stroke-width": 4 }, svg);
+      make("rect", { ...area, stroke: colour(label), "stroke-width": 2 }, svg);
+    }
+  }
+
+  // Lazy ones, and those of a part of the page that htmx brings, load later.
+  const ours = ".tile.example img";
+  document.addEventListener("load", (event) => { if (event.target.matches?.(ours)) draw(event.target); }, true);
+  for (const image of document.querySelectorAll(ours)) if (image.complete && image.naturalWidth) draw(image);
+})();

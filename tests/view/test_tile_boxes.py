@@ -1,0 +1,49 @@
+"""The boxes over the thumbnail of an Example."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import ffrfs
+from tests.view.conftest import Serve
+from tests.view.examples import DETECTION, HEIGHT, WIDTH, detection, picture, write
+
+EXPECTED = [[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 1.0], [0.25, 0.0, 0.5, 0.25]]
+SCALES = {"x": WIDTH, "y": HEIGHT}
+
+
+def test_boxes_are_parts_of_the_sides(tmp_path: Path, serve: Serve) -> None:
+    pixels = {
+        name: [value * SCALES[name[-4]] for value in values]
+        for name, values in DETECTION.items()
+        if "bbox" in name
+    }
+    sides = {"image/width": WIDTH, "image/height": HEIGHT}
+    records = (detection(), detection(**pixels, **sides), detection(**pixels), {"x": 1}, b"\xff")
+    pages = serve(write(tmp_path / "x.tfrecord", *records))
+    for key in (0, 1):
+        found = pages.data("/boxes", key=key)["boxes"]
+        assert [at for at, _ in found] == [pytest.approx(box) for box in EXPECTED]
+        assert [label for _, label in found] == ["car", "truck", "car"]
+    # Without the sides, what pixels are of the picture is not known.
+    assert [pages.data("/boxes", key=key)["boxes"] for key in (2, 3, 4)] == [[], [], []]
+    assert pages.get("/boxes", key=5).status == 404
+
+
+def test_a_turned_picture_has_none(tmp_path: Path, serve: Serve) -> None:
+    stream, turned = io.BytesIO(), Image.Exif()
+    turned[0x0112] = 6
+    Image.open(io.BytesIO(picture())).save(stream, "JPEG", exif=turned)
+    record = detection(**{"image/encoded": stream.getvalue()})
+    assert serve(write(tmp_path / "x.tfrecord", record)).data("/boxes", key=0) == {"boxes": []}
+
+
+def test_files_have_none(tmp_path: Path, serve: Serve) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/a.jpg").write_bytes(picture())
+    ffrfs.pack_folder(tmp_path / "folder", tmp_path / "x.ffr")
+    assert serve(tmp_path / "x.ffr").get("/boxes", key="a.jpg").status == 404
