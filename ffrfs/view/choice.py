@@ -36,7 +36,7 @@ from ffrfs.view.page import path_parameter
 
 _KEPT_SIZE = 64 << 20  # bytes of all results
 _KEPT_COUNT = 8
-_STEP = 2000  # items between two looks at whether the pass shall end
+_STEP = 256  # items between two breaks
 _BATCH_SIZE = 8 << 20  # bytes of records that are read at a time
 _RECORD_SIZE_MAX = 64 << 20  # features of a larger record are not looked at
 # "": by record, or by path within a directory.
@@ -285,7 +285,7 @@ def _numbered(
         for number in np.flatnonzero(chosen[first : first + _STEP]).tolist():
             if ino := file_of(first + number):
                 yield ino, first + number
-        job.tick(min(_STEP, len(chosen) - first))
+        _take_break(job, min(_STEP, len(chosen) - first))
 
 
 def _walked(
@@ -300,7 +300,16 @@ def _walked(
         if record is not None and chosen[record[0]]:
             yield entry.attributes.ino, record[0]
         if position % _STEP == _STEP - 1:
-            job.tick(_STEP)
+            _take_break(job, _STEP)
+
+
+def _take_break(job: Job[NDArray[np.uint64]], count: int) -> None:
+    """Count what was looked at, and let pages have the interpreter.
+
+    The calls into the core release it for less time than another thread needs to wake up.
+    """
+    job.tick(count)
+    time.sleep(1e-6)
 
 
 def _order_by_size(query: Query, sizes: NDArray[np.int64]) -> NDArray[np.uint64] | None:
