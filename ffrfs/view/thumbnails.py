@@ -141,8 +141,8 @@ def thumbnail(request: Request) -> Response:
     made = request.app.state.thumbnails.make(read, side)
     # `v` is of this run of the server: another one may show another data set here.
     keep = {"cache-control": "private, max-age=86400"} if "v" in request.query_params else None
-    if made is None:
-        return Response(status_code=404, headers=keep)
+    if made is None:  # not 404, which browsers report as an error of the page
+        return Response(status_code=204, headers=keep)
     kind = "image/jpeg" if made.startswith(b"\xff\xd8") else "image/webp"
     return Response(made, media_type=kind, headers=keep)
 

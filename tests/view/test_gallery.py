@@ -75,6 +75,13 @@ def test_names_are_text_and_bytes(tmp_path: Path, serve: Callable[..., Pages]) -
         assert "<script>alert" not in text and "<b>" not in text
 
 
+def test_control_characters_are_shown_as_text(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        pack.add("a/gpj.\u202etxt\n", b"")
+    text = serve(tmp_path / "a.ffr").get("/").text
+    assert "gpj." in text and "\u202e" not in text
+
+
 def test_examples_by_number(tmp_path: Path, serve: Callable[..., Pages]) -> None:
     with TFRecordWriter(os.fspath(tmp_path / "a.tfrecord")) as writer:
         for number in range(120):
