@@ -7,6 +7,7 @@ import random
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from starlette.requests import Request
@@ -95,8 +96,12 @@ def _all_items(request: Request, query: Query) -> dict[str, Any]:
     collection = collection_of(request)
     count, first = collection.count, whole_number(request, "at", 0, 1 << 60)
     if _seed(request) is not None:
-        several = [collection.numbered(number, 1) for number in _sample(request, count)]
-        return _shown([item for items in several for item in items], 0, count, has_more=False)
+        # Some numbers of packs are those of indexes: then others are shown.
+        several = ((number, collection.numbered(number, 1)) for number in _sample(request, count))
+        found = [(number, items[0]) for number, items in several if items][:_PAGE_COUNT]
+        return _shown(
+            [item for _, item in sorted(found, key=itemgetter(0))], 0, count, has_more=False
+        )
     if path_parameter(request, "folder") is not None:
         items, has_more = collection.folder(query.folder, first, _PAGE_COUNT)
         return _shown(items, first, None, has_more)
@@ -116,7 +121,7 @@ def _chosen_items(request: Request, query: Query) -> dict[str, Any]:
         first = max(count - _PAGE_COUNT, 0)
     positions: Sequence[int] = range(first, first + _PAGE_COUNT)
     if is_sample:
-        positions = () if progress.is_running else _sample(request, count)
+        positions = () if progress.is_running else sorted(_sample(request, count)[:_PAGE_COUNT])
     items = choice.items(positions)
     shown = _shown(items, first, count, not is_sample and first + _PAGE_COUNT < count)
     return shown | {
@@ -147,8 +152,7 @@ def _seed(request: Request) -> int | None:
 
 
 def _sample(request: Request, count: int) -> list[int]:
-    chosen = random.Random(_seed(request)).sample(range(count), min(count, _PAGE_COUNT))
-    return sorted(chosen)
+    return random.Random(_seed(request)).sample(range(count), min(count, _PAGE_COUNT + 20))
 
 
 def _damaged(request: Request) -> list[int] | None:
