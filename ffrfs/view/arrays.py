@@ -66,10 +66,10 @@ def npy(file: BinaryIO) -> dict[str, Any]:
     missing = count * dtype.itemsize - (len(begin) - offset)
     data = begin[offset:] + (file.read(missing) if missing > 0 else b"")
     flat = np.frombuffer(data, dtype, min(count, len(data) // dtype.itemsize))
-    note = None
+    note = None if count else "Its values are too large to be shown."
     if len(flat) < count:
         note = f"It is cut: it has {len(flat):,} of {claimed:,} values."
-    elif count < claimed:
+    elif 0 < count < claimed:
         note = f"Only the first {count:,} values are shown."
     facts = header.facts + _figures(flat)
     return {"facts": facts, "note": note} | _shown(flat, shape, is_fortran)

@@ -132,6 +132,15 @@ def test_an_array_that_is_cut(view_of: ViewOf) -> None:
     assert shown["note"] == "It is cut: it has 60 of 100 values."
 
 
+def test_values_that_are_too_large(view_of: ViewOf) -> None:
+    stream = io.BytesIO()
+    header = {"descr": "<U100000000", "fortran_order": False, "shape": (5,)}
+    np.lib.format.write_array_header_1_0(stream, header)
+    shown = view_of("a.npy", stream.getvalue())
+    assert shown["note"] == "Its values are too large to be shown."
+    assert shown["facts"] == [["Shape", "5"], ["Type", "<U100000000"]]
+
+
 def test_npz(view_of: ViewOf) -> None:
     data = npz({"grey": GREY, "line": np.arange(5)})
     first = view_of("a.npz", data)
