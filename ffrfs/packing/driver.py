@@ -7,7 +7,8 @@ Concurrency: one thread drives; tasks run wherever the executor has them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor, Future
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 TaskT = TypeVar("TaskT")
@@ -33,14 +34,20 @@ def drive(  # noqa: PLR0913, PLR0917 - all of a loop
     tasks that have not begun are cancelled.
     """
     running: dict[Future[ResultT], TaskT] = {}
+    ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
     try:
         while True:
             while len(running) < 2 * slots + _WAITING_MIN and (task := take()) is not None:
-                running[executor.submit(function, task)] = task
+                future = executor.submit(function, task)
+                running[future] = task
+                future.add_done_callback(ended.put)
             if not running:
                 return
-            ended = wait(running, _TICK_S if tick else None, FIRST_COMPLETED).done
-            for future in ended:
+            try:
+                future = ended.get(timeout=_TICK_S if tick else None)
+            except Empty:
+                pass  # a tick is due
+            else:
                 task = running.pop(future)
                 error = future.exception()
                 if error is not None and not isinstance(error, Exception):

@@ -38,7 +38,9 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
     share = 1 if contents.is_stream else jobs // count
     stopped = Event()
     left = iter(range(len(runs)))
-    progress = [(0, 0)] * len(runs)
+    # Of the shards that are being made, and of all the others: there may be thousands.
+    progress: dict[int, tuple[int, int]] = {}
+    whole = [0, 0]
 
     def run(number: int) -> None:
         def note(files: int, size: int) -> None:
@@ -61,12 +63,15 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
         )
         place.give(number, notes.sent if notes else note)
 
-    def done(_: int, result: Exception | None) -> None:
+    def done(number: int, result: Exception | None) -> None:
         if result is not None:
             raise result
+        for column, ended in enumerate(progress.pop(number)):
+            whole[column] += ended
 
     def tell() -> None:
-        tick(sum(files for files, _ in progress), sum(size for _, size in progress))
+        files, sizes = zip(*progress.values(), whole, strict=True)
+        tick(sum(files), sum(sizes))
 
     pool = ThreadPoolExecutor(count) if count > 1 else _ThisThread()
     with place.writing(), pool:
