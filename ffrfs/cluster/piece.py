@@ -23,6 +23,7 @@ BLOCK_COUNT = 4096
 # 4096 names of 255 bytes, each in a directory of its own 1024 deep, would be more: refused.
 _BLOCK_SIZE_MAX = 256 << 20
 _DEPTH_MAX = 1024
+_NO_NAMES = frozenset(("", ".", ".."))
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -196,14 +197,14 @@ def _refuse(place: str, reason: str) -> NoReturn:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if name in ("", ".", "..") or "\0" in name or "/" in name:
-            raise ValueError("a name that no directory has")
-        name.encode()
+    joined = "".join(names)
+    if not _NO_NAMES.isdisjoint(names) or "\0" in joined or "/" in joined:
+        raise ValueError("a name that no directory has")
+    joined.encode()
 
 
 def _check_numbers(numbers: Sequence[int]) -> None:
-    if not all(type(number) is int for number in numbers):
+    if not set(map(type, numbers)) <= {int}:
         raise ValueError("no number")
     if numbers and (min(numbers) < _INT64_MIN or max(numbers) > _INT64_MAX):
         raise ValueError("no number of 64 bits")
