@@ -161,18 +161,20 @@ class _ListedFiles:
 def _repacked(task: PackTask, gone: Set[str]) -> Contents:
     from ffrfs.packing.sources.pack_source import PackSource
 
+    shared: list[Piece] = []
+    pieces = _noting(_left(task, gone), shared)
     source = PackSource(
         task.sources,
         # An empty directory may hold excluded files, and names that no pack can have.
         selection=Selection(
-            None, task.options.exclude, PathList(_paths(_left(task, gone)), "the plan", "file")
+            None, task.options.exclude, PathList(_paths(pieces), "the plan", "file")
         ),
         symlinks=task.options.symlinks or "keep",
         skip_special=True,
         on_conflict=task.options.on_conflict,
         allow_missing=task.options.allow_missing,
     )
-    if not share_as_listed(source.entries, _left(task, gone)):
+    if not share_as_listed(source.entries, shared):
         source.share()  # for plans of earlier versions
     source.number()
     return source
@@ -182,10 +184,8 @@ def entries_of(pieces: Iterable[Piece]) -> EntryList:
     """Return the list of one pack. Raises PackError, ValueError for names that no pack can hold."""
     listed = EntryList()
     folders = {"": 0}
-    shared = []
-    for piece in pieces:
-        if piece.origin:
-            shared.append(piece)
+    shared: list[Piece] = []
+    for piece in _noting(pieces, shared):
         if piece.above:
             listed.describe_folder(0, *piece.above[0])
         path = ""
@@ -206,11 +206,19 @@ def entries_of(pieces: Iterable[Piece]) -> EntryList:
     return listed
 
 
-def share_as_listed(listed: EntryList, pieces: Iterable[Piece]) -> bool:
+def _noting(pieces: Iterable[Piece], shared: list[Piece]) -> Iterator[Piece]:
+    """Yield the pieces; `shared` gets those whose files share a record."""
+    for piece in pieces:
+        if piece.origin:
+            shared.append(piece)
+        yield piece
+
+
+def share_as_listed(listed: EntryList, shared: Iterable[Piece]) -> bool:
     """Let files share records as in the plan; return whether any do."""
     has_shared = False
-    for piece in pieces:
-        for path in map(piece.path, range(piece.file_count)) if piece.origin else ():
+    for piece in shared:
+        for path in map(piece.path, range(piece.file_count)):
             file, original = listed.find(path.encode()), listed.find(piece.origin.encode())
             if file is not None and original is not None:
                 listed.share(file, original)
@@ -227,7 +235,11 @@ def _paths(pieces: Iterable[Piece]) -> Iterator[str]:
             yield piece.folder
 
 
-def _left(task: PackTask, gone: Set[str]) -> Iterator[Piece]:
+def _left(task: PackTask, gone: Set[str]) -> Iterable[Piece]:
+    return _without(task, gone) if gone else task.pieces
+
+
+def _without(task: PackTask, gone: Set[str]) -> Iterator[Piece]:
     for piece in task.pieces:
         files = [file for file in range(piece.file_count) if piece.path(file) not in gone]
         if len(files) == piece.file_count:
