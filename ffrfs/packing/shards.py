@@ -47,8 +47,8 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
             if stopped.is_set():
                 raise _StoppedError
             progress[number] = files, size
-            if count == 1:
-                tell()
+            if count == 1:  # cheap, because it may be called for each file
+                tick(whole[0] + files, whole[1] + size)
 
         notes = _HalfAndHalf(note) if place.uploads else None
         note(0, 0)
@@ -62,12 +62,18 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
             force=place.force,
         )
         place.give(number, notes.sent if notes else note)
+        if count == 1:
+            end(number)
+
+    def end(number: int) -> None:
+        for column, ended in enumerate(progress.pop(number)):
+            whole[column] += ended
 
     def done(number: int, result: Exception | None) -> None:
         if result is not None:
             raise result
-        for column, ended in enumerate(progress.pop(number)):
-            whole[column] += ended
+        if count > 1:
+            end(number)
 
     def tell() -> None:
         files, sizes = zip(*progress.values(), whole, strict=True)
