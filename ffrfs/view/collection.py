@@ -22,6 +22,7 @@ from ffrfs.folder.tree import PackTree
 from ffrfs.tfrecord.framing import FRAME_SIZE
 from ffrfs.tfrecord.reader import TFRecordReader
 
+_GAP_MAX = 10_000
 Kind = Literal["folder", "link", "file", "example"]
 
 
@@ -135,7 +136,8 @@ class FileCollection:
         )
 
     def _nearest(self, numbers: range) -> str | None:
-        inos = (self._volume.file_of(number) for number in numbers)
+        # Only a hostile pack has so many records side by side that no file has.
+        inos = (self._volume.file_of(number) for number in numbers[:_GAP_MAX])
         ino = next((ino for ino in inos if ino), 0)
         return self.tree.path(ino) if ino else None
 

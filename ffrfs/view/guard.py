@@ -59,14 +59,20 @@ class Guard:
 
     def _welcome(self, scope: Scope) -> Response | None:
         """Return the answer to a request that has the token in its address, or none at all."""
-        query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        query = parse_qsl(
+            scope["query_string"].decode("ascii", "replace"),
+            keep_blank_values=True,
+            errors="surrogateescape",
+        )
         tokens = [value for name, value in query if name == "token"]
         if not tokens and self._is_right(self._cookie(scope)):
             return None
         if len(tokens) != 1 or not self._is_right(tokens[0]):
             return PlainTextResponse(_NO_TOKEN, 403)
-        rest = urlencode([(name, value) for name, value in query if name != "token"])
-        path = scope["raw_path"].decode("ascii").lstrip("/")
+        others = [(name, value) for name, value in query if name != "token"]
+        rest = urlencode(others, errors="surrogateescape")
+        # Two slashes, or what browsers take for them, would lead to another host.
+        path = scope["raw_path"].decode("ascii", "replace").lstrip("/\\")
         answer = RedirectResponse(f"/{path}" + (f"?{rest}" if rest else ""), 303)
         # In another site's frame, browsers send a cookie only with these; they take Secure from a
         # loopback address, other programs do not.
@@ -78,7 +84,7 @@ class Guard:
         return answer
 
     def _is_right(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self._token.encode())
+        return hmac.compare_digest(token.encode(errors="surrogateescape"), self._token.encode())
 
     @staticmethod
     def _cookie_name(scope: Scope) -> str:

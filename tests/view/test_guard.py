@@ -62,8 +62,14 @@ def test_token_is_taken_out_of_the_address(pages: Pages) -> None:
 
 def test_redirection_stays_here(pages: Pages) -> None:
     """A path of two slashes is another host to a browser."""
-    answer = pages.ask(f"//elsewhere.example/?token={pages.token}")
-    assert answer.headers["location"] == "/elsewhere.example/"
+    for slashes in ("//", "/%5C", "/\\"):
+        answer = pages.ask(f"{slashes}elsewhere.example/?token={pages.token}")
+        assert answer.headers["location"] in ("/elsewhere.example/", "/%5Celsewhere.example/")
+
+
+def test_redirection_keeps_names_that_are_not_utf_8(pages: Pages) -> None:
+    answer = pages.ask(f"/item?key=%FF&token={pages.token}")
+    assert answer.headers["location"] == "/item?key=%FF"
 
 
 def test_each_server_has_a_token(serve: Serve, pages: Pages, tmp_path: Path) -> None:
