@@ -76,9 +76,10 @@ class TFRecordDataset(Dataset[Any]):
     an index of each, as TFRecordReader does. `index_path`: an index of tfrecord2idx; it is
     checked, but not needed. `description`:
 
-    - None, a list of names, or a mapping of names to "byte", "int" or "float", which is
-      checked: the features are int64 or float32 arrays with one dimension. A feature of
-      bytes with one value is `bytes`, as in the PyPI package `tfrecord`; any other a list
+    - None, a list of names, or a mapping of names to "bytes", "int64" or "float" (the PyPI
+      package's "byte" and "int" are the same), which is checked: the features are int64 or
+      float32 arrays with one dimension. A feature of bytes with one value is `bytes`, as in
+      the PyPI package; any other a list
       of `bytes` (there an array of NumPy's "S", which loses trailing zeros). With None,
       each record determines the features of its item.
     - a mapping of names to FixedLenFeature, VarLenFeature or FixedLenSequenceFeature: the result

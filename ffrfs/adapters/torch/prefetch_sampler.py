@@ -10,13 +10,14 @@ ffrfs.mount.client.hints sends the hints; a DataLoader's workers have no part in
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, Self
 
-from torch.utils.data import Sampler
+from torch.utils.data import RandomSampler, Sampler, Subset
 
 from ffrfs.adapters.torch.skipping_sampler import is_skipping
 from ffrfs.errors import MountError
@@ -37,7 +38,8 @@ class PrefetchSampler(Sampler[Any]):
 
     The wrapped one is iterated `ahead` samples earlier than without. Samples that our
     DataLoader skips get no hints. A new iteration drops the hints of the one before.
-    Without a mount, there is one warning, and no hints.
+    Without a mount, there is one warning, and no hints. Raises ValueError if the data set of
+    `sampler` has more samples than there are paths.
     """
 
     def __init__(
@@ -49,12 +51,34 @@ class PrefetchSampler(Sampler[Any]):
     ) -> None:
         if ahead < 1:
             raise ValueError(f"ahead={ahead}: must be at least 1")
+        count = _sample_count(sampler)
+        if count is not None and count > len(paths):
+            raise ValueError(
+                f"{len(paths):,} paths for {count:,} samples: paths[index] is the file of an index"
+            )
         self._wrapped = sampler
         self._paths = paths
         self._mountpoint = mountpoint
         self._ahead = ahead
         self._hints: Hints | None = None
         self._has_warned = False
+
+    @classmethod
+    def for_dataset(
+        cls,
+        dataset: Any,  # noqa: ANN401 - of any library
+        sampler: Iterable[Any] | None = None,
+        mountpoint: PathType | None = None,
+        ahead: int = AHEAD_DEFAULT,
+    ) -> Self:
+        """Return the sampler for torchvision's ImageFolder and its kind, or a Subset of one.
+
+        The paths are `dataset.samples` or `imgs`, of (path, target), or `paths` or `files`.
+        `sampler`: RandomSampler(dataset) by default. Raises TypeError for a data set that has
+        none of these: give PrefetchSampler() the paths.
+        """
+        paths = _paths_of(dataset)
+        return cls(RandomSampler(dataset) if sampler is None else sampler, paths, mountpoint, ahead)
 
     def __iter__(self) -> Iterator[Any]:
         self._drop()
@@ -124,6 +148,29 @@ class PrefetchSampler(Sampler[Any]):
         if self._hints is not None:
             self._hints.close()
             self._hints = None
+
+
+def _sample_count(sampler: object) -> int | None:
+    """Return how many samples the data set of a sampler has, if the sampler knows it."""
+    inner = getattr(sampler, "sampler", sampler)  # of a batch sampler
+    source = getattr(inner, "data_source", getattr(inner, "dataset", None))
+    return len(source) if isinstance(source, Sized) else None
+
+
+def _paths_of(dataset: Any) -> list[PathType]:  # noqa: ANN401 - of any library
+    if isinstance(dataset, Subset):
+        paths = _paths_of(dataset.dataset)
+        return [paths[index] for index in dataset.indices]
+    for name in ("samples", "imgs", "paths", "files"):
+        found = getattr(dataset, name, None)
+        if isinstance(found, Sequence) and not isinstance(found, str):
+            firsts = [one[0] if isinstance(one, tuple) else one for one in found]
+            if all(isinstance(first, str | os.PathLike) for first in firsts):
+                return firsts
+    raise TypeError(
+        f"{type(dataset).__name__} has no list of paths (samples, imgs, paths, files): give them "
+        "to PrefetchSampler(sampler, paths)"
+    )
 
 
 def _indices(item: Any) -> list[Any]:  # noqa: ANN401 - an index, or several

@@ -28,7 +28,8 @@ Item: TypeAlias = dict[str, Any]
 Items: TypeAlias = Item | tuple[Item, Item]
 Kinds: TypeAlias = Mapping[str, str | None]
 
-_KINDS = ("byte", "int", "float")
+# The PyPI package `tfrecord` says "byte" and "int".
+_KINDS = {"bytes": "bytes", "int64": "int64", "float": "float", "byte": "bytes", "int": "int64"}
 
 
 def item_parser(
@@ -50,8 +51,8 @@ def item_parser(
     if isinstance(features, dict) or isinstance(lists, dict):
         if (description and features is None) or (sequence_description and lists is None):
             raise ValueError(
-                'describe context and feature lists both by "byte", "int" or "float", or both by '
-                "FixedLenFeature and its like"
+                'describe context and feature lists both by "bytes", "int64" or "float", or both '
+                "by FixedLenFeature and its like"
             )
         return partial(_parsed_sequence, context=features or {}, lists=lists or {})
     return partial(_named_sequence, context=_kinds(description), lists=_kinds(sequence_description))
@@ -71,11 +72,13 @@ def _kinds(description: Description | None) -> Kinds:
         raise TypeError(f"a description is a list or a mapping of names, not {description!r}")
     if not isinstance(description, Mapping):
         return dict.fromkeys(description or ())
-    kinds = {name: of for name, of in description.items() if isinstance(of, str) and of in _KINDS}
+    kinds = {
+        name: _KINDS[of] for name, of in description.items() if isinstance(of, str) and of in _KINDS
+    }
     for name in description.keys() - kinds.keys():
         raise ValueError(
             f'feature "{name}": {description[name]!r} describes nothing here; describe all '
-            'features by "byte", "int" or "float", or all by FixedLenFeature and its like'
+            'features by "bytes", "int64" or "float", or all by FixedLenFeature and its like'
         )
     return kinds
 
@@ -165,9 +168,9 @@ def _chosen(found: Mapping[str, FeatureValue], kinds: Kinds) -> Item:
 def _check_kind(what: str, value: FeatureValue, kind: str | None) -> None:
     if value is None or kind is None:
         return
-    found = "byte"
+    found = "bytes"
     if isinstance(value, np.ndarray):
-        found = "int" if value.dtype == np.int64 else "float"
+        found = "int64" if value.dtype == np.int64 else "float"
     if found != kind:
         raise FormatError(f'{what} is of kind "{found}", not "{kind}"')
 

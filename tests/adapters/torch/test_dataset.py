@@ -171,9 +171,9 @@ def test_shards_are_one_data_set(tmp_path: Path) -> None:
     [
         (["absent"], 'feature "absent" is missing'),
         (["none"], 'feature "none" is missing'),
-        ({"number": "float"}, 'feature "number" is of kind "int", not "float"'),
-        ({"vector": "byte"}, 'feature "vector" is of kind "float", not "byte"'),
-        ({"name": "int"}, 'feature "name" is of kind "byte", not "int"'),
+        ({"number": "float"}, 'feature "number" is of kind "int64", not "float"'),
+        ({"vector": "bytes"}, 'feature "vector" is of kind "float", not "bytes"'),
+        ({"name": "int64"}, 'feature "name" is of kind "bytes", not "int64"'),
         ({"absent": FixedLenFeature((), np.int64)}, 'feature "absent"'),
         ({"vector": FixedLenFeature((2,), np.float32)}, 'feature "vector"'),
     ],
@@ -266,7 +266,7 @@ def test_feature_lists_are_parsed_as_described(sequences: Path) -> None:
     ("lists", "text"),
     [
         (["absent"], 'feature list "absent" is missing'),
-        ({"n": "byte"}, 'feature list "n" is of kind "int", not "byte"'),
+        ({"n": "byte"}, 'feature list "n" is of kind "int64", not "bytes"'),
     ],
 )
 def test_feature_lists_that_are_not_as_described(sequences: Path, lists: Any, text: str) -> None:

@@ -22,7 +22,7 @@ if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, Subset
 from torch.utils.data.distributed import DistributedSampler
 
 from ffrfs import mounted, pack_folder
@@ -353,3 +353,42 @@ def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
         answer: Any = control_client.ask(str(root), "stats")
         assert answer["prefetch"]["hinted"] > 0
         assert answer["prefetch"]["hit"] > 0
+
+
+class Images:
+    """As torchvision's ImageFolder."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.samples = [(path, len(path)) for path in paths]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+def test_paths_of_a_data_set(mount: Mount) -> None:
+    images = Images(PATHS)
+    sampler = PrefetchSampler.for_dataset(images, SequentialSampler(images), PLACE, ahead=4)
+    items = iter(sampler)
+    assert [next(items), next(items)] == [0, 1]
+    assert mount.indices(0, 5) == [0, 1, 2, 3, 4]
+    items.close()
+    part = Subset(images, [7, 3, 5])
+    items = iter(PrefetchSampler.for_dataset(part, SequentialSampler(part), PLACE))
+    assert next(items) == 0
+    assert mount.indices(1, 3) == [7, 3, 5]
+    items.close()
+    assert sorted(PrefetchSampler.for_dataset(part, mountpoint=PLACE)) == [0, 1, 2]
+
+
+def test_data_sets_without_paths() -> None:
+    with pytest.raises(TypeError, match=r"^list has no list of paths \(samples, imgs"):
+        PrefetchSampler.for_dataset([1, 2])
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda sampler: sampler, lambda sampler: BatchSampler(sampler, 2, False)]
+)
+def test_fewer_paths_than_samples(wrap: Callable[[Any], Any]) -> None:
+    with pytest.raises(ValueError, match=r"^999 paths for 1,000 samples: paths\[index\]"):
+        PrefetchSampler(wrap(RandomSampler(range(1000))), PATHS[:999])
+    PrefetchSampler(wrap(RandomSampler(range(999))), PATHS)
