@@ -37,6 +37,7 @@ GROUPS = {
     ),
     "Cache packs at URLs": ("cache",),
     "Run as a service": ("install-units",),
+    "Try it": ("demo",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 _RARE = {"index", "install-units"}

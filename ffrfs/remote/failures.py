@@ -211,6 +211,8 @@ def _refused(named: str, code: str, url: RemoteUrl) -> str:
         advice = "for a public bucket give --anonymous"
         return f"refused ({named}): these credentials lack the permission; {advice}"
     signed = "; a signed URL may have expired: make a new one" if url.query else ""
+    if url.is_directory:
+        return f"refused ({named}): the server lists no directory (nginx: autoindex on)"
     return f"refused ({named}){signed}"
 
 

@@ -60,7 +60,8 @@ class ObjectOrigin:
 
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
-            raise RemoteError.at(url.shown, "is a directory, not an object")
+            why = f"is a directory, not an object; for all packs in it: {url.shown}"
+            raise RemoteError.at(url.shown, why)
         once = functools.partial(self._pin_once, url)
         return await self._persistently(url, once, min(_PATIENCE_S, self._seconds()))
 

@@ -29,9 +29,10 @@ _ffrfs() {
         check) flags=(-h --help --help-all --json) ;;
         cache) flags=(-h --help --help-all --json --force --size) taking=' --size ' ;;
         install-units) flags=(-h --help --help-all --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
+        demo) flags=(-h --help --help-all) ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check cache install-units -h --help --help-all -V --version
+        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check cache install-units demo -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -138,6 +139,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         cache:1) _ffrfs_folders ;;
         install-units:--destdir) _ffrfs_folders ;;
         install-units:--prefix) _ffrfs_folders ;;
+        demo:0) _ffrfs_folders ;;
     esac
 }
 

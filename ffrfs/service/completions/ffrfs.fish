@@ -395,3 +395,8 @@ complete -c ffrfs -n '__ffrfs_in install-units' -l prefix -f -a '(__fish_complet
 complete -c ffrfs -n '__ffrfs_in install-units' -l dry-run -d 'list what would be done, and change nothing'
 complete -c ffrfs -n '__ffrfs_in install-units' -l force -d 'also replace or remove files that others changed'
 complete -c ffrfs -n '__ffrfs_in install-units' -l uninstall -d 'remove the installed files, and nothing else'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a demo -d 'try it: make a small data set, pack it, mount it, read it'
+complete -c ffrfs -n '__ffrfs_in demo' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in demo' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_at demo 0 0' -a '(__fish_complete_directories)'
