@@ -34,6 +34,9 @@ Examples:
 """
 
 
+_ALWAYS = ("mount point", "pack", "engine", "log", "processes", "age")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     parser.add_argument(
@@ -89,7 +92,7 @@ def _lines(found: dict[str, Any], args: argparse.Namespace) -> Iterator[str]:
         yield from metrics.prometheus(found).splitlines()
         return
     for title, value in _facts(found).items():
-        if args.verbose or not _is_zero(value):
+        if args.verbose or title in _ALWAYS or not _is_zero(value):
             yield f"{title:<16} {value}"
     yield from _table(found["requests"])
 

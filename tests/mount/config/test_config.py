@@ -80,7 +80,15 @@ def test_every_long_option_is_a_key() -> None:
         if word.startswith("--")
     }
     # What says how the command is run, and not what is mounted.
-    assert names - KEYS == {"help", "foreground", "config", "check", "warm", "while_open"}
+    assert names - KEYS == {
+        "help",
+        "help_all",
+        "foreground",
+        "config",
+        "check",
+        "warm",
+        "while_open",
+    }
     assert KEYS - names == {"packs", "mountpoint", "options"}
 
 

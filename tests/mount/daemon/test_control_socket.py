@@ -402,8 +402,20 @@ def test_lines_for_people(
     known: state.MountState, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     answer = json.dumps({"result": NUMBERS}).encode() + b"\n"
-    assert answered_with(known, tmp_path, answer, print_stats) == 0
+    command = ["stats", "--verbose", known.mountpoint]
+    assert answered_with(known, tmp_path, answer, lambda _: main(command)) == 0
     assert capfdbinary.readouterr() == (LINES.encode(), b"")
+
+
+def test_rows_without_a_number_but_zero_are_left_out(
+    known: state.MountState, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    numbers = NUMBERS | {"pack": "/data/0.ffr", "queue_depth": 0, "unreadable_files": 0}
+    answer = json.dumps({"result": numbers}).encode() + b"\n"
+    assert answered_with(known, tmp_path, answer, print_stats) == 0
+    rows = [line for line in LINES.splitlines() if line[:5] not in ("queue", "could", "cache")]
+    rows[1] = "pack             /data/0.ffr"
+    assert capfdbinary.readouterr().out.decode().splitlines() == rows
 
 
 @pytest.mark.parametrize("changes", [{"age_s": None}, {"requests": []}, {"requests": {"x": 1}}])
