@@ -18,6 +18,7 @@ PACKAGES = ["ffrfs", "ffrfs.cluster", "ffrfs.schema", "ffrfs.tfrecord", *ADAPTER
 DEFINED = {
     "ffrfs.convert": "ffrfs.convert.convert.convert",
     "ffrfs.mount": "ffrfs.mount.client.mounted.mount",
+    "ffrfs.view": "ffrfs.view.view.view",
 }
 MODULE = "ffrfs.errors"
 
