@@ -1,0 +1,74 @@
+"""What can be viewed: packs, sets, TFRecord files, TFDS directories, a mount, URLs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs.errors import FormatError
+from ffrfs.view.opening import open_sources
+from tests.mount.makers import MakeMount, PackTree
+from tests.tfrecord_file import write_tfrecord
+from tests.view.conftest import Serve
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / "data" / name).write_text(name)
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    pack_folder(tmp_path / "data", tmp_path / "set", shards=2)
+    (tmp_path / "records").mkdir()
+    for name in ("x", "y"):
+        write_tfrecord(tmp_path / "records" / f"{name}.tfrecord", [name.encode()])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "contents"),
+    [
+        ("p.ffr", "abc"),
+        ("set", "abc"),
+        ("file://{}/p.ffr", "abc"),
+        ("file://{}/set/", "abc"),
+        ("records", "xy"),
+        ("records/y.tfrecord", "y"),
+        ("file://{}/records/x.tfrecord", "x"),
+    ],
+)
+def test_kinds_of_sources(serve: Serve, place: Path, source: str, contents: str) -> None:
+    pages = serve(source.format(place) if "{}" in source else place / source)
+    keys = [item["key"] for item in pages.data("/")["items"]]
+    assert "".join(pages.get("/bytes", key=key).text for key in keys) == contents
+
+
+def test_several_sources_are_one(serve: Serve, place: Path) -> None:
+    records = place / "records"
+    pages = serve([records / "y.tfrecord", records / "x.tfrecord"])
+    assert [pages.get("/bytes", key=key).text for key in "01"] == ["y", "x"]
+
+
+def test_a_tfds_directory(serve: Serve, golden: Path) -> None:
+    whole = serve(golden / "tfds" / "1.0.0").data("/")["total"]
+    splits = [
+        serve(golden / "tfds" / "1.0.0" / name).data("/")["total"] for name in ("train", "test")
+    ]
+    assert whole == sum(splits) > min(splits) > 0
+
+
+def test_a_mount_shows_what_was_mounted(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree({"a": b"1"}))
+    opened = open_sources(tree.path)
+    assert (opened.mountpoint, opened.sources) == (str(tree.path), [str(tree.pack)])
+    opened.collection.close()
+
+
+def test_what_is_none_is_one_line(place: Path) -> None:
+    with pytest.raises(FormatError) as caught:
+        open_sources(place / "data" / "a")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(FileNotFoundError):
+        open_sources(place / "absent")
