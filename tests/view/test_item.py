@@ -246,7 +246,7 @@ def _lines_read(commands: dict[str, str]) -> None:
     assert "\n" not in "".join(commands.values())
     read = eval(commands["python"], {"ffrfs": ffrfs})
     assert bytes(read) == b"content"
-    program = f'ffrfs() {{ {sys.executable} -m ffrfs "$@"; }}\n{commands["shell"]}'
+    program = f'ffrfs() {{ "{sys.executable}" -m ffrfs "$@"; }}\n{commands["shell"]}'
     done = subprocess.run(["bash", "-c", program], capture_output=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == (b"content", b"")
 
