@@ -11,13 +11,14 @@ from operator import itemgetter
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ffrfs.errors import FormatError, OptionError
 from ffrfs.view.choice import Query
 from ffrfs.view.collection import Item, Kind
 from ffrfs.view.page import (
+    Streamed,
     collection_of,
     link,
     opened,
@@ -204,7 +205,7 @@ def paths(request: Request) -> Response:
             raise FormatError(choice.job.progress().error)
 
     headers = {"content-disposition": 'attachment; filename="paths.txt"'}
-    return StreamingResponse(lines(), media_type="text/plain; charset=utf-8", headers=headers)
+    return Streamed(lines(), media_type="text/plain; charset=utf-8", headers=headers)
 
 
 ROUTES = [Route("/", gallery), Route("/paths", paths)]

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from ffrfs.mount.stats import units
 from ffrfs.printable import printable
@@ -57,6 +59,16 @@ def render(request: Request, template: str, values: Mapping[str, Any]) -> bytes:
         values, request=request, opened=opened(request), query=dict(request.query_params)
     )
     return shown.encode("utf-8", "replace")
+
+
+class Streamed(StreamingResponse):
+    """An answer in pieces. A client that leaves ends it at once."""
+
+    async def stream_response(self, send: Send) -> None:
+        # Starlette leaves its generator to the garbage collector, which warns of it.
+        pieces = cast("AsyncGenerator[bytes, None]", self.body_iterator)
+        async with aclosing(pieces):
+            await super().stream_response(send)
 
 
 def link(path: str, **parameters: object) -> str:

@@ -16,12 +16,12 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ffrfs.errors import TooLargeError
 from ffrfs.view.features import feature_bytes
-from ffrfs.view.page import collection_of, path_parameter, whole_number
+from ffrfs.view.page import Streamed, collection_of, path_parameter, whole_number
 
 _PIECE_SIZE = 4 << 20
 _WHOLE_SIZE_MAX = 512 << 20  # of a record that must be read as a whole
@@ -109,7 +109,7 @@ def answer(request: Request, content: Content) -> Response:
     headers["content-length"] = str(len(shown))
     if request.method == "HEAD":
         return Response(None, status, headers)
-    return StreamingResponse(_pieces(content, shown), status, headers)
+    return Streamed(_pieces(content, shown), status, headers)
 
 
 def _pieces(content: Content, shown: range) -> Iterator[bytes]:
