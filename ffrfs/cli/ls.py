@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also show modes, sizes, times, and targets of links",
     )
-    parser.add_argument(
+    # A group, because the parser has -h for help already.
+    parser.add_argument_group(conflict_handler="resolve").add_argument(
         *("-h", "--human-readable"),
         action=_HumanReadable,
         nargs=0,

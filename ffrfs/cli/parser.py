@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *, common: AbstractSet[str] | None = None, **options: object) -> None:
-        super().__init__(**cast("dict[str, Any]", options), conflict_handler="resolve")
+        super().__init__(**cast("dict[str, Any]", options))
         self.formatter_class = HelpFormatter
         self._common = common
         self.rare_commands: AbstractSet[str] = frozenset()  # which --help leaves out
