@@ -74,4 +74,11 @@ bool Connection::store(uint64_t ino, uint64_t offset, std::span<const std::byte>
   return write_all(descriptor_.get(), parts) == 0;
 }
 
+void Connection::resend() const {
+  const OutHeader header{.len = sizeof(OutHeader), .error = kNotifyResend, .unique = 0};
+  const iovec message = to_iovec(header);
+  // A kernel that cannot resend refuses it; then the journal has the requests (journal.h).
+  [[maybe_unused]] const int refused = write_all(descriptor_.get(), {&message, 1});
+}
+
 }  // namespace ffrfs::fuse

@@ -35,6 +35,10 @@ class Connection {
   // answers READs.
   [[nodiscard]] bool store(uint64_t ino, uint64_t offset, std::span<const std::byte> bytes) const;
 
+  // Makes the kernel give out again each request that was received and not answered, perhaps by a
+  // process that has ended. Does nothing on a kernel that cannot.
+  void resend() const;
+
   // No other thread may be using the connection.
   void close() { descriptor_.reset(); }
 

@@ -51,6 +51,19 @@ class DevTransport::Listed {
 
 std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
   heed_wake_ups();
+  if (const auto init = journal_.init())
+    agreement_ = agree(std::as_bytes(std::span(*init)), wishes);
+  if (agreement_ && !agreement_->has_resend) {
+    journal_.unanswered([this](uint64_t unique) { connection_.answer(unique, EIO, {}); });
+  }
+  // Also if no INIT is known: the process before may have ended while it had it.
+  connection_.resend();
+  journal_.clear();
+  if (!agreement_) agreement_ = wait_for_init(wishes);
+  return agreement_;
+}
+
+std::optional<Agreement> DevTransport::wait_for_init(const Wishes& wishes) {
   const Listed listed(*this);
   const auto buffers = std::make_unique_for_overwrite<Buffers>();
   while (!is_stopping_) {
@@ -63,17 +76,22 @@ std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
       connection_.answer(header->unique, EIO, {});  // nothing may come before INIT
       continue;
     }
-    const auto agreement = agree(message.subspan(sizeof(InHeader)), wishes);
-    if (!agreement) {
+    agreement_ = agree(message.subspan(sizeof(InHeader)), wishes);
+    if (!agreement_) {
       log_line(Priority::kError, "this kernel is too old: FUSE 7.23 (Linux 3.15) is needed");
       connection_.answer(header->unique, EPROTO, {});
       break;
     }
-    const Part answer = std::as_bytes(std::span(&agreement->answer, 1));
-    connection_.answer(header->unique, 0, {&answer, 1});
-    return agreement;
+    journal_.keep_init(message.subspan(sizeof(InHeader)));
+    answer_init(header->unique);
+    return agreement_;
   }
   return std::nullopt;
+}
+
+void DevTransport::answer_init(uint64_t unique) const {
+  const Part answer = std::as_bytes(std::span(&agreement_->answer, 1));
+  connection_.answer(unique, 0, {&answer, 1});
 }
 
 void DevTransport::serve(size_t thread_count) {
@@ -112,9 +130,10 @@ void DevTransport::take(std::span<const std::byte> message, std::span<std::byte>
         handler_.interrupt(load_le<uint64_t>(body));
       }
       return;
+    case Opcode::kInit: return answer_init(header->unique);  // resent: its reader has ended
     default: break;
   }
-  const Reply reply(*this, header->unique, room);
+  const Reply reply(*this, header->unique, room, journal_.begin(*header));
   if (const auto request = parse_message(*header, message)) {
     handler_.handle(*request, reply);
   } else {
@@ -124,6 +143,7 @@ void DevTransport::take(std::span<const std::byte> message, std::span<std::byte>
 
 void DevTransport::answer(const Reply& reply, int error, Parts parts) noexcept {
   connection_.answer(reply.unique(), error, parts);
+  Journal::end(static_cast<Counter*>(reply.place()));
 }
 
 void DevTransport::stop() {

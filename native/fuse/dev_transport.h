@@ -17,18 +17,21 @@
 #include "fuse/connection.h"
 #include "fuse/handler.h"
 #include "fuse/handshake.h"
+#include "fuse/journal.h"
 #include "fuse/receiver_limit.h"
 
 namespace ffrfs::fuse {
 
 class DevTransport final : public AnswerSink {
  public:
-  // Both must outlive this object.
-  DevTransport(const Connection& connection, Handler& handler)
-      : connection_(connection), handler_(handler) {}
+  // Both references must outlive this object, and so must the page of the journal.
+  DevTransport(const Connection& connection, Handler& handler, const Journal& journal)
+      : connection_(connection), handler_(handler), journal_(journal) {}
 
-  // Waits for INIT and answers it. Returns nullopt if the connection has ended, or the kernel is
-  // too old. Must be called before serve(), on one thread.
+  // Waits for INIT and answers it. If another process has done that and has ended, continues for
+  // it: the kernel gives out its requests again, or they fail if the kernel cannot. Returns nullopt
+  // if the connection has ended, or the kernel is too old. Must be called before serve(), on one
+  // thread.
   [[nodiscard]] std::optional<Agreement> shake_hands(const Wishes& wishes);
 
   // Serves on `thread_count` threads, including the caller's, until the connection ends or stop()
@@ -44,11 +47,15 @@ class DevTransport final : public AnswerSink {
  private:
   class Listed;  // registers a thread that stop() has to wake
 
+  [[nodiscard]] std::optional<Agreement> wait_for_init(const Wishes& wishes);
+  void answer_init(uint64_t unique) const;
   void receive();
   void take(std::span<const std::byte> message, std::span<std::byte> room);
 
   const Connection& connection_;
   Handler& handler_;
+  Journal journal_;
+  std::optional<Agreement> agreement_;
   ReceiverLimit receiver_limit_;
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;  // guards receiving_

@@ -14,7 +14,7 @@ constexpr uint32_t kWriteSizeMax = 4096;  // nothing is written; the kernel requ
 // AUTO_INVAL_DATA, because files do not change.
 constexpr uint64_t kWanted = kAsyncRead | kDoReaddirplus | kAsyncDio | kNoOpenSupport |
                              kParallelDirops | kMaxPages | kCacheSymlinks | kNoOpendirSupport |
-                             kInitExt;
+                             kInitExt | kHasResend;
 
 }  // namespace
 
@@ -31,6 +31,7 @@ std::optional<Agreement> agree(std::span<const std::byte> argument, const Wishes
   Agreement agreement;
   agreement.can_do_without_opens = (taken & no_opens) == no_opens;
   agreement.uring = (taken & kOverIoUring) != 0;
+  agreement.has_resend = (taken & kHasResend) != 0;
   agreement.answer = {.major = kMajor,
                       .minor = std::min(offer.minor, kMinor),
                       .max_readahead = offer.max_readahead,

@@ -22,6 +22,7 @@ struct Agreement {
   InitOut answer{};
   bool can_do_without_opens = false;  // OPEN and OPENDIR may be answered with ENOSYS
   bool uring = false;
+  bool has_resend = false;  // Connection::resend() works (Linux 6.9)
 };
 
 // Returns nullopt if the kernel is too old, or if this is not an INIT.

@@ -63,6 +63,7 @@ enum InitFlag : uint64_t {
   kCacheSymlinks = 1ULL << 23,
   kNoOpendirSupport = 1ULL << 24,
   kInitExt = 1ULL << 30,
+  kHasResend = 1ULL << 39,
   kOverIoUring = 1ULL << 41,
 };
 
@@ -70,13 +71,17 @@ enum InitFlag : uint64_t {
 inline constexpr uint32_t kKeepCache = 1U << 1;
 inline constexpr uint32_t kCacheDir = 1U << 3;
 
-// NOTIFY_STORE: the "error" of a message that is not an answer.
+// The "error" of a message that is not an answer: NOTIFY_STORE, NOTIFY_RESEND.
 inline constexpr int32_t kNotifyStore = 4;
+inline constexpr int32_t kNotifyResend = 7;
+
+// The bit of InHeader::unique in a request that the kernel resends.
+inline constexpr uint64_t kResent = uint64_t{1} << 63;
 
 struct InHeader {
   uint32_t len;  // of the whole message
   uint32_t opcode;
-  uint64_t unique;  // of the request; the top bit: the kernel resends it (NOTIFY_RESEND)
+  uint64_t unique;  // of the request
   uint64_t nodeid;
   uint32_t uid;
   uint32_t gid;

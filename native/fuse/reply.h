@@ -46,6 +46,8 @@ class Reply {
   // Returns memory to build an answer in, which is then not copied; valid until handle() returns.
   [[nodiscard]] std::span<std::byte> room() const { return room_; }
 
+  [[nodiscard]] Reply without_room() const { return {*sink_, unique_, {}, place_}; }
+
   [[nodiscard]] uint64_t unique() const { return unique_; }
   [[nodiscard]] void* place() const { return place_; }
 

@@ -51,21 +51,27 @@ std::span<Counter> CounterPage::row(std::string_view name, size_t count) {
   if (name.size() >= kNameSize) throw std::length_error("counter page: name too long");
   const std::lock_guard lock(mutex_);
   const size_t end = static_cast<size_t>(used().load(std::memory_order_acquire));
+  // A process that has ended may have left anything.
+  if (end > kSize) throw std::length_error("counter page: damaged");
   size_t position = kHeaderSize;
-  while (position < end) {
+  while (position + sizeof(RowHeader) <= end) {
     const auto* row = reinterpret_cast<const RowHeader*>(memory_ + position);
-    auto* values = reinterpret_cast<Counter*>(memory_ + position + sizeof(RowHeader));
-    if (name == row->name) {
-      if (row->count != count) throw std::length_error("counter page: another count of values");
-      return {values, count};
+    position += sizeof(RowHeader);
+    if (row->count > (end - position) / sizeof(Counter)) {
+      throw std::length_error("counter page: damaged");
     }
-    position += sizeof(RowHeader) + static_cast<size_t>(row->count) * sizeof(Counter);
+    if (std::string_view(row->name, strnlen(row->name, sizeof row->name)) == name) {
+      if (row->count != count) throw std::length_error("counter page: another count of values");
+      return {reinterpret_cast<Counter*>(memory_ + position), count};
+    }
+    position += static_cast<size_t>(row->count) * sizeof(Counter);
   }
   if (position != end || count > (kSize - end) / sizeof(Counter) ||
       sizeof(RowHeader) + count * sizeof(Counter) > kSize - end) {
     throw std::length_error("counter page: no room");
   }
   auto* row = reinterpret_cast<RowHeader*>(memory_ + end);
+  std::memset(row->name, 0, sizeof row->name);
   std::memcpy(row->name, name.data(), name.size());
   row->count = count;
   // Stored last, so that a reader sees only complete rows.

@@ -14,7 +14,14 @@ class Counters {
 
  public:
   // `shared_fd`: see CounterPage.
-  explicit Counters(int shared_fd = -1) : page_(shared_fd) {}
+  explicit Counters(int shared_fd = -1) : page_(shared_fd) {
+    // The page may be that of a process that has ended, and has what that one held.
+    for (Counter* const value :
+         {&warm_left, &around_unread_bytes, &queue_depth, &uring_queues, &bytes_in_flight,
+          &bytes_kept, &bytes_prefetched, &bytes_metadata, &on_trial}) {
+      *value = 0;
+    }
+  }
 
   [[nodiscard]] CounterPage& page() { return page_; }
 
@@ -25,6 +32,8 @@ class Counters {
   Counter& bytes_storage = page_.row("bytes_storage");        // read with waiting
   Counter& checksums_verified = page_.row("checksums_verified");
   Counter& checksums_failed = page_.row("checksums_failed");
+
+  Counter& requests_quarantined = page_.row("requests_quarantined");  // failed for that
 
   // Readahead for hints, in records, and for runs without hints:
   Counter& prefetch_hinted = page_.row("prefetch_hinted");
@@ -59,6 +68,7 @@ class Counters {
   Counter& around_unread_bytes = page_.row("around_unread_bytes");  // pushed, by the controls
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
   Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: only /dev/fuse
+  Counter& on_trial = page_.row("on_trial");  // the key of a suspect (worker/trial.h)
   // Memory, by account (budget.h):
   Counter& bytes_in_flight = page_.row("bytes_in_flight");
   Counter& bytes_kept = page_.row("bytes_kept");

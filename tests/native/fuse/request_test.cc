@@ -168,13 +168,15 @@ TEST_CASE("INIT takes what is offered and of use, and nothing else") {
   CHECK(all->answer.minor == kMinor);
   CHECK(all->answer.max_pages == 32);
   const uint64_t taken = all->answer.flags | uint64_t{all->answer.flags2} << 32;
-  CHECK(taken == (kAsyncRead | kDoReaddirplus | kAsyncDio | kNoOpenSupport | kParallelDirops |
-                  kMaxPages | kCacheSymlinks | kNoOpendirSupport | kInitExt | kOverIoUring));
+  CHECK(taken ==
+        (kAsyncRead | kDoReaddirplus | kAsyncDio | kNoOpenSupport | kParallelDirops | kMaxPages |
+         kCacheSymlinks | kNoOpendirSupport | kInitExt | kHasResend | kOverIoUring));
+  CHECK(all->has_resend);
 
   const auto without = agree(init(45, kAll), {.uring = false});
   REQUIRE(without.has_value());
   CHECK(!without->uring);
-  CHECK(without->answer.flags2 == 0);
+  CHECK(without->answer.flags2 == kHasResend >> 32);
 
   const auto none = agree(init(31, 0), {.uring = true});
   REQUIRE(none.has_value());

@@ -50,6 +50,24 @@ template <typename Number> Number number_at(const CounterPage& page, size_t posi
 
 }  // namespace
 
+TEST_CASE("a damaged page of a process that has ended is refused") {
+  const auto is_refused = [](size_t position, uint64_t value) {
+    const FileDescriptor memory = shared_memory(CounterPage::kSize);
+    {
+      CHECK(CounterPage(memory.get()).row("first", 2).size() == 2);
+    }
+    REQUIRE(pwrite(memory.get(), &value, sizeof value, static_cast<off_t>(position)) ==
+            sizeof value);
+    CounterPage page(memory.get());
+    CHECK_THROWS_AS(static_cast<void>(page.row("second")), std::length_error);
+  };
+  is_refused(8, uint64_t{1} << 40);  // the size in use
+  is_refused(8, CounterPage::kSize + 8);
+  const size_t count = 16 + CounterPage::kNameSize;
+  is_refused(count, uint64_t{1} << 61);
+  is_refused(count, ~uint64_t{4});  // the next row would begin here again
+}
+
 TEST_CASE("a row is found again by its name, with its values") {
   CounterPage page;
   Counter& one = page.row("one");

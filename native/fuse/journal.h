@@ -1,0 +1,62 @@
+// What must outlive the process that serves a connection, so that another one can continue: the
+// argument of INIT, which the kernel sends once, and the requests in flight. It lies in the counter
+// page, whose memory the daemon keeps:
+//
+//   init       the argument, 8 words; zeros before INIT
+//   in_flight  for each of kRequestCount places the request's `unique`, or 0, and its key
+//   requests_resent  how many came again because their process had ended
+//
+// Written by a process that may have been ended at any instruction, and read by the next one and by
+// the daemon (ffrfs/mount/engines/worker_deaths.py), which trust nothing in it.
+//
+// Thread-safe but for the constructor and clear().
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "fuse/protocol.h"
+#include "stats/counter_page.h"
+
+namespace ffrfs::fuse {
+
+// Tells requests apart by what they work on: inode and operation.
+[[nodiscard]] constexpr uint64_t request_key(uint64_t ino, uint32_t opcode) {
+  return ino << 8 | (opcode & 0xff);
+}
+
+class Journal {
+ public:
+  static constexpr size_t kRequestCount = 512;
+  using Init = std::array<uint64_t, sizeof(InitIn) / sizeof(uint64_t)>;
+
+  explicit Journal(CounterPage& page);
+
+  [[nodiscard]] std::optional<Init> init() const;
+  void keep_init(std::span<const std::byte> argument);
+
+  // Notes a request that was received. Returns its place; nullptr if there is none: the kernel can
+  // resend it, but it is not in unanswered().
+  [[nodiscard]] Counter* begin(const InHeader& header) noexcept;
+  // Notes that it was answered. `place` is what begin() returned.
+  static void end(Counter* place) noexcept;
+
+  // Calls `visit` with the `unique` of each request that has no answer.
+  template <typename Visit> void unanswered(Visit visit) const {
+    for (size_t place = 0; place < in_flight_.size(); place += 2) {
+      if (const uint64_t unique = in_flight_[place]) visit(unique);
+    }
+  }
+  void clear();
+
+ private:
+  Counter& resent_;
+  const std::span<Counter> init_;
+  const std::span<Counter> in_flight_;
+};
+
+}  // namespace ffrfs::fuse
