@@ -12,8 +12,10 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 
+#include "fuse/journal.h"
 #include "fuse/log.h"
 #include "io/error.h"
 #include "worker/answer.h"
@@ -90,6 +92,7 @@ Operations::Operations(Volume& volume, const OperationOptions& options)
 
 void Operations::handle(const Request& request, const Reply& reply) noexcept {
   if (is_turned_away(request)) return reply.error(EACCES);
+  if (!options_.quarantined.empty() && is_quarantined(request)) return refuse(request, reply);
   switch (request.opcode) {
     case Opcode::kLookup: return lookup(request, reply);
     case Opcode::kGetattr: return getattr(request, reply);
@@ -119,6 +122,18 @@ bool Operations::is_turned_away(const Request& request) const {
     case Opcode::kReleasedir: return false;
     default: return true;
   }
+}
+
+bool Operations::is_quarantined(const Request& request) const {
+  const auto key = fuse::request_key(request.ino, static_cast<uint32_t>(request.opcode));
+  return std::ranges::find(options_.quarantined, key) != options_.quarantined.end();
+}
+
+void Operations::refuse(const Request& request, const Reply& reply) noexcept {
+  ++volume_.counters().requests_quarantined;
+  fail(reply, request.ino, RequestTimer(log_, RequestKind::kRefuse, request.ino),
+       std::make_exception_ptr(
+           std::runtime_error("it has ended the worker twice; try it again by `ffrfs restart`")));
 }
 
 void Operations::finish(const Reply& reply, RequestKind kind, int error_number) {

@@ -15,9 +15,11 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "fuse/handler.h"
 #include "volume/volume.h"
@@ -32,6 +34,8 @@ struct OperationOptions {
   bool xattr = false;  // show user.ffrfs.*
   bool allow_root = false;  // reject all users except root and the mount's owner
   bool send_opens = false;  // for a kernel that needs OPEN and OPENDIR
+  // Requests that end the process that handles them (fuse::request_key()): they fail.
+  std::vector<uint64_t> quarantined{};
 };
 
 class Operations final : public fuse::Handler {
@@ -66,6 +70,7 @@ class Operations final : public fuse::Handler {
   void getxattr(const Request& request, const Reply& reply);
   void listxattr(const Request& request, const Reply& reply);
 
+  void refuse(const Request& request, const Reply& reply) noexcept;
   // Answers a request with nothing but an errno, or 0.
   void finish(const Reply& reply, RequestKind kind, int error_number);
 
@@ -80,6 +85,7 @@ class Operations final : public fuse::Handler {
                     const RequestTimer& timer, Body body) noexcept;
 
   [[nodiscard]] bool is_turned_away(const Request& request) const;
+  [[nodiscard]] bool is_quarantined(const Request& request) const;
 
   void fail(const Reply& reply, Ino ino, const RequestTimer& timer,
             const std::exception_ptr& error) noexcept;

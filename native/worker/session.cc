@@ -19,7 +19,7 @@ Session::Session(Volume& volume, FileDescriptor connection, const SessionOptions
       thread_count_(options.thread_count),
       operations_(volume, options.operations),
       connection_(std::move(connection)),
-      dev_(connection_, operations_),
+      dev_(connection_, handler(options.suspects), fuse::Journal(volume.counters().page())),
       rings_(std::move(rings)) {
   // In the constructor, because hints may come before the first request.
   volume_.start_prefetch([this](Ino ino, uint64_t offset, std::span<const std::byte> bytes) {
@@ -28,6 +28,11 @@ Session::Session(Volume& volume, FileDescriptor connection, const SessionOptions
 }
 
 Session::~Session() = default;
+
+fuse::Handler& Session::handler(const std::vector<uint64_t>& suspects) {
+  if (suspects.empty()) return operations_;
+  return trial_.emplace(operations_, suspects, volume_.counters().on_trial);
+}
 
 bool Session::start() {
   fuse::Wishes wishes;

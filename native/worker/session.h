@@ -12,7 +12,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "fuse/connection.h"
 #include "fuse/dev_transport.h"
@@ -20,11 +23,13 @@
 #include "io/file_descriptor.h"
 #include "volume/volume.h"
 #include "worker/operations.h"
+#include "worker/trial.h"
 
 namespace ffrfs {
 
 struct SessionOptions {
   size_t thread_count = 1;  // threads that receive from /dev/fuse
+  std::vector<uint64_t> suspects{};  // see Trial
   OperationOptions operations{};
 };
 
@@ -46,12 +51,14 @@ class Session {
   void stop();
 
  private:
+  [[nodiscard]] fuse::Handler& handler(const std::vector<uint64_t>& suspects);
   [[nodiscard]] bool start();
   void complete();
 
   Volume& volume_;
   const size_t thread_count_;
   Operations operations_;
+  std::optional<Trial> trial_;  // in front of the operations, if there are suspects
   fuse::Connection connection_;
   fuse::DevTransport dev_;
   std::unique_ptr<fuse::UringTransport> rings_;
