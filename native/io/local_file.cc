@@ -106,7 +106,9 @@ LocalFile::LocalFile(const std::string& path, Opened opened)
     : Source(path,
              {.size = static_cast<uint64_t>(opened.info.st_size),
               .mtime_ns = nanoseconds(opened.info.st_mtim.tv_sec, opened.info.st_mtim.tv_nsec),
-              .owner = opened.info.st_uid}),
+              .owner = opened.info.st_uid,
+              .device = opened.info.st_dev,
+              .inode = opened.info.st_ino}),
       buffered_(std::move(opened.descriptor)),
       reads_ahead_(takes_advice(fd())) {}
 

@@ -44,6 +44,8 @@ class Source {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
     uid_t owner = 0;  // the user who may change the file
+    uint64_t device = 0;  // of a local file, like its inode
+    uint64_t inode = 0;
   };
   // Called without an error when the range can be read.
   using Prepared = std::function<void(std::exception_ptr error)>;
@@ -60,6 +62,7 @@ class Source {
   [[nodiscard]] uint64_t size() const { return facts_.size; }
   [[nodiscard]] int64_t mtime_ns() const { return facts_.mtime_ns; }
   [[nodiscard]] uid_t owner() const { return facts_.owner; }
+  [[nodiscard]] const Facts& facts() const { return facts_; }
 
   // Returns whether a read of the range probably finds all of it in memory.
   [[nodiscard]] virtual bool is_cached(uint64_t offset, size_t size) const = 0;

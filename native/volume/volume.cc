@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "io/error.h"
+#include "record/ffrecord_shard.h"
 
 namespace ffrfs {
 
@@ -22,6 +23,20 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
       subtree_reads_([this] {
         return std::make_unique<SubtreeReads>(shards(), *subtrees_, reads_.get(), counters_);
       }) {}
+
+std::string Volume::identity(size_t shard) const {
+  const Source& file = shards().shard(shard).file();
+  const Source::Facts& facts = file.facts();
+  // Inodes are counted in another way if there is no index.
+  const auto* const packed = dynamic_cast<const FfrecordShard*>(&shards().shard(shard));
+  const bool is_indexed = packed != nullptr && packed->index() != nullptr;
+  std::string text = file.path() + '\n' + file.identity();
+  for (const uint64_t number : {facts.device, facts.inode, facts.size,
+                                static_cast<uint64_t>(facts.mtime_ns), uint64_t{is_indexed}}) {
+    text += ' ' + std::to_string(number);
+  }
+  return text;
+}
 
 std::vector<std::string> Volume::unverified_paths() const {
   std::vector<std::string> paths;

@@ -74,6 +74,9 @@ class Volume {
   [[nodiscard]] uint64_t byte_count() const { return shards().byte_count(); }
   // Returns the files whose metadata is not verified (see Shard).
   [[nodiscard]] std::vector<std::string> unverified_paths() const;
+  // Returns a text that identifies what was opened of a shard. If those of all shards are equal,
+  // another volume of the same options has the same inodes and bytes.
+  [[nodiscard]] std::string identity(size_t shard) const;
   [[nodiscard]] Counters& counters() { return counters_; }
 
   // Counts a request that an engine has answered. Returns whether it was so slow that it should be

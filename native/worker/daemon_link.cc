@@ -28,6 +28,10 @@ void DaemonLink::send_notice(const std::string& line) { send({"notice", line}); 
 
 void DaemonLink::send_unverified(const std::string& path) { send({"unverified", path}); }
 
+void DaemonLink::send_file(const std::string& path, const std::string& identity) {
+  send({"file", path, identity});
+}
+
 void DaemonLink::send_opened() { send({"opened"}); }
 
 void DaemonLink::send_failed(const std::exception_ptr& error) {

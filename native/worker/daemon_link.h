@@ -36,6 +36,8 @@ class DaemonLink {
 
   void send_notice(const std::string& line);
   void send_unverified(const std::string& path);
+  // `identity`: see Volume::identity().
+  void send_file(const std::string& path, const std::string& identity);
   void send_opened();
   void send_failed(const std::exception_ptr& error);
 

@@ -51,13 +51,12 @@ constexpr int kFailed = 1;
 constexpr auto kStopLimit = std::chrono::seconds(5);
 constexpr int kWrongUsage = 2;
 
-// How requests come from the kernel: by read(2) on the connection, over io_uring rings, or over
-// rings if possible.
-enum class Transport { kAuto, kDev, kUring };
+// How requests come from the kernel: by read(2) on the connection, or over io_uring rings.
+enum class Transport { kDev, kUring };
 constexpr size_t kRingShare = 8;  // rings take at most 1/8 of the cache's limit
 
 struct WorkerOptions {
-  Transport transport = Transport::kAuto;
+  Transport transport = Transport::kDev;
   std::vector<std::string> packs;
   std::optional<uint64_t> unindexed;
   int daemon_socket = -1;
@@ -78,7 +77,6 @@ template <typename Number> void parse(std::string_view text, Number& value) {
 }
 
 Transport parse_transport(std::string_view text) {
-  if (text == "auto") return Transport::kAuto;
   if (text == "dev") return Transport::kDev;
   if (text == "uring") return Transport::kUring;
   reject_usage(text);
@@ -107,7 +105,9 @@ WorkerOptions parse_arguments(int argc, char** argv) {
     kUnindexed,
     kTransport,
     kFetcher,
-    kRemoteTimeout
+    kRemoteTimeout,
+    kSuspect,
+    kQuarantined
   };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
@@ -116,11 +116,13 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       {"remote-timeout", required_argument, nullptr, kRemoteTimeout},  // seconds
       {"counters", required_argument, nullptr, kCounters},
       {"threads", required_argument, nullptr, kThreads},
-      {"transport", required_argument, nullptr, kTransport},  // auto, dev or uring
+      {"transport", required_argument, nullptr, kTransport},  // dev or uring
       {"xattr", no_argument, nullptr, kXattr},
       {"allow-root", no_argument, nullptr, kAllowRoot},
       {"send-opens", no_argument, nullptr, kSendOpens},
       {"option", required_argument, nullptr, kOption},  // NAME=VALUE, of VolumeOptions
+      {"suspect", required_argument, nullptr, kSuspect},  // keys of requests; any number
+      {"quarantined", required_argument, nullptr, kQuarantined},
       {"unindexed", required_argument, nullptr, kUnindexed},
       {nullptr, 0, nullptr, 0},
   };
@@ -139,6 +141,10 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kAllowRoot: options.session.operations.allow_root = true; break;
       case kSendOpens: options.session.operations.send_opens = true; break;
       case kOption: set_option(options.volume, optarg); break;
+      case kSuspect: parse(optarg, options.session.suspects.emplace_back()); break;
+      case kQuarantined:
+        parse(optarg, options.session.operations.quarantined.emplace_back());
+        break;
       case kUnindexed: parse(optarg, options.unindexed.emplace()); break;
       default: reject_usage(argv[optind - 1]);
     }
@@ -186,18 +192,12 @@ void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
   std::_Exit(0);
 }
 
-// Creates the rings before the lockdown forbids it. Returns nullptr if there are none.
+// Creates the rings before the lockdown forbids it. Returns nullptr if none are wanted.
 std::unique_ptr<fuse::UringTransport> make_rings(const WorkerOptions& options) {
   if (options.transport == Transport::kDev) return nullptr;
-  try {
-    const auto plan = fuse::plan_rings(fuse::possible_cpu_count(), fuse::own_cpus(),
-                                       options.volume.cache_bytes / kRingShare);
-    return std::make_unique<fuse::UringTransport>(plan, give_up_capabilities);
-  } catch (const StorageError& error) {
-    if (options.transport == Transport::kUring) throw;
-    log_line(Priority::kInfo, std::string(error.what()) + ": requests come over /dev/fuse");
-    return nullptr;
-  }
+  const auto plan = fuse::plan_rings(fuse::possible_cpu_count(), fuse::own_cpus(),
+                                     options.volume.cache_bytes / kRingShare);
+  return std::make_unique<fuse::UringTransport>(plan, give_up_capabilities);
 }
 
 bool is_unindexed(const std::string& pack, uint64_t indexed_count) {
@@ -267,6 +267,10 @@ std::optional<Opened> open_all(const WorkerOptions& options, DaemonLink& daemon)
     opened.volume = std::make_unique<Volume>(options.packs, options.volume);
     for (const std::string& path : opened.volume->unverified_paths()) daemon.send_unverified(path);
     for (const std::string& warning : opened.volume->warnings()) daemon.send_notice(warning);
+    for (size_t shard = 0; shard < opened.volume->shards().shard_count(); ++shard) {
+      daemon.send_file(opened.volume->shards().shard(shard).file().path(),
+                       opened.volume->identity(shard));
+    }
     daemon.send_opened();
     lockdown.tighten();
     return opened;

@@ -101,6 +101,7 @@ ERRNO_READERS = {
     "ffrfs/cache/sparse.py": "a range that is all holes (ENXIO), a full disk (ENOSPC, EDQUOT)",
     "ffrfs/errors.py": "what to advise (EMFILE, ENFILE); false offsets (EINVAL)",
     "ffrfs/mount/engines/pyfuse3_engine.py": "an engine",
+    "ffrfs/mount/engines/refusal.py": "an engine whose workers have died",
     "ffrfs/mount/kernel/kernel_mount.py": "why mount(2) or umount(2) refused",
     "ffrfs/mount/kernel/dead_mount.py": "a dead mount (ENOTCONN, ECONNABORTED)",
     "ffrfs/mount/kernel/mountpoint.py": "a dead mount (ENOTCONN), a folder that is in use (EBUSY)",

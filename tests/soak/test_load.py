@@ -109,10 +109,21 @@ def test_killed_daemon_gives_errors_under_load(tree: Mount, killed: str) -> None
     check_nothing_left(tree)
 
 
-def test_killed_worker_gives_errors_under_load_and_the_daemon_unmounts(tree: Mount) -> None:
+@pytest.mark.promise("S19")
+def test_killed_worker_under_load(tree: Mount) -> None:
+    """Over /dev/fuse no reader notices; over rings they get an error, and the daemon unmounts."""
     if tree.worker is None:
         pytest.skip("this engine has no worker")
     tree.expect_log("the worker was killed by SIGKILL")
+    if tree.engine == "native":
+        with load(tree, READERS, DURATION_S, drop=0.8) as readers:
+            for _ in range(5):
+                time.sleep(min(BEFORE_END_S, DURATION_S / 10))
+                os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+            results = readers.results(DURATION_S + 60)
+        print(f"{check_bytes(results)}; {tree.statistics()['worker']}")
+        assert {result["errno"] for result in results} == {0}
+        return
     with load(tree, READERS, LASTING_S, drop=1) as readers:
         results = results_after(readers, lambda: os.kill(tree.worker.pid, signal.SIGKILL))
     # Some come when the daemon has unmounted already.

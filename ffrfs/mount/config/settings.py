@@ -204,8 +204,9 @@ class MountOptions:
     )
     transport: Transport = _one_of(
         Transport,
-        help="how the native engine gets the kernel's requests: dev (/dev/fuse), uring (io_uring), "
-        "or auto, which is uring if the kernel offers it (default: auto)",
+        help="how the native engine gets the kernel's requests: dev (/dev/fuse; a worker that dies "
+        "is replaced), uring (io_uring, where the mount ends then), or auto, which is dev "
+        "(default: auto)",
     )
     threads: int = _setting(
         default_threads,

@@ -75,6 +75,7 @@ class Server:
         self._is_ready = trio.Event()
         self._is_stopping = False
         self._warmings = 0  # number of accepted requests to warm a part, since the mount began
+        self._warmings_of = 0  # the worker that they were sent to
         self._failure: MountError | None = None
         self._began_s = time.monotonic()
         self._rate: RequestRate
@@ -102,6 +103,7 @@ class Server:
                 "prefetch": self._prefetch,
                 "fill": self._fill,
                 "warm": self._warm,
+                "restart": self._restart,
             }
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
@@ -216,6 +218,8 @@ class Server:
             "cache_in_memory": first_value(self._engine.counters(), "remote_in_memory"),
             "read_failures": first_value(self._engine.counters(), "read_failures"),
             "storage_stalled_s": round(self._stall.look(), 1),
+            "refusal": self._engine.refusal,
+            "worker_deaths": 0 if self._engine.deaths is None else self._engine.deaths.count,
         }
 
     def _statistics(self, _: object) -> dict[str, object]:
@@ -232,7 +236,8 @@ class Server:
     def _prefetch(self, _: object) -> HandOver:
         if self._request.prefetch_records == 0:
             raise MountError("it was mounted without prefetch (--prefetch-window 0)")
-        limits = {"file_bytes_max": self._memory.hinted_bytes_max}
+        starts = None if self._engine.deaths is None else self._engine.deaths.starts
+        limits = {"file_bytes_max": self._memory.hinted_bytes_max, "worker_starts": starts}
         return HandOver(self._engine.take_hints, limits)
 
     def _fill(self, _: object) -> dict[str, int]:
@@ -259,12 +264,22 @@ class Server:
         ino = request.get("ino")
         if not isinstance(ino, int) or not 0 < ino < 1 << 64:
             raise MountError("warm needs the number of an inode")
+        deaths = self._engine.deaths
+        if deaths is not None and deaths.starts != self._warmings_of:
+            # Those that an earlier worker had not begun are lost with it.
+            self._warmings_of = deaths.starts
+            self._warmings = first_value(self._engine.counters(), "warm_begun")
         waiting = self._warmings - first_value(self._engine.counters(), "warm_begun")
         if waiting >= WARMINGS_MAX:
             raise MountError(f"{waiting} parts of the tree wait to be warmed; try again later")
         self._engine.warm(ino)
         self._warmings += 1
         return {}
+
+    def _restart(self, _: object) -> object:
+        """Begin to replace the worker; the figures of its deaths show when that is done."""
+        self._engine.restart()
+        return self._statistics(None)["worker"]
 
     async def _tell_of_large_hints(self) -> None:
         """Log once, so that users of too large hints learn why they have no effect."""

@@ -83,6 +83,8 @@ def statistics(
         "requests_per_s": round(requests_per_s, 1),
         **counted(counters),
         "remote": fetched(counters),
+        "worker": None if engine.deaths is None else engine.deaths.figures(counters),
+        "refusal": engine.refusal,
         **memory.figures(),
         "resident_bytes": sum(each or 0 for each in (daemon_bytes, worker_bytes, fetcher_bytes)),
         "daemon_resident_bytes": daemon_bytes,

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.engines.read_failures import ReadFailures
+from ffrfs.mount.engines.worker_deaths import WorkerDeaths
 
 
 class Engine(Protocol):
@@ -24,6 +25,16 @@ class Engine(Protocol):
     notices: list[str]
     # The files that could not be read; counters() has the number of failures.
     failures: ReadFailures
+
+    @property
+    def deaths(self) -> WorkerDeaths | None:
+        """The deaths of its workers; None: it has no worker."""
+        ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Why all requests fail since its workers died in a row; None: they do not."""
+        ...
 
     @property
     def worker_pid(self) -> int | None:
@@ -62,6 +73,13 @@ class Engine(Protocol):
         ENOTCONN. Raises MountError if it cannot go on. `abort` ends the connection by
         force, if it has not ended: a thread that gives the kernel bytes (prefetch) waits
         there for pages that are locked by reads, which get no answer any more.
+        """
+        ...
+
+    def restart(self) -> None:
+        """Let a new worker take over, while it serves. Never waits: `deaths` shows the result.
+
+        Raises MountError if it has no worker.
         """
         ...
 

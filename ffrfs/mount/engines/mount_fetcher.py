@@ -86,6 +86,15 @@ class MountFetcher:
             if self._has_missed:
                 self._bring_link(self._process.link())
 
+    def link_for_next(self) -> int:
+        """Return a link as link() does, for a client that follows another.
+
+        From now on until bring_links_to(), no other is brought.
+        """
+        with self._lock:
+            self._bring, self._has_missed = None, False
+            return self._process.link()
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True

@@ -1,12 +1,17 @@
 """The native engine, as the daemon sees it: a worker process that serves.
 
 The daemon keeps a descriptor of the connection, too, so that the mount does not depend on the
-life of one process: while there is no worker, requests wait; they end in errors only when the
-daemon closes its descriptor. No request and no byte passes through here.
+life of one process: while there is no worker, requests wait. A worker that has died is replaced on
+the same connection; the kernel gives the requests that it was working on to its replacement
+(Linux 6.9), and no reader notices. After five deaths in a row the daemon answers all requests with
+errors. No request and no byte passes through here otherwise.
+
+Requests in rings of io_uring are lost with their worker: there the mount ends.
 
 Concurrency: opened before the daemon's trio loop runs, then driven by one task of it.
 
-Not here: the worker's own work (native/worker), starting it (worker.py).
+Not here: the worker's own work (native/worker), starting it (worker.py), what a death means
+(worker_deaths.py), answering with errors (refusal.py).
 """
 
 from __future__ import annotations
@@ -14,15 +19,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ffrfs.errors import MountError
+from ffrfs.errors import FfrfsError, MountError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker import Worker
+from ffrfs.mount.engines.worker_deaths import (
+    IN_ROW_MAX,
+    WorkerDeaths,
+    outcome_of,
+    unanswered,
+)
 from ffrfs.mount.kernel import uring
 
 if TYPE_CHECKING:
@@ -31,6 +43,8 @@ if TYPE_CHECKING:
     from ffrfs.mount.engines.mount_fetcher import MountFetcher
 
 _LAST_LINES = 5  # lines of a dead worker's log that the error quotes
+_LAST_LINES_S = 0.5  # how long they are waited for
+_RESTART_LIMIT_S = 10.0  # for opening the packs; the present worker serves meanwhile
 _LINE_SIZE_MAX = 4096
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
@@ -44,36 +58,43 @@ class NativeEngine:
 
     def __init__(self, request: MountRequest) -> None:
         self.failures = ReadFailures()
+        self.deaths = WorkerDeaths()
+        self.refusal: str | None = None
+        self._request = request  # a reload changes nothing that a worker needs
         self._page = CounterPage()
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        self._remark: str | None = None  # for the log
         self._fetching: MountFetcher | None = None
+        self._limits: dict[str, int] = {}
+        self._next: Worker | None = None  # takes over when the present one has ended
+        self._died_s = 0.0  # when it ended
+        self._wish: trio.Event  # for a restart, while it serves
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)
-            transport = self._choose_transport(request.transport)
-            self.may_use_rings = transport != "dev"
-            self._worker = self._start_worker(request, transport, undo)
+            self._transport = _choose_transport(request.transport)
+            self.may_use_rings = self._transport != "dev"
+            if request.is_remote:
+                # Here, not above: most mounts have no fetcher.
+                from ffrfs.mount.engines.mount_fetcher import MountFetcher
+
+                self._fetching = MountFetcher(request)
+                undo.callback(self._fetching.close)
+            self._worker = self._new_worker()
             undo.callback(self._worker.close)
-            if self._fetching is not None:
-                self._fetching.bring_links_to(self._worker.take_fetcher)
+            self._bring_links()
             self.notices = self._worker.wait_for_packs()
             undo.pop_all()
 
-    def _start_worker(
-        self, request: MountRequest, transport: str, undo: contextlib.ExitStack
-    ) -> Worker:
-        if not request.is_remote:
-            return Worker(request, transport, self._page)
-        # Here, not above: most mounts have no fetcher.
-        from ffrfs.mount.engines.mount_fetcher import MountFetcher
-
-        self._fetching = MountFetcher(request)
-        undo.callback(self._fetching.close)
-        link = self._fetching.link()
+    def _new_worker(self) -> Worker:
+        link = None if self._fetching is None else self._fetching.link_for_next()
         try:
-            return Worker(request, transport, self._page, link)
+            return Worker(self._request, self._transport, self._page, link, self.deaths)
         finally:
-            os.close(link)
+            if link is not None:
+                os.close(link)
+
+    def _bring_links(self) -> None:
+        if self._fetching is not None:
+            self._fetching.bring_links_to(self._worker.take_fetcher)
 
     @property
     def worker_pid(self) -> int | None:
@@ -99,42 +120,164 @@ class NativeEngine:
             self._fetching.fill()
 
     def limit_cache(self, size_bytes: int) -> None:
+        self._limits["limit_cache"] = size_bytes
         self._worker.limit_cache(size_bytes)
 
     def warm(self, ino: int) -> None:
         self._worker.warm(ino)
 
     def limit_pushed(self, size_bytes: int) -> None:
+        self._limits["limit_pushed"] = size_bytes
         self._worker.limit_pushed(size_bytes)
 
     def connect(self, connection: int) -> bool:
-        if self._remark is not None:
-            log.info("%s", self._remark)
         self._worker.connect(connection)
         return True
+
+    def restart(self) -> None:
+        self._wish.set()
 
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         # Here, not above: the worker serves while these modules are imported.
         import trio
 
-        from ffrfs.mount.engines.worker_life import WorkerLife, abort_for_the_dying
-
+        self._wish = trio.Event()
         try:
-            # Opened now, so that the mount goes on even if no descriptor is left later.
-            with WorkerLife(self._worker.pid) as life:
-                log_copy = trio.lowlevel.FdStream(os.dup(self._worker.log))
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(abort_for_the_dying, life, abort)
-                    await self._copy_log(log_copy)
-                    await life.wait_for_end()
-                    nursery.cancel_scope.cancel()
-            if self._worker.reap() != 0:
-                last = "; ".join(self._last_lines) or "it has logged nothing"
-                raise MountError(f"the worker {self._worker.outcome}: {last}")
+            while not await self._follow(abort) and await self._replace(connection):
+                pass
         finally:
             abort()
             self._worker.let_go()
             os.close(connection)
+
+    async def _follow(self, abort: Callable[[], None]) -> bool:
+        """Wait for the worker's end; return whether it ended with the connection."""
+        import trio
+
+        from ffrfs.mount.engines.worker_life import WorkerLife
+
+        # Opened now, so that the mount goes on even if no descriptor is left later.
+        with WorkerLife(self._worker.pid) as life:
+            stream = trio.lowlevel.FdStream(os.dup(self._worker.log))
+            is_copied = trio.Event()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._copy_log, stream, is_copied)
+                nursery.start_soon(self._obey_restarts)
+                while not (has_ended := await life.wait_for_end()) and self.transport == "uring":
+                    abort()
+                self._died_s = time.monotonic()
+                with trio.move_on_after(_LAST_LINES_S if has_ended else 0):
+                    await is_copied.wait()
+                nursery.cancel_scope.cancel()
+            status = self._worker.reap() if has_ended else life.status_of_the_dying()
+        if status == 0 or self._next is not None:
+            return status == 0
+        last = "; ".join(self._last_lines) or "it has logged nothing"
+        text = f"the worker {outcome_of(status)}: {last}"
+        if self.transport == "uring":
+            raise MountError(text)
+        log.error("%s", text)
+        self.deaths.last_failure = text
+        self.deaths.note(status, self._page.read())
+        return False
+
+    async def _replace(self, connection: int) -> bool:
+        """Let another worker serve; return False if the connection has ended."""
+        import trio
+
+        from ffrfs.mount.engines.refusal import has_ended
+
+        before = bytes(self._worker.identities)
+        while not has_ended(connection):
+            if self.deaths.is_hopeless:
+                await self._refuse(connection)
+                continue
+            try:
+                if self._next is None:
+                    await trio.sleep(self.deaths.pause_s)
+                    self._next = await self._opened_worker(before)
+            except (FfrfsError, OSError) as error:
+                log.error("no other worker: %s", describe(error))
+                self.deaths.note_failed_start(describe(error))
+            else:
+                self._take_over(connection)
+                return True
+        return False
+
+    def _take_over(self, connection: int) -> None:
+        assert self._next is not None
+        self._worker.drop()
+        self._worker, self._next = self._next, None
+        self._last_lines.clear()
+        self._worker.connect(connection)
+        self._bring_links()
+        for set_limit in (self.limit_cache, self.limit_pushed):
+            if (size_bytes := self._limits.get(set_limit.__name__)) is not None:
+                set_limit(size_bytes)
+        pause_s = time.monotonic() - self._died_s
+        self.deaths.note_start(pause_s)
+        log.info("another worker serves, after %.2f s: process %d", pause_s, self._worker.pid)
+
+    async def _opened_worker(self, before: bytes) -> Worker:
+        """Return a worker that has opened the packs. Raises FfrfsError and OSError."""
+        import trio
+
+        worker = await trio.to_thread.run_sync(self._new_worker)
+        try:
+            await trio.to_thread.run_sync(worker.wait_for_packs, before, abandon_on_cancel=True)
+        except BaseException:
+            worker.kill()
+            worker.drop()
+            raise
+        return worker
+
+    async def _obey_restarts(self) -> None:
+        """Open the packs in another worker when a restart is wanted, and end the present one."""
+        import trio
+
+        while True:
+            await self._wish.wait()
+            self._wish = trio.Event()
+            self.deaths.forgive()
+            try:
+                with trio.fail_after(_RESTART_LIMIT_S):
+                    self._next = await self._opened_worker(bytes(self._worker.identities))
+            except (FfrfsError, OSError, trio.TooSlowError) as error:
+                self._bring_links()
+                is_late = isinstance(error, trio.TooSlowError)
+                reason = f"not within {_RESTART_LIMIT_S:g} s" if is_late else describe(error)
+                self.deaths.last_failure = reason
+                self.deaths.failed_restarts += 1
+                log.error("restart: %s; the worker serves on", reason)
+            else:
+                self.deaths.restarts += 1
+                self._worker.kill()
+
+    async def _refuse(self, connection: int) -> None:
+        """Answer with errors until a restart is wanted, or until the connection ends."""
+        import trio
+
+        from ffrfs.mount.engines.refusal import refuse_requests
+
+        failure = self.deaths.last_failure
+        self.refusal = f"{IN_ROW_MAX} workers in a row ended without an answer: {failure}"
+        log.error("%s; all reads fail until `ffrfs restart`", self.refusal)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_at_restart, nursery.cancel_scope)
+                await refuse_requests(connection, unanswered(self._page.read()))
+                nursery.cancel_scope.cancel()
+        finally:
+            self.refusal = None
+
+    async def _end_at_restart(self, scope: trio.CancelScope) -> None:
+        import trio
+
+        await self._wish.wait()
+        self._wish = trio.Event()
+        self.deaths.forgive()
+        self.deaths.restarts += 1
+        scope.cancel()
 
     def close(self) -> None:
         if self._fetching is not None:
@@ -142,16 +285,7 @@ class NativeEngine:
         self._worker.close()
         self._page.close()
 
-    def _choose_transport(self, wanted: str) -> str:
-        """Return the transport for the worker; only the kernel knows whether it offers rings."""
-        if wanted == "dev" or uring.is_enabled():
-            return wanted
-        if wanted == "uring":
-            raise MountError(f"--transport uring: {uring.HOW_TO_ENABLE}")
-        self._remark = f"requests come through /dev/fuse: {uring.HOW_TO_ENABLE}"
-        return "dev"
-
-    async def _copy_log(self, stream: trio.lowlevel.FdStream) -> None:
+    async def _copy_log(self, stream: trio.lowlevel.FdStream, is_copied: trio.Event) -> None:
         pending = b""
         async with stream:
             async for chunk in stream:
@@ -159,6 +293,7 @@ class NativeEngine:
                 for line in lines:
                     self._log_line(line)
                 pending = pending[-_LINE_SIZE_MAX:]
+        is_copied.set()
 
     def _log_line(self, line: bytes) -> None:
         # Lines without a priority come from an abort, a sanitizer or the C library.
@@ -167,3 +302,12 @@ class NativeEngine:
         text = shown.decode(errors="backslashreplace")
         self._last_lines.append(text)
         log.log(logging.ERROR if level is None else level, "%s", text)
+
+
+def _choose_transport(wanted: str) -> str:
+    """Return the transport for the workers: rings only if asked for, as they die with a worker."""
+    if wanted != "uring":
+        return "dev"
+    if not uring.is_enabled():
+        raise MountError(f"--transport uring: {uring.HOW_TO_ENABLE}")
+    return "uring"

@@ -39,7 +39,7 @@ from pyfuse3 import (
 )
 
 from ffrfs._native import Attributes, Slice, TreePart, Volume
-from ffrfs.errors import FfrfsError, TooLargeError, UnverifiedHeaderWarning, describe
+from ffrfs.errors import FfrfsError, MountError, TooLargeError, UnverifiedHeaderWarning, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters, parse
 from ffrfs.mount.engines.late_answers import LateAnswers
@@ -67,10 +67,9 @@ log = logging.getLogger(__name__)
 class Pyfuse3Engine:
     """Serves one tree through pyfuse3 (see engine.Engine)."""
 
-    name = "pyfuse3"
-    worker_pid = None
+    name, transport = "pyfuse3", "dev"
+    worker_pid = deaths = refusal = None
     may_use_rings = False
-    transport = "dev"
 
     def __init__(self, request: MountRequest) -> None:
         options = request.options
@@ -85,10 +84,8 @@ class Pyfuse3Engine:
         self._operations = TreeOperations(self._volume, self.failures, xattr=options.xattr)
         # libfuse rejects all users but root and ours: the kernel knows no such option.
         self._session_options = {"allow_root"} if options.allow_root else set()
-        self.notices = [
-            str(UnverifiedHeaderWarning.of(os.fsdecode(path)))
-            for path in self._volume.unverified_paths
-        ]
+        unverified = map(os.fsdecode, self._volume.unverified_paths)
+        self.notices = [str(UnverifiedHeaderWarning.of(path)) for path in unverified]
         self.notices += self._volume.warnings
 
     @property
@@ -98,6 +95,9 @@ class Pyfuse3Engine:
     def counters(self) -> Counters:
         fetched = {} if self._fetching is None else self._fetching.counters()
         return parse(self._volume.counter_page()) | fetched
+
+    def restart(self) -> None:
+        raise MountError("the engine pyfuse3 has no worker to be replaced: mount again")
 
     def take_hints(self, client: int) -> None:
         self._volume.take_hints(os.dup(client))

@@ -14,15 +14,16 @@ import contextlib
 import importlib.util
 import math
 import os
-import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 
 from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
+from ffrfs.mount.engines.worker_deaths import WorkerDeaths, outcome_of
 from ffrfs.printable import printable
 
 # Tests set it to another build of the worker (under a sanitizer), or to a wrapper.
@@ -31,6 +32,7 @@ _MESSAGE_SIZE_MAX = 65536
 _SHOWN_SIZE = 500  # characters of a line of the worker's log, in an error
 # Only the fetcher gets credentials of clouds: a worker reads hostile packs.
 _SECRETS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "GCS_", "IDENTITY_", "MSI_")
+_ID_SIZE = 8
 _FD = struct.Struct("i")
 _NUMBER = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
@@ -57,10 +59,11 @@ class Worker:
         transport: str,
         counters: CounterPage,
         fetcher: int | None = None,
+        deaths: WorkerDeaths | None = None,
     ) -> None:
         """Start the worker. `transport`: one of settings.Transport, in place of the request's.
 
-        `fetcher`: a link to a fetcher, which stays the caller's.
+        `fetcher`: a link to a fetcher, which stays the caller's. `deaths`: of those before it.
         """
         path = worker_path()
         if path is None:
@@ -68,13 +71,19 @@ class Worker:
                 "the native engine was not built (there is no ffrfs-worker): "
                 "reinstall ffrfs, or choose --engine pyfuse3"
             )
+        self._title = request.title
+        self.identities = bytearray()  # a few bytes for each file that it has opened
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.log, log_end = os.pipe()  # the daemon reads its lines
         with theirs:
             fds = (theirs.fileno(), counters.fd)
             try:
                 self._process = subprocess.Popen(
-                    [path, *_arguments(request, transport, *fds), *_fetching(request, fetcher)],
+                    [
+                        *(path, *_arguments(request, transport, *fds)),
+                        *_fetching(request, fetcher),
+                        *(() if deaths is None else _blamed(deaths)),
+                    ],
                     env=_without_secrets(os.environ),
                     pass_fds=fds if fetcher is None else (*fds, fetcher),
                     stdin=subprocess.DEVNULL,
@@ -89,10 +98,11 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_for_packs(self) -> list[str]:
+    def wait_for_packs(self, before: bytes | None = None) -> list[str]:
         """Wait until the packs are open; return what the user should know, a line each.
 
-        Raises the error of the pack that cannot be opened.
+        `before`: `identities` of the worker that this one replaces. Raises the error of the pack
+        that cannot be opened, or MountError if it is not the one that the other had.
         """
         notices = []
         while True:
@@ -101,13 +111,18 @@ class Worker:
                     notices.append(line)
                 case ["unverified", path]:
                     notices.append(str(UnverifiedHeaderWarning.of(path)))
+                case ["file", path, identity]:
+                    self.identities += blake2b(os.fsencode(identity), digest_size=_ID_SIZE).digest()
+                    if before is not None and not before.startswith(self.identities):
+                        raise self._other_pack(path)
                 case ["opened"]:
+                    if before is not None and before != self.identities:
+                        raise self._other_pack(self._title)
                     return notices
                 case ["failed", *texts]:
-                    self._kill()
+                    self.kill()
                     raise from_texts(texts)
                 case _:
-                    self._kill()
                     raise self._early_end()
 
     def _receive(self) -> list[str]:
@@ -115,19 +130,27 @@ class Worker:
         message = self._socket.recv(_MESSAGE_SIZE_MAX)
         return [os.fsdecode(text) for text in message.split(b"\0")[:-1]]
 
-    def _kill(self) -> None:
+    def _other_pack(self, path: str) -> MountError:
+        self.kill()
+        return MountError(
+            f"{path}: it was changed or replaced since it was mounted: unmount, and mount it again"
+        )
+
+    def kill(self) -> None:
+        """End the worker at once, without waiting for its end."""
         self._process.kill()
-        self._process.wait()
 
     def _early_end(self) -> MountError:
         """Return the error for an end without a message; the log's last line may say the reason."""
+        self.kill()
+        outcome = outcome_of(self.reap())
         os.set_blocking(self.log, False)  # a child of the worker may have the other end
         log = b""
         with contextlib.suppress(BlockingIOError):
             log = os.read(self.log, _MESSAGE_SIZE_MAX)
         line = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
         last = printable(line[:_SHOWN_SIZE])  # the line may have any bytes
-        text = f"the worker {self.outcome} before the packs were open"
+        text = f"the worker {outcome} before the packs were open"
         return MountError(f"{text}: {last}" if last else text)
 
     def connect(self, connection: int) -> None:
@@ -175,25 +198,18 @@ class Worker:
         """Wait for the worker's end; return its exit status, or minus the number of its signal."""
         return self._process.wait()
 
-    @property
-    def outcome(self) -> str:
-        """The way in which the worker ended, after reap(): "was killed by SIGABRT"."""
-        status = self._process.returncode
-        if status >= 0:
-            return f"ended with status {status}"
-        try:
-            return f"was killed by {signal.Signals(-status).name}"
-        except ValueError:  # most of the real-time signals have no name
-            return f"was killed by signal {-status}"
-
     def let_go(self) -> None:
         """Let the worker end: it closes the connection, even if its disks hang."""
         self._socket.close()
 
-    def close(self) -> None:
-        """End the worker, and close all descriptors. A worker that a disk blocks is abandoned."""
+    def drop(self) -> None:
+        """Close all descriptors of a worker that was killed, even if the kernel still holds it."""
         self.let_go()
         os.close(self.log)
+
+    def close(self) -> None:
+        """End the worker, and close all descriptors. A worker that a disk blocks is abandoned."""
+        self.drop()
         try:
             self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -216,6 +232,11 @@ def _arguments(
     arguments += ["--xattr"] if options.xattr else []
     arguments += ["--allow-root"] if options.allow_root else []
     return arguments
+
+
+def _blamed(deaths: WorkerDeaths) -> Iterator[str]:
+    yield from (f"--suspect={key}" for key in deaths.suspects)
+    yield from (f"--quarantined={key}" for key in deaths.quarantined)
 
 
 def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Watches whether a worker lives, and ends its mount if a killed worker cannot quite end.
+"""Watches whether a worker lives.
 
 Concurrency: tasks of the daemon's trio loop.
 
@@ -8,13 +8,15 @@ Not here: starting it, talking to it, reaping it (worker.py).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import select
+import signal
 from typing import Self
 
 import trio
 
 _LIFE_INTERVAL_S = 1.0  # between looks at the worker's state
-_STATUS_SIZE_MAX = 4096  # of /proc/PID/status, which has some 1,500 bytes
+_STATUS_SIZE_MAX = 4096  # of a file in /proc, which has some 1,500 bytes
+_EXIT_CODE = 49  # the field of /proc/PID/stat, counted behind the name, as waitpid() gives it
 
 
 class WorkerLife:
@@ -24,33 +26,52 @@ class WorkerLife:
         # Not by waitpid: a worker that has closed its log may live on.
         self._process = os.pidfd_open(pid)
         try:
-            self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+            self._proc = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
         except BaseException:
             os.close(self._process)
             raise
+
+        self._ended = select.poll()
+        self._ended.register(self._process, select.POLLIN)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._status)
+        os.close(self._proc)
         os.close(self._process)
 
-    async def wait_for_end(self) -> None:
-        await trio.lowlevel.wait_readable(self._process)
+    async def wait_for_end(self) -> bool:
+        """Wait until the worker has ended; return False if it was killed and cannot quite end.
 
-    def is_dying(self) -> bool:
+        A thread that stores bytes in the kernel waits there for a page that is locked by a read,
+        and no signal ends that wait. If its process is killed, that read gets no answer until
+        another worker gives it: so the process does not end, nor does its log.
+        """
+        while True:
+            with trio.move_on_after(_LIFE_INTERVAL_S):
+                await trio.lowlevel.wait_readable(self._process)
+            # Both may have come: this process may have been stopped for a while.
+            if self._ended.poll(0):
+                return True
+            if self._is_dying():
+                return False
+
+    def status_of_the_dying(self) -> int:
+        """Return minus the number of the signal that killed it; SIGKILL's if that is not known."""
+        fields = self._read("stat").rpartition(b")")[2].split()
+        number = int(fields[_EXIT_CODE]) & 0x7F
+        return -(number or signal.SIGKILL)
+
+    def _read(self, name: str) -> bytes:
+        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+        try:
+            return os.read(file, _STATUS_SIZE_MAX)
+        finally:
+            os.close(file)
+
+    def _is_dying(self) -> bool:
         """Return whether the worker was killed, though some of its threads may be blocked."""
-        status = os.pread(self._status, _STATUS_SIZE_MAX, 0)
+        status = self._read("status")
         # The state says that the first thread has ended, or waits for the others to dump core.
         return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
-
-
-async def abort_for_the_dying(life: WorkerLife, abort: Callable[[], None]) -> None:
-    # A thread that stores bytes in the kernel waits there for a page that is locked by a read,
-    # and no signal ends that wait. If its process is killed, that read gets no answer: so the
-    # process never quite ends, nor do its log and the connection, which the thread keeps
-    # open.
-    while not life.is_dying():
-        await trio.sleep(_LIFE_INTERVAL_S)
-    abort()

@@ -134,8 +134,20 @@ def test_umount_ends_the_service_well(service: Service, manager: ServiceManager)
 
 @pytest.mark.promise("S47")
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_service_lives_on_when_its_worker_dies(service: Service, manager: ServiceManager) -> None:
+    tree = service.tree
+    tree.expect_log("killed by SIGKILL")
+    os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["worker"]["starts"] == 1, "another one serves")
+    assert ffrfs("umount", tree.path).status == 0
+    manager.wait_for("STOPPING")
+    assert service.end() == 0
+
+
+@pytest.mark.promise("S47")
+@pytest.mark.parametrize("engine", ["uring"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
-def test_death_of_the_worker_is_a_failure(
+def test_death_of_a_worker_that_cannot_be_replaced_is_a_failure(
     service: Service, manager: ServiceManager, number: signal.Signals
 ) -> None:
     tree = service.tree

@@ -126,8 +126,20 @@ def test_worker_that_is_stopped_by_the_filter_is_named(tree: Mount) -> None:
     tree.expect_log("the worker was killed by SIGSYS")
     assert tree.worker is not None
     os.kill(tree.worker.pid, signal.SIGSYS)
-    tree.wait_for_daemon()
-    assert not tree.is_mounted
+    wait_until(lambda: tree.statistics()["worker"]["causes"] == {"SIGSYS": 1}, "it is counted")
+    assert tree.ask(probes.read, "d/000") == TREE["000"]
+
+
+@needs_filter
+@pytest.mark.promise("S54")
+@pytest.mark.parametrize("engine", ["native"])
+def test_replacement_is_confined_as_well(tree: Mount) -> None:
+    tree.expect_log("the worker was killed by SIGKILL")
+    assert tree.worker is not None
+    before = privileges(tree.worker.pid)
+    os.kill(tree.worker.pid, signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["worker"]["starts"] == 1, "another one serves")
+    assert privileges(tree.statistics()["worker_pid"]) == before
 
 
 @needs_filter

@@ -114,9 +114,9 @@ BAD_SERVERS = {
     "ends": ("receive(); os.write(2, b'<3>oh\\n')", "ERROR oh$"),
     "fails": ("receive(); os.write(2, b'<6>no\\n'); os._exit(7)", "ended with status 7: no$"),
     "crashes": ("receive(); os.kill(os.getpid(), 6)", "SIGABRT: it has logged nothing$"),
-    "reads a request": ("os.read(receive(), 1 << 20); os._exit(7)", "ended with status 7"),
+    "reads a request": ("os.read(resend(receive()), 1 << 20); os._exit(7)", "ended with status 7"),
     "replies with noise": (
-        "fd = receive(); os.read(fd, 1 << 20)\n"
+        "fd = resend(receive()); os.read(fd, 1 << 20)\n"
         "try: os.write(fd, os.urandom(64))\n"
         "except OSError as error: os._exit(error.errno)",
         "ended with status",
@@ -132,6 +132,10 @@ import os, sys, time, socket as sockets
 socket = sockets.socket(fileno=int(number))
 def receive():
     return sockets.recv_fds(socket, 1, 1)[1][0]
+def resend(fd):
+    "NOTIFY_RESEND: what the worker before it has read comes again."
+    os.write(fd, bytes([16, 0, 0, 0, 7]) + bytes(11))
+    return fd
 {act}
 """
 OPENED = "socket.send(b'opened\\0')\n"
@@ -180,6 +184,8 @@ def test_worker_that_does_not_serve_is_a_failed_mount(
     acts, logged = BAD_SERVERS[act]
     use_worker(OPENED + acts)
     tree.expect_log(logged)
+    if act != "ends":
+        tree.expect_log("5 workers in a row ended without an answer")
     check_fails(tree, 32)
 
 
@@ -187,4 +193,5 @@ def test_worker_that_does_not_serve_is_a_failed_mount(
 def test_worker_that_does_not_wait_for_the_connection(tree: Mount, use_worker: UseWorker) -> None:
     use_worker(OPENED + "os._exit(7)")
     tree.expect_log("the worker ended with status 7: it has logged nothing")
+    tree.expect_log("5 workers in a row ended without an answer")
     check_fails(tree, 32)

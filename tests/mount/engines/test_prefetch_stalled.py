@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -221,8 +222,36 @@ def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
         return {reader.answer() for reader in readers}
 
 
+def wait_for_more(count: Callable[[], int]) -> None:
+    before = count()
+    wait_until(lambda: count() > before + 20, "it goes on")
+
+
 @pytest.mark.promise("S19")
-@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_worker_that_is_replaced_while_it_pushes(new_mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_hinted_files(tmp_path)
+    tree = new_mount(pack)
+    assert tree.mount().status == 0
+    tree.expect_log("the worker was killed by SIGKILL")
+    tree.ask(probes.sizes, "d")
+    with child(probes.read_directly_until_it_fails, tree / "d", FILES, 0) as reader:
+        assert reader.next() == "going"
+        reader.ask_next()
+        for serial in range(ROUNDS):
+            forget_pages(pack)
+            with hinted(tree, texts(shuffled(serial))):
+                wait_for_more(lambda: figures(tree)["prefetch.pushed"])
+                time.sleep(random.Random(serial).random() / 100)
+                os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+            wait_for_more(lambda: tree.requests_now()["read"])  # another one serves
+        assert not reader.has_answered()
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("engine", ["uring"], indirect=True)
 def test_worker_that_is_killed_while_it_pushes(new_mount: MakeMount, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)
     tree = new_mount(pack)

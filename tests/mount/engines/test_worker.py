@@ -34,7 +34,7 @@ FILE_COUNT = 40
 READER_COUNT = 4
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
-pytestmark = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+over_both = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 
 
 @pytest.fixture
@@ -83,9 +83,12 @@ def runtime_directory(tree: Mount) -> str:
     return found[0]
 
 
+# Over rings, where no other worker can take over.
+only_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
 DEATHS = [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL]
 
 
+@only_uring
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("number", DEATHS)
 def test_worker_that_dies_idle_ends_the_mount(tree: Mount, number: signal.Signals) -> None:
@@ -98,6 +101,7 @@ def test_worker_that_dies_idle_ends_the_mount(tree: Mount, number: signal.Signal
     assert len(re.findall(number.name, tree.log())) == 1
 
 
+@only_uring
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("number", DEATHS)
 def test_worker_that_dies_under_readers_gives_them_an_error(
@@ -117,6 +121,7 @@ def test_worker_that_dies_under_readers_gives_them_an_error(
         check_state_is_gone(tree, directory)
 
 
+@only_uring
 def test_mount_can_be_made_anew_after_its_worker_died(tree: Mount) -> None:
     tree.expect_log("killed by SIGKILL")
     kill_worker(tree, signal.SIGKILL)
@@ -125,6 +130,7 @@ def test_mount_can_be_made_anew_after_its_worker_died(tree: Mount) -> None:
     assert tree.ask(probes.read, "large") == LARGE
 
 
+@only_uring
 @pytest.mark.long
 @pytest.mark.promise("S19")
 def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, disk: Disk) -> None:
@@ -142,6 +148,7 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
     check_nothing_left(tree)
 
 
+@over_both
 @pytest.mark.long
 @pytest.mark.promise("S25")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
@@ -172,6 +179,7 @@ def worker_stopped(tree: Mount) -> Iterator[None]:
             kill_worker(tree, signal.SIGCONT)
 
 
+@over_both
 def test_stopped_worker_holds_up_no_unmounting(tree: Mount) -> None:
     with worker_stopped(tree):
         tree.signal(signal.SIGTERM)
@@ -180,6 +188,7 @@ def test_stopped_worker_holds_up_no_unmounting(tree: Mount) -> None:
     check_nothing_left(tree)
 
 
+@over_both
 def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
     with child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
@@ -199,6 +208,7 @@ def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
 # The daemon dies.
 
 
+@over_both
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("both", [False, True], ids=["daemon", "daemon and worker"])
 def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
@@ -219,6 +229,7 @@ def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
     check_nothing_left(tree)
 
 
+@over_both
 @pytest.mark.promise("S19")
 def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk: Disk) -> None:
     tree = new_mount(disk.pack)
@@ -236,6 +247,7 @@ def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk:
     check_nothing_left(tree)
 
 
+@over_both
 @pytest.mark.promise("S19")
 def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     new_mount: MakeMount, disk: Disk
@@ -265,6 +277,7 @@ def name_of(pid: int) -> str:
 # The mount ends in good order.
 
 
+@over_both
 @pytest.mark.promise("S13", "S18")
 @pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
 def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
@@ -285,6 +298,7 @@ def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
     check_nothing_left(tree)
 
 
+@over_both
 @pytest.mark.promise("S18", "S25")
 def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree({"d": dict(TREE)}))

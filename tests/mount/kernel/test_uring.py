@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -24,7 +23,6 @@ MIB = 1 << 20
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 ADVICE = ("Linux 6.14", "echo Y > /sys/module/fuse/parameters/enable_uring", "/etc/modprobe.d")
 over_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
-over_dev = pytest.mark.parametrize("engine", ["native"], indirect=True)
 
 
 @pytest.fixture
@@ -102,27 +100,11 @@ def test_uring_that_is_off_is_refused_with_advice(
         assert not (places / "mount").exists()
 
 
+@over_uring
 @pytest.mark.promise("S60")
-def test_auto_serves_by_dev_and_says_how_to_switch_it_on(
-    switched_off: Machine, public_pack: Path, places: Path
-) -> None:
-    place, log = places / "mount", places / "log"
-    done = switched_off.ffrfs("mount", "--log-file", log, public_pack, place)
-    assert (done.status, done.out, done.err) == (0, "", "")
-    assert "--transport=dev" in switched_off.worker_arguments()
-    assert switched_off.read(place / "d/b") == b"beta"
-    told = json.loads(switched_off.ffrfs("stats", "--json", place).out)
-    assert told["transport"] == "dev"
-    (line,) = [line for line in log.read_text().splitlines() if "io_uring" in line]
-    assert " INFO " in line
-    for word in ADVICE:
-        assert word in line
-    assert switched_off.ffrfs("umount", place).status == 0
-
-
-@over_dev
-def test_dev_needs_no_advice(mount: MakeMount, pack: Path) -> None:
-    tree = mount(pack)
+@pytest.mark.parametrize("transport", ["auto", "dev"])
+def test_auto_is_dev(mount: MakeMount, pack: Path, transport: str) -> None:
+    tree = mount(pack, "--transport", transport)
     assert tree.ask(probes.read, "d/b") == b"beta"
     assert tree.statistics()["transport"] == "dev"
     assert "io_uring" not in tree.log()
@@ -151,9 +133,8 @@ def test_uring_where_the_native_engine_was_not_built(
 
 @over_uring
 @pytest.mark.promise("S60")
-@pytest.mark.parametrize("words", [[], ["--transport", "auto"]])
-def test_uring_is_shown(mount: MakeMount, pack: Path, words: list[str]) -> None:
-    tree = mount(pack, *words)
+def test_uring_is_shown(mount: MakeMount, pack: Path) -> None:
+    tree = mount(pack)
     assert tree.ask(probes.read, "d/b") == b"beta"
     assert tree.statistics()["transport"] == "uring"
     assert "transport uring" in tree.log()
@@ -172,22 +153,13 @@ def test_status_of_a_service_names_it(start_service: StartService, pack: Path) -
 
 @over_uring
 @pytest.mark.promise("S60")
-@pytest.mark.parametrize("transport", ["auto", "uring"])
-def test_without_io_uring(new_mount: MakeMount, pack: Path, transport: str) -> None:
+def test_without_io_uring(new_mount: MakeMount, pack: Path) -> None:
     """As in most containers, on a machine whose kernel offers it to FUSE."""
     tree = new_mount(pack)
     wrapping = [sys.executable, str(CHECKOUT / "tests/mount/without_call.py"), "io_uring_setup"]
-    done = tree.mount("--transport", transport, prefix=wrapping)
-    if transport == "uring":
-        mount_command_fails(done, 2, "cannot make a ring of io_uring: Function not implemented")
-        assert not tree.path.exists()
-        return
-    assert (done.status, done.err) == (0, "")
-    assert tree.ask(probes.read, "d/b") == b"beta"
-    assert tree.statistics()["transport"] == "dev"
-    (line,) = [line for line in tree.log().splitlines() if "io_uring:" in line]
-    assert " INFO " in line
-    assert "/dev/fuse" in line
+    done = tree.mount("--transport", "uring", prefix=wrapping)
+    mount_command_fails(done, 2, "cannot make a ring of io_uring: Function not implemented")
+    assert not tree.path.exists()
 
 
 @over_uring

@@ -35,7 +35,7 @@ FIELDS = [
     *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
     *("read_failures", "queue_depth", "prefetch", "readahead", "read_around"),
     *("warm", "cache_bytes"),
-    *("remote", "cache_limit_bytes"),
+    *("remote", "worker", "refusal", "cache_limit_bytes"),
     *("memory_limit_bytes", "memory_pressure", "pushed_limit_bytes", "resident_bytes"),
     *("daemon_resident_bytes", "worker_resident_bytes", "fetcher_resident_bytes"),
     *("unreadable_files", "log_file", "journal"),

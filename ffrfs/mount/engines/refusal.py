@@ -1,0 +1,57 @@
+"""Answers the kernel's requests with errors, for a mount that has no worker any more.
+
+Concurrency: one task of the daemon's loop, while no worker has the connection.
+
+Not here: when a mount comes to this (worker_deaths.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import struct
+from collections.abc import Iterable
+
+import trio
+
+# The protocol of include/uapi/linux/fuse.h: length, operation, number; length, error, number.
+_REQUEST = struct.Struct("=IIQ")
+_ANSWER = struct.Struct("=IiQ")
+_MESSAGE_SIZE_MAX = 16384  # native/fuse/connection.h
+_WITHOUT_ANSWER = {2, 36, 42}  # FORGET, INTERRUPT, BATCH_FORGET
+_NOTIFY_RESEND = 7
+
+
+async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
+    """Answer each request with EIO, until cancelled or until the connection ends.
+
+    `unanswered`: the numbers of requests that a dead worker had received.
+    """
+    os.set_blocking(connection, False)
+    try:
+        _answer(connection, _NOTIFY_RESEND, 0)
+        for number in unanswered:  # for a kernel that cannot resend them
+            _answer(connection, -errno.EIO, number)
+        while not has_ended(connection):
+            await trio.lowlevel.wait_readable(connection)
+            with contextlib.suppress(OSError):  # the request was withdrawn
+                message = os.read(connection, _MESSAGE_SIZE_MAX)
+                _, operation, number = _REQUEST.unpack_from(message)
+                if operation not in _WITHOUT_ANSWER:
+                    _answer(connection, -errno.EIO, number)
+    finally:
+        os.set_blocking(connection, True)
+
+
+def has_ended(connection: int) -> bool:
+    """Return whether the kernel has ended the connection."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _answer(connection: int, error: int, number: int) -> None:
+    with contextlib.suppress(OSError):  # the request was withdrawn, or is not known
+        os.write(connection, _ANSWER.pack(_ANSWER.size, error, number))

@@ -1,0 +1,279 @@
+"""A worker that dies is replaced on the same connection, and no reader notices."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
+from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
+from tests.mount import probes
+from tests.mount.child import Child, child
+from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.disk import Disk
+from tests.mount.makers import MakeMount, PackTree
+
+FILE_COUNT = 40
+READER_COUNT = 4
+TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
+LARGE = random.Random("large").randbytes(6 << 20)
+OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
+# Runs another program than the worker while the file is there.
+SWITCHED_WORKER = """\
+#!/bin/sh
+test -e "$(dirname "$0")/broken" && exit 7
+exec "{worker}" "$@"
+"""
+# As on a kernel before 6.9: INIT does not offer HAS_RESEND, and NOTIFY_RESEND is refused.
+WITHOUT_RESEND = """\
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <unistd.h>
+ssize_t read(int fd, void* data, size_t size) {
+  ssize_t (*next)(int, void*, size_t) = (ssize_t (*)(int, void*, size_t))dlsym(RTLD_NEXT, "read");
+  const ssize_t got = next(fd, data, size);
+  uint32_t* words = data;
+  if (got == 104 && words[1] == 26) words[10 + 4] &= ~(1u << 7);
+  return got;
+}
+ssize_t writev(int fd, const struct iovec* parts, int count) {
+  ssize_t (*next)(int, const struct iovec*, int) =
+      (ssize_t (*)(int, const struct iovec*, int))dlsym(RTLD_NEXT, "writev");
+  const int32_t* words = parts[0].iov_base;
+  if (count == 1 && parts[0].iov_len == 16 && words[1] == 7) return errno = EINVAL, -1;
+  return next(fd, parts, count);
+}
+"""
+pytestmark = [
+    pytest.mark.parametrize("engine", ["native"], indirect=True),
+    pytest.mark.promise("S19"),
+]
+
+
+@pytest.fixture
+def pack(pack_tree: PackTree) -> Path:
+    return pack_tree({"d": dict(TREE), "large": LARGE})
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack: Path) -> Mount:
+    made: Mount = mount(pack, *OPTIONS)
+    return made
+
+
+@pytest.fixture
+def broken(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """While that file is there, no worker starts."""
+    program = places / "worker"
+    program.write_text(SWITCHED_WORKER.format(worker=worker_path()))
+    program.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(program))
+    return places / "broken"
+
+
+def worker_figures(tree: Mount) -> dict[str, Any]:
+    figures: dict[str, Any] = tree.statistics()["worker"]
+    return figures
+
+
+def kill_worker(tree: Mount, number: int = signal.SIGKILL) -> None:
+    """Kill it, and wait until another one serves."""
+    before = worker_figures(tree)["starts"]
+    os.kill(tree.statistics()["worker_pid"], number)
+    wait_until(lambda: worker_figures(tree)["starts"] > before, "another worker serves")
+
+
+@contextmanager
+def readers_at_work(tree: Mount) -> Iterator[list[Child]]:
+    """Several, who ask the worker for every byte, and who end at the first error."""
+    with ExitStack() as stack:
+        readers = []
+        for seed in range(READER_COUNT):
+            reader = child(probes.read_directly_until_it_fails, tree / "d", TREE, seed)
+            readers.append(stack.enter_context(reader))
+        for reader in readers:
+            assert reader.next() == "going"
+            reader.ask_next()
+        wait_for_reads(tree)
+        yield readers
+        wait_for_reads(tree)
+        assert not any(reader.has_answered() for reader in readers)
+
+
+def wait_for_reads(tree: Mount) -> None:
+    before = tree.requests_now()["read"]
+    wait_until(lambda: tree.requests_now()["read"] > before + 20, "they read")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGSYS])
+def test_no_reader_notices_a_death(tree: Mount, number: signal.Signals) -> None:
+    tree.expect_log(f"the worker was killed by {number.name}: it has logged nothing")
+    with readers_at_work(tree), child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        for _ in range(5):
+            kill_worker(tree, number)
+            wait_for_reads(tree)
+        assert holder.next() == LARGE[1:]
+    figures = worker_figures(tree)
+    assert (figures["deaths"], figures["causes"]) == (5, {number.name: 5})
+    assert figures["longest_pause_s"] > 0
+    assert tree.statistics()["unreadable_files"] == 0
+    assert ffrfs("umount", tree.path).status == 0
+
+
+def test_worker_that_is_killed_as_soon_as_it_serves(tree: Mount) -> None:
+    tree.expect_log("killed by SIGKILL")
+    with readers_at_work(tree):
+        for _ in range(3):
+            for _ in range(IN_ROW_MAX - 2):
+                kill_worker(tree)
+            wait_for_reads(tree)
+
+
+def test_requests_in_flight_are_asked_for_again(new_mount: MakeMount, disk: Disk) -> None:
+    tree = new_mount(disk.pack)
+    assert tree.mount(*OPTIONS).status == 0
+    tree.expect_log("killed by SIGKILL")
+    disk.stall("stalled")
+    with child(probes.read, tree / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        kill_worker(tree)
+        assert not reader.has_answered()
+        disk.go()
+        assert len(reader.answer()) > 0
+    assert worker_figures(tree)["resent"] >= 1
+
+
+def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: Disk) -> None:
+    tree = new_mount(disk.pack)
+    assert tree.mount(*OPTIONS).status == 0
+    tree.expect_log("killed by SIGSEGV")
+    tree.expect_log("cannot read stalled: it has ended the worker twice")
+    disk.stall("stalled")
+    with child(probes.errno_of, tree / "stalled", "read") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        kill_worker(tree, signal.SIGSEGV)
+        disk.wait_for("stalled")
+        assert not reader.has_answered()
+        kill_worker(tree, signal.SIGSEGV)
+        assert reader.answer() == errno.EIO
+    disk.go()
+    assert worker_figures(tree)["quarantined"] == 1
+    told = json.loads(ffrfs("stats", "--errors", "--json", tree.path).out)
+    assert [file["path"] for file in told["files"]] == ["stalled"]
+    assert ffrfs("check", tree.path).status == 1
+    assert ffrfs("restart", tree.path).status == 0
+    assert worker_figures(tree)["quarantined"] == 0
+    assert len(tree.ask(probes.read, "stalled")) > 0
+
+
+def test_after_five_deaths_in_a_row_reads_fail_until_restart(
+    broken: Path, mount: MakeMount, pack: Path
+) -> None:
+    tree = mount(pack, *OPTIONS)
+    tree.expect_log("killed by SIGKILL")
+    tree.expect_log("no other worker: the worker ended with status 7 before the packs were open")
+    tree.expect_log("5 workers in a row ended without an answer")
+    with child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        broken.touch()
+        os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+        wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
+        assert tree.ask(probes.errno_of, "d/000", "read") == errno.EIO
+        done = ffrfs("check", tree.path)
+        assert done.status == 2
+        assert "all reads fail: 5 workers in a row ended without an answer" in done.out
+        assert f"try: ffrfs restart {tree.path}" in done.out
+        broken.unlink()
+        assert ffrfs("restart", tree.path).status == 0
+        assert tree.statistics()["refusal"] is None
+        assert holder.next() == LARGE[1:]
+    assert tree.ask(probes.read, "d/000") == TREE["000"]
+    assert ffrfs("check", tree.path).status == 0
+
+
+def test_mount_without_a_worker_can_be_unmounted(
+    broken: Path, mount: MakeMount, pack: Path
+) -> None:
+    tree = mount(pack, *OPTIONS)
+    for text in ("killed by SIGKILL", "no other worker", "5 workers in a row"):
+        tree.expect_log(text)
+    broken.touch()
+    os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+
+
+def test_pack_that_was_replaced_is_not_served(
+    mount: MakeMount, pack: Path, pack_tree: PackTree
+) -> None:
+    tree = mount(pack, *OPTIONS)
+    other = pack_tree({"d": {name: bytes(len(data)) for name, data in TREE.items()}, "large": b""})
+    other.rename(pack)
+    done = ffrfs("restart", tree.path)
+    assert done.status != 0
+    assert f"{pack}: it was changed or replaced since it was mounted" in done.err
+    assert "the old worker serves on" in done.err
+    assert tree.ask(probes.read, "d/000") == TREE["000"]
+    for text in ("restart: ", "killed by SIGKILL", "no other worker", "5 workers in a row"):
+        tree.expect_log(text)
+    os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
+    assert tree.ask(probes.errno_of, "d/001", "read") == errno.EIO
+
+
+def test_restart_under_readers(tree: Mount) -> None:
+    with readers_at_work(tree), child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        for _ in range(3):
+            before = tree.statistics()["worker_pid"]
+            done = ffrfs("restart", tree.path)
+            assert (done.status, done.out, done.err) == (0, "", "")
+            assert tree.statistics()["worker_pid"] != before
+        assert holder.next() == LARGE[1:]
+    assert (worker_figures(tree)["restarts"], worker_figures(tree)["deaths"]) == (3, 0)
+
+
+def test_kernel_that_cannot_resend(
+    places: Path, new_mount: MakeMount, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was in flight fails, and nothing hangs."""
+    (places / "hidden.c").write_text(WITHOUT_RESEND)
+    hidden = places / "hidden.so"
+    source = places / "hidden.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", hidden, source], check=True, timeout=60)
+    program = places / "worker"
+    program.write_text(f'#!/bin/sh\nexec env "LD_PRELOAD={hidden}" "{worker_path()}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(program))
+    tree = new_mount(disk.pack)
+    assert tree.mount(*OPTIONS).status == 0
+    tree.expect_log("killed by SIGKILL")
+    contents = {"stalled": tree.ask(probes.read, "stalled")}
+    # Past the kernel's cache, which repeats a READ that has failed.
+    with child(probes.read_directly_until_it_fails, str(tree.path), contents, 0) as reader:
+        assert reader.next() == "going"
+        disk.stall("stalled")
+        reader.ask_next()
+        disk.wait_for("stalled")
+        kill_worker(tree)
+        assert reader.answer() == errno.EIO
+    disk.go()
+    assert tree.ask(probes.read, "stalled") == contents["stalled"]
+    assert worker_figures(tree)["resent"] == 0
