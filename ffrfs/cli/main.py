@@ -34,6 +34,7 @@ GROUPS = {
         "top",
         "log",
         "check",
+        "restart",
     ),
     "Cache packs at URLs": ("cache",),
     "Run as a service": ("install-units",),

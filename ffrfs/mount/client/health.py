@@ -145,6 +145,8 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
             told = control_client.ask(place, "status", timeout_s)
         except MountError as error:
             return critical(str(error))
+    if told.get("refusal"):
+        return critical(f"all reads fail: {told['refusal']}; try: ffrfs restart {place}")
     who = "the mount does not answer" + (", though its daemon does" if told else "")
     say(critical(f"{who}; if that stays: ffrfs umount {place}"))
     if not _is_served(there):

@@ -24,13 +24,16 @@ import re
 import socket
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 
 # At most so many paths wait to be looked up; the reader looks up the others.
 _LOOKUPS_MAX = 16384
+# For a worker that takes over from a dead one, and between attempts.
+_AGAIN_LIMIT_S, _AGAIN_S = 2.0, 0.05
 # A path in a record's own directory (TFRecord): looking it up needs the record's bytes.
 _IN_RECORD = re.compile(rb"/+[0-9]{9,}/+[^/]")
 
@@ -48,6 +51,8 @@ class HintStream:
         with _lock:
             self._client, limits = control_client.connect(mountpoint, "prefetch")
             _streams.add(self)
+        self._is_stopped = False
+        self._starts = limits.get("worker_starts")  # of replacements; None: it has no worker
         self._size_max = limits.get("file_bytes_max")
         self._lookups = _Lookups(os.fsencode(mountpoint), self._size_max)
 
@@ -71,21 +76,23 @@ class HintStream:
     def send(self, hints: Sequence[bytes]) -> None:
         """Send hints; wait while the mount reads none. MountError: it takes no hints any more."""
         self._lookups.put(hints)
-        with self._told_of_its_end():
-            self._client.sendall(b"".join([hint + b"\0" for hint in hints]))
+        self._converse(lambda: self._client.sendall(b"".join([hint + b"\0" for hint in hints])))
 
     def finish(self) -> None:
         """Tell the mount that these were all, and wait until it has read them."""
-        with self._told_of_its_end():
-            self._client.sendall(b"\0")
-            self._client.shutdown(socket.SHUT_WR)
-            # If the other end is closed with unread hints, the connection is reset.
-            while self._client.recv(4096):
-                pass
+        self._converse(self._finish)
         self._lookups.finish()
+
+    def _finish(self) -> None:
+        self._client.sendall(b"\0")
+        self._client.shutdown(socket.SHUT_WR)
+        # If the other end is closed with unread hints, the connection is reset.
+        while self._client.recv(4096):
+            pass
 
     def stop(self) -> None:
         """Make a waiting send() or finish() fail, and let the mount drop all hints."""
+        self._is_stopped = True
         with contextlib.suppress(OSError):  # this end or the other is closed
             self._client.shutdown(socket.SHUT_RDWR)
 
@@ -95,14 +102,33 @@ class HintStream:
             self._client.close()
             _streams.discard(self)
 
-    @contextlib.contextmanager
-    def _told_of_its_end(self) -> Iterator[None]:
+    def _converse(self, act: Callable[[], None]) -> None:
+        """Do it, and once more with the next worker if that of the connection has died."""
         try:
-            yield
+            return act()
         except OSError:
-            raise MountError(
-                f"{self._mountpoint}: takes no more hints: it has ended, or has too many clients"
-            ) from None
+            pass
+        deadline_s = time.monotonic() + _AGAIN_LIMIT_S
+        while self._starts is not None and not self._is_stopped and time.monotonic() < deadline_s:
+            with contextlib.suppress(OSError):  # the mount has ended, or no worker serves yet
+                if self._follow_next():
+                    return act()
+            time.sleep(_AGAIN_S)
+        raise MountError(
+            f"{self._mountpoint}: takes no more hints: it has ended, or has too many clients"
+        )
+
+    def _follow_next(self) -> bool:
+        """Connect to the worker that has taken over; False: none has. Raises MountError."""
+        client, limits = control_client.connect(self._mountpoint, "prefetch")
+        if limits.get("worker_starts") == self._starts:
+            client.close()
+            return False
+        with _lock:
+            self._client.close()
+            self._client = client
+        self._starts = limits.get("worker_starts")
+        return True
 
 
 class _Lookups:

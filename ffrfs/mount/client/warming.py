@@ -50,15 +50,25 @@ def warm(
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
     first = found = before["warm"]
-    for count, ino in enumerate(inos, 1):  # one by one, because a worker has no long queue
-        ask(place, "warm", ino=ino)
-        while found["begun"] - first["begun"] < count or found["left"] > 0:
+    for ino in inos:  # one by one, because a worker has no long queue
+        starts, begun = -1, 0
+        while starts != _starts(told := stats(place)) or (
+            (found := told["warm"])["begun"] < begun or found["left"] > 0
+        ):
+            found = told["warm"]
+            if starts != _starts(told):  # a worker that dies has lost what it had begun
+                starts, begun = _starts(told), found["begun"] + 1
+                ask(place, "warm", ino=ino)
             time.sleep(_ASKING_S)
-            found = stats(place)["warm"]
             files = found["files"] - first["files"]
             progress(files - found["left"], files, 0, 0)
     grown = {name: found[name] - first[name] for name in found}
     return Warmed(grown["files"], grown["pushed"], grown["left_out"])
+
+
+def _starts(told: dict[str, Any]) -> int:
+    """Return how often the worker was replaced."""
+    return told["worker"]["starts"] if told.get("worker") else 0
 
 
 def _inside(place: str, path: str) -> str:

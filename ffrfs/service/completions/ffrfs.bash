@@ -27,12 +27,13 @@ _ffrfs() {
         top) flags=(-h --help --help-all --batch -n --count) taking=' -n --count ' ;;
         log) flags=(-h --help --help-all -f --follow) ;;
         check) flags=(-h --help --help-all --json) ;;
+        restart) flags=(-h --help --help-all) ;;
         cache) flags=(-h --help --help-all --json --force --size) taking=' --size ' ;;
         install-units) flags=(-h --help --help-all --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
         demo) flags=(-h --help --help-all) ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check cache install-units demo -h --help --help-all -V --version
+        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -135,6 +136,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         top:0) _ffrfs_mounts ;;
         log:0) _ffrfs_mounts ;;
         check:[0-9]*) _ffrfs_mounts ;;
+        restart:0) _ffrfs_mounts ;;
         cache:0) _ffrfs_words ls du verify prune rm pin unpin ;;
         cache:1) _ffrfs_folders ;;
         install-units:--destdir) _ffrfs_folders ;;

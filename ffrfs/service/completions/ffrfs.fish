@@ -378,6 +378,11 @@ complete -c ffrfs -n '__ffrfs_in check' -l help-all -d 'show all options and exi
 complete -c ffrfs -n '__ffrfs_in check' -l json -d 'print a JSON array'
 complete -c ffrfs -n '__ffrfs_at check 0 999' -a '(__ffrfs_mounts)'
 
+complete -c ffrfs -n '__ffrfs_without_command' -a restart -d 'let a new process serve a mount, under its readers'
+complete -c ffrfs -n '__ffrfs_in restart' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in restart' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_at restart 0 0' -a '(__ffrfs_mounts)'
+
 complete -c ffrfs -n '__ffrfs_without_command' -a cache -d 'manage the cache of packs at URLs'
 complete -c ffrfs -n '__ffrfs_in cache' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in cache' -l help-all -d 'show all options and exit'

@@ -1,0 +1,32 @@
+"""`ffrfs restart`: let a new process serve a mount, while programs go on reading."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "let a new process serve a mount, under its readers"
+DESCRIPTION = """\
+Replace the worker of the mount at MOUNTPOINT, the process that serves it, by a new one: of a
+version that was installed meanwhile, say.
+"""
+EPILOG = """\
+Programs see nothing but a pause: open files, working directories and what the kernel has cached
+stay. The new worker opens the packs first, and they must be those that were mounted; if that fails,
+or takes more than 10 seconds, the present worker serves on. A mount whose workers died one after
+the other, and whose reads all fail, gets a new try; so do files that ended the worker.
+The daemon stays the one that it is.
+
+Examples:
+    ffrfs restart /mnt/imagenet
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ffrfs.mount.client.restart import restart
+
+    restart(args.mountpoint)
+    return 0
