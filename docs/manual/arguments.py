@@ -9,6 +9,7 @@ Not here: how they are laid out (pages.py, completions.py). No state: safe from 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -48,12 +49,12 @@ class Command:
     description: str
     epilog: str
     arguments: tuple[Argument, ...]
-    commands: tuple[Command, ...]
+    commands: tuple[Command, ...]  # the actions of a command follow it
 
     @property
     def word(self) -> str:
-        """What it is called by, after the program: "mount"."""
-        return self.name.rpartition(" ")[2]
+        """What it is called by, after the program: "mount", "cluster plan"."""
+        return self.name.partition(" ")[2]
 
     @property
     def options(self) -> tuple[Argument, ...]:
@@ -63,18 +64,36 @@ class Command:
     def places(self) -> tuple[Argument, ...]:
         return tuple(argument for argument in self.arguments if not argument.flags)
 
+    @property
+    def with_actions(self) -> list[str]:
+        """The commands that have actions: "cluster"."""
+        return sorted({word.partition(" ")[0] for word in self.words if " " in word})
+
+    @property
+    def words(self) -> list[str]:
+        return [command.word for command in self.commands]
+
     def command(self, word: str) -> Command:
         return next(command for command in self.commands if command.word == word)
 
 
 def read_parser(parser: argparse.ArgumentParser) -> Command:
     """All that `parser` takes, its commands included."""
-    return _command(parser, "")
+    return next(_commands(parser, ""))
 
 
-def _command(parser: argparse.ArgumentParser, summary: str) -> Command:
+def _commands(parser: argparse.ArgumentParser, summary: str) -> Iterator[Command]:
+    """The command of `parser`, and then, unless it is the program, its actions."""
     shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
-    return Command(
+    below = [
+        command
+        for action in shown
+        if isinstance(action, argparse._SubParsersAction)
+        for choice in action._choices_actions
+        for command in _commands(action.choices[choice.dest], choice.help or "")
+    ]
+    is_program = " " not in parser.prog
+    yield Command(
         name=parser.prog,
         summary=summary,
         description=parser.description or "",
@@ -82,15 +101,11 @@ def _command(parser: argparse.ArgumentParser, summary: str) -> Command:
         arguments=tuple(
             _argument(parser, action)
             for action in shown
-            if not isinstance(action, argparse._SubParsersAction)
+            if not (is_program and isinstance(action, argparse._SubParsersAction))
         ),
-        commands=tuple(
-            _command(action.choices[choice.dest], choice.help or "")
-            for action in shown
-            if isinstance(action, argparse._SubParsersAction)
-            for choice in action._choices_actions
-        ),
+        commands=tuple(below) if is_program else (),
     )
+    yield from () if is_program else below
 
 
 def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> Argument:

@@ -46,6 +46,7 @@ KINDS = {
     "PACK": Kind.PACK,
     "PATH": Kind.NOTHING,  # in a pack
     "PATTERN": Kind.NOTHING,
+    "PLAN": Kind.FILE,
     "RECORDS": Kind.NOTHING,
     "REGION": Kind.NOTHING,
     "SECONDS": Kind.NOTHING,

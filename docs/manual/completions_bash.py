@@ -5,6 +5,7 @@ No state: safe from any thread.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from manual.arguments import Command
@@ -15,8 +16,11 @@ _FRAME = r"""# Made out of the argument parser: change that, not this.
 
 _ffrfs() {
     local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} flags=() taking=''
-    local i word flag='' last='' glue='' ended='' place=0
+    local i word flag='' last='' glue='' ended='' place=0 first=2
     COMPREPLY=()
+    if [[ ' @WITH_ACTIONS@ ' == *" $command "* ]] && ((COMP_CWORD > 2)); then
+        command+=" ${COMP_WORDS[2]}" first=3
+    fi
     case $command in
 @FLAGS@
     esac
@@ -26,7 +30,7 @@ _ffrfs() {
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
     # "=" and ":", so a=b and a:b come as three.
-    for ((i = 2; i <= COMP_CWORD; i++)); do
+    for ((i = first; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         if [[ $word == '=' && $flag ]]; then
             glue=''
@@ -122,10 +126,11 @@ _FUNCTIONS = {
 
 
 def bash_script(program: Command) -> str:
-    words = [*(command.word for command in program.commands), *_flags(program)]
+    words = [*(word for word in program.words if " " not in word), *_flags(program)]
     options = mount_options(program.command("mount"))
     parts = {
         "COMMANDS": " ".join(words),
+        "WITH_ACTIONS": " ".join(program.with_actions),
         "FLAGS": "\n".join(map(_case_of_flags, program.commands)),
         "VALUES": "\n".join(
             line for command in program.commands for line in _cases_of_values(command)
@@ -147,7 +152,7 @@ def _case_of_flags(command: Command) -> str:
     text = f"flags=({' '.join(_flags(command))})"
     if taking:
         text += f" taking=' {' '.join(taking)} '"
-    return f"        {command.word}) {text} ;;"
+    return f"        {shlex.quote(command.word)}) {text} ;;"
 
 
 def _cases_of_values(command: Command) -> Iterator[str]:
@@ -155,12 +160,12 @@ def _cases_of_values(command: Command) -> Iterator[str]:
         if option.value:
             action = _action(value_of(command, option))
             for flag in option.flags if action else ():
-                yield f"        {command.word}:{flag}) {action} ;;"
+                yield f"        {shlex.quote(command.word)}:{flag}) {action} ;;"
     for number, place in enumerate(places_of(command)):
         action = _action(place.candidates)
         if action:
             pattern = "[0-9]*" if place.repeatable else number
-            yield f"        {command.word}:{pattern}) {action} ;;"
+            yield f"        {shlex.quote(command.word)}:{pattern}) {action} ;;"
 
 
 def _action(candidates: Candidates) -> str:

@@ -24,9 +24,11 @@ function __ffrfs_without_command
     test (count (commandline -opc)) -eq 1
 end
 
+# COMMAND is one word, or two with a slash between them.
 function __ffrfs_in -a command
     set -l words (commandline -opc)
-    test (count $words) -gt 1 -a "$words[2]" = $command
+    test (count $words) -gt 1; or return
+    test "$words[2]" = $command -o "$words[2]/$words[3]" = $command
 end
 
 # Whether the cursor is at one of the positional arguments FIRST to LAST of COMMAND, counted from 0.
@@ -34,6 +36,7 @@ end
 function __ffrfs_at -a command first last
     __ffrfs_in $command; or return
     set -l place 0
+    string match -q -- '*/*' $command; and set place -1
     set -l words (commandline -opc)
     set -l is_value 0
     set -l is_ended 0
@@ -43,7 +46,7 @@ function __ffrfs_at -a command first last
         else if test $is_ended -eq 0; and test "x$word" = x--
             set is_ended 1
         else if test $is_ended -eq 1; or not string match -q -- '-*' $word
-            set place (math $place + 1)
+            set place (math 1 + $place)
         else if contains -- $word $argv[4..-1]
             set is_value 1
         end
@@ -101,16 +104,18 @@ def fish_script(program: Command) -> str:
 
 
 def _lines(command: Command) -> Iterator[str]:
-    told = ["-a", command.word, "-d", _quoted(command.summary)]
-    yield _line("__ffrfs_without_command", *told)
+    if " " not in command.word:
+        told = ["-a", command.word, "-d", _quoted(command.summary)]
+        yield _line("__ffrfs_without_command", *told)
+    word = command.word.replace(" ", "/")
     for option in command.options:
-        yield _line(f"__ffrfs_in {command.word}", *_option(command, option))
+        yield _line(f"__ffrfs_in {word}", *_option(command, option))
     taking = [flag for option in command.options if option.value for flag in option.flags]
     for number, place in enumerate(places_of(command)):
         answer = _answer(place.candidates)
         if answer:
             last = _LAST if place.repeatable else number
-            condition = " ".join(map(str, ["__ffrfs_at", command.word, number, last, *taking]))
+            condition = " ".join(map(str, ["__ffrfs_at", word, number, last, *taking]))
             yield _line(condition, *answer)
 
 

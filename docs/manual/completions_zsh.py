@@ -5,6 +5,7 @@ No state: safe from any thread.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from manual.arguments import Argument, Command
@@ -37,6 +38,11 @@ _ffrfs() {
         command) _describe -t commands command commands && ret=0 ;;
         argument)
             curcontext=${curcontext%:*:*}:ffrfs-$line[1]:
+            if [[ $words[1] == (@WITH_ACTIONS@) ]] && (( CURRENT > 2 )); then
+                line[1]+=" $words[2]"
+                shift words
+                (( CURRENT-- ))
+            fi
             case $line[1] in
 @CASES@
             esac
@@ -90,7 +96,9 @@ def zsh_script(program: Command) -> str:
         "COMMANDS": "\n".join(
             f"        {_quoted(f'{command.word}:{command.summary}')}"
             for command in program.commands
+            if " " not in command.word
         ),
+        "WITH_ACTIONS": "|".join(program.with_actions),
         "OPTIONS": "\n".join(f"        {_option(program, o)} \\" for o in program.options),
         "CASES": "\n".join(line for command in program.commands for line in _case(command)),
         "MOUNT_OPTIONS": "\n".join(f"        {_mount_option(option)}" for option in options),
@@ -104,7 +112,7 @@ def zsh_script(program: Command) -> str:
 def _case(command: Command) -> Iterator[str]:
     specs = [_option(command, option) for option in command.options]
     specs += [_place(number, place) for number, place in enumerate(places_of(command), 1)]
-    yield f"                {command.word})"
+    yield f"                {shlex.quote(command.word)})"
     yield "                    _arguments -S \\"
     yield from (f"                        {spec} \\" for spec in specs)
     yield "                        && ret=0"

@@ -13,7 +13,7 @@ from ffrfs.cli import output
 from ffrfs.errors import UnfinishedError
 
 
-def add_executor_option(parser: argparse.ArgumentParser, what: str) -> None:
+def add_executor_option(parser: argparse._ActionsContainer, what: str) -> None:
     """`what`: what the workers do, as in "verify the files"."""
     parser.add_argument(
         "--executor",

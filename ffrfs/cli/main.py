@@ -21,7 +21,7 @@ from ffrfs.cli.remote_options import add_remote_options, apply_remote_options
 from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 
 GROUPS = {
-    "Make packs": ("pack", "convert", "index"),
+    "Make packs": ("pack", "convert", "index", "cluster"),
     "Use packs": ("mount", "umount", "prefetch", "warm", "ls", "cat", "head", "extract"),
     "Look at packs and mounts": (
         "info",
@@ -41,10 +41,12 @@ GROUPS = {
     "Try it": ("demo",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-_RARE = {"index", "install-units"}
+_RARE = {"index", "cluster", "install-units"}
 # The commands with options for URLs; a mount has settings for them.
 _OF_URLS = {
-    *GROUPS["Make packs"],
+    "pack",
+    "convert",
+    "index",
     "ls",
     "cat",
     "head",
@@ -135,7 +137,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     _refuse_unknown_command(parser, argv)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        Parser(prog=f"ffrfs {argv[0]}").error(f"unknown argument {unknown[0]}")
+        args.usage_error(f"unknown argument {unknown[0]}")
     return args
 
 

@@ -72,6 +72,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "packs, any number",
     )
     parser.add_argument("target", metavar="DST.ffr", nargs="?", help="the pack to write")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace the file DST.ffr (by default an error)",
+    )
+    add_packing_options(parser)
+    planned_pack.add_plan_options(parser)
+
+
+def add_packing_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `ffrfs cluster plan` takes, too."""
     _add_selection(parser)
     parser.add_argument("--jobs", metavar="N", type=whole_number(1), help="reading threads")
     parser.add_argument("--dedup", action="store_true", help="store files with equal contents once")
@@ -103,11 +114,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add packs to the pack set DST: one, or as many as --shards or --shard-size ask for",
     )
     parser.add_argument(
-        "--force",
-        action="store_true",
-        help="replace the file DST.ffr (by default an error)",
-    )
-    parser.add_argument(
         "--tmp-dir",
         metavar="DIR",
         help="if DST is a URL: make the packs in DIR (default: $TMPDIR, or /tmp)",
@@ -122,7 +128,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "share the contents of another come last",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    planned_pack.add_plan_options(parser)
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -182,10 +187,10 @@ def run(args: argparse.Namespace) -> int:
         args.target = args.sources.pop()
     planned_pack.check_usage(args)
     _check_usage(args)
-    folders = _folders_beside_each_other(args)
+    folders = folders_beside_each_other(args)
     with cleaning_up():
         if planned_pack.is_planned(args):
-            return planned_pack.run_planned(args, _options(args, folders))
+            return planned_pack.run_of_pack(args, options_of(args, folders))
         return _pack(args, folders)
 
 
@@ -193,6 +198,11 @@ def _check_usage(args: argparse.Namespace) -> None:
     if not args.sources and not planned_pack.is_planned(args):
         missing = "DST.ffr" if args.target else "SRC, DST.ffr"
         raise UsageError(f"the following arguments are required: {missing}")
+    check_lists(args)
+
+
+def check_lists(args: argparse.Namespace) -> None:
+    """Raise UsageError if the options about lists of paths do not fit together."""
     if args.list and not args.dry_run:
         raise UsageError("argument --list: needs --dry-run")
     if args.null and args.files_from is None and not args.list:
@@ -201,7 +211,7 @@ def _check_usage(args: argparse.Namespace) -> None:
         raise UsageError("argument --files-from: standard input is SRC already")
 
 
-def _folders_beside_each_other(args: argparse.Namespace) -> list[str] | None:
+def folders_beside_each_other(args: argparse.Namespace) -> list[str] | None:
     """Turn several directories into SRC, the directory that they are in; return their names."""
     if len(args.sources) < 2 or not all(map(os.path.isdir, args.sources)):
         return None
@@ -218,7 +228,7 @@ def _folders_beside_each_other(args: argparse.Namespace) -> list[str] | None:
     return [name for _, name in places]
 
 
-def _options(args: argparse.Namespace, folders: list[str] | None) -> PackOptions:
+def options_of(args: argparse.Namespace, folders: list[str] | None) -> PackOptions:
     from ffrfs.packing.sources.options import PackKeywords, PackOptions
     from ffrfs.packing.sources.path_list import PathList
 
@@ -250,7 +260,7 @@ def _pack(args: argparse.Namespace, folders: list[str] | None) -> int:
     if args.order is not None and kind == "archive":
         raise UsageError(f"argument --order: {source} is an archive, and keeps its own order")
     shown = output.show_progress() and not args.quiet and not args.list
-    summary = pack_any(kind, args.sources, args.target, _options(args, folders), verbose=shown)
+    summary = pack_any(kind, args.sources, args.target, options_of(args, folders), verbose=shown)
     if not args.quiet:
         for path in summary.skipped:
             output.error(f"{path}: skipped")

@@ -1,6 +1,6 @@
-"""`ffrfs pack` by a plan: with an engine, or task by task.
+"""Packing by a plan: `ffrfs pack` with an engine, and what `ffrfs cluster` does with a plan.
 
-Not here: its other options, and packing by one process (pack.py).
+Not here: the options of packing, and packing by one process (pack.py); `ffrfs cluster` itself.
 """
 
 from __future__ import annotations
@@ -30,30 +30,22 @@ _JOBS = 4  # reading threads of a task: files that are not in the page cache are
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("By many workers", "See docs/cluster.md.")
+    group = parser.add_argument_group("By many workers", "See `ffrfs cluster` and docs/cluster.md.")
     group.add_argument(
         "--executor",
         metavar="ENGINE",
         help="make the shards by processes[:N] of this machine, dask://HOST:PORT, ray, "
         "ray://HOST:PORT or mpi; the same command goes on where another was ended",
     )
-    group.add_argument(
-        "--plan",
-        metavar="FILE",
-        help="with SRC and DST: write the plan of the shards to FILE, and make none",
-    )
-    group.add_argument(
-        "--task",
-        metavar="I/N",
-        type=_task,
-        help="with --plan: make the shards of task I of N, counted from 0",
-    )
-    group.add_argument(
-        "--commit",
-        action="store_true",
-        help="with --plan: complete the set when all its shards are there",
-    )
-    group.add_argument(
+    add_on_error(group)
+    # The names that `ffrfs cluster` had before it was a command of its own.
+    group.add_argument("--plan", help=argparse.SUPPRESS)
+    group.add_argument("--task", type=task_of_tasks, help=argparse.SUPPRESS)
+    group.add_argument("--commit", action="store_true", help=argparse.SUPPRESS)
+
+
+def add_on_error(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
         "--on-error",
         choices=["stop", "skip", "record"],
         default="stop",
@@ -99,46 +91,48 @@ def _check_paths(args: argparse.Namespace) -> None:
         raise UsageError("argument --executor: needs --shards or --shard-size")
 
 
-def run_planned(args: argparse.Namespace, options: PackOptions) -> int:
+def run_of_pack(args: argparse.Namespace, options: PackOptions) -> int:
+    if args.plan is not None and not args.quiet:
+        output.error(
+            "--plan, --task and --commit have become `ffrfs cluster plan`, `run` and `commit`; a "
+            "later version removes the old names"
+        )
+    if args.task:
+        return run_task(args)
+    if args.commit and not args.executor:
+        return commit_set(args)
+    if not args.sources:
+        return run_engine(args)
+    return run_planned(args, options)
+
+
+def run_planned(
+    args: argparse.Namespace, options: PackOptions, *, makes_shards: bool = True
+) -> int:
+    """Plan, and make the shards by the engine if there is one and `makes_shards`."""
+    from ffrfs.cluster.executors import open_executor
     from ffrfs.errors import CompleteError
 
     try:
-        return _run(args, options)
+        with open_executor(args.executor) if args.executor else nullcontext() as executor:
+            if executor is None or args.dry_run or not makes_shards:
+                return _write_plan(args, options, executor)
+            with _plan(args, options, executor) as plan:
+                return _pack(args, plan, executor)
     except CompleteError as complete:
         if not args.quiet:
             output.line(str(complete))
         return 1 if complete.missing_count and args.on_error == "record" else 0
 
 
-def _run(args: argparse.Namespace, options: PackOptions) -> int:
-    if args.task:
-        return _run_task(args)
-    if args.commit and not args.executor:
-        return _commit(args)
-    if args.dry_run:
-        return _dry_run(args, options)
-    if args.executor is None:
-        with _made(args, options, args.plan, None) as plan:
-            _print_skipped(args, plan)
-            _print_plan(args, plan, args.plan)
-        return 0
-    from ffrfs.cluster.executors import open_executor
-
-    with open_executor(args.executor) as executor, _plan(args, options, executor) as plan:
-        return _pack(args, plan, executor)
-
-
 @contextmanager
 def _plan(args: argparse.Namespace, options: PackOptions, executor: Executor) -> Iterator[Plan]:
-    """The plan to go by: the one in FILE, or that of this command."""
+    """The plan of this command, in a file of the user's or beside the shards."""
     from ffrfs.cluster.kept_plan import kept_plan
-    from ffrfs.cluster.planned_set import Plan
     from ffrfs.cluster.request import Request
 
     with ExitStack() as stack:
-        if args.plan is not None and not args.sources:
-            plan = stack.enter_context(Plan(args.plan))
-        elif args.plan is not None:
+        if args.plan is not None:
             plan = stack.enter_context(_made(args, options, args.plan, executor))
         else:
             with output.progress_bar(args.sources[0], quiet=args.quiet) as found:
@@ -159,16 +153,17 @@ def _made(
         return make_plan(request, replace(options, progress=found), path, executor)
 
 
-def _dry_run(args: argparse.Namespace, options: PackOptions) -> int:
-    from ffrfs.cluster.executors import open_executor
-
-    with (
-        tempfile.TemporaryDirectory(prefix="ffrfs-plan-", dir=args.tmp_dir) as folder,
-        open_executor(args.executor) if args.executor else nullcontext() as executor,
-        _made(args, options, os.path.join(folder, "plan"), executor) as plan,
-    ):
+def _write_plan(args: argparse.Namespace, options: PackOptions, executor: Executor | None) -> int:
+    with ExitStack() as stack:
+        path = args.plan
+        if args.dry_run:
+            named = tempfile.TemporaryDirectory(prefix="ffrfs-plan-", dir=args.tmp_dir)
+            path = os.path.join(stack.enter_context(named), "plan")
+        plan = stack.enter_context(_made(args, options, path, executor))
         _print_skipped(args, plan)
-        if not args.list:
+        if not args.dry_run:
+            _print_plan(args, plan, path)
+        elif not args.list:
             _print_plan(args, plan, args.target, ", not written (dry run)")
     return 0
 
@@ -180,7 +175,7 @@ def _print_plan(args: argparse.Namespace, plan: Plan, name: str, fate: str = "")
         output.line(f"{name}: {shards}, {files}, {size}{fate}")
 
 
-def _run_task(args: argparse.Namespace) -> int:
+def run_task(args: argparse.Namespace) -> int:
     from concurrent.futures import ThreadPoolExecutor
 
     from ffrfs.cluster.packing import make_shards
@@ -208,7 +203,16 @@ def _run_task(args: argparse.Namespace) -> int:
     return _end(args, missing)
 
 
-def _commit(args: argparse.Namespace) -> int:
+def run_engine(args: argparse.Namespace) -> int:
+    """Make all shards of the plan `args.plan`, and complete the set."""
+    from ffrfs.cluster.executors import open_executor
+    from ffrfs.cluster.planned_set import Plan
+
+    with open_executor(args.executor) as executor, Plan(args.plan) as plan:
+        return _pack(args, plan, executor)
+
+
+def commit_set(args: argparse.Namespace) -> int:
     from ffrfs.cluster.manifest import commit
     from ffrfs.cluster.planned_set import Plan
 
@@ -256,7 +260,7 @@ def _end(args: argparse.Namespace, missing: Sequence[Missing]) -> int:
     return 1 if missing and args.on_error == "record" else 0
 
 
-def _task(text: str) -> tuple[int, int]:
+def task_of_tasks(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if match is None or int(match[1]) >= int(match[2]):
         raise argparse.ArgumentTypeError(

@@ -63,11 +63,9 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
     first = plan.header.first_number
     lacking = [n for n in range(first, first + len(plan)) if _is_lacking(found.get(n))]
     if lacking:
-        named = ", ".join(str(number) for number in lacking[:_NAMED_MAX])
-        more = len(lacking) - _NAMED_MAX
         raise PackError(
-            f"{plan.target}: {len(lacking):,} of {len(plan):,} shards are missing: number {named}"
-            f"{f' and {more:,} more' if more > 0 else ''}; run their tasks again"
+            f"{plan.target}: {len(lacking):,} of {len(plan):,} shards are missing: number "
+            f"{named(lacking)}; run their tasks again"
         )
     ordered = [found[number] for number in sorted(found)]
     if plan.place == plan.target:
@@ -79,6 +77,30 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
         before = [*_rows_before(plan)]
         (_copy if is_remote else _move)(plan)
         return _write(plan, [*before, *ordered], _keys(_first_line(plan.target)))
+
+
+class PlanProgress(NamedTuple):
+    """What is made of a plan."""
+
+    missing: list[int]  # the shards of the plan that do not exist, counted from 0
+    is_complete: bool  # the set: its manifest is written
+
+
+def progress_of(plan: Plan) -> PlanProgress:
+    """Return what is made of `plan`. Raises PackError, OSError, RemoteError."""
+    first = plan.header.first_number
+    there = {row.number - first for row in _rows(plan)}
+    missing = [number for number in range(len(plan)) if number not in there]
+    completed = completed_set(plan.target)
+    is_complete = completed is not None and plan.key in completed.keys
+    return PlanProgress(missing, is_complete and not missing)
+
+
+def named(numbers: Sequence[int]) -> str:
+    """Return "0, 1, 2 and 5 more"."""
+    more = len(numbers) - _NAMED_MAX
+    text = ", ".join(map(str, numbers[:_NAMED_MAX]))
+    return f"{text} and {more:,} more" if more > 0 else text
 
 
 def _refuse_replaced(plan: Plan, rows: Sequence[Row]) -> None:

@@ -39,7 +39,7 @@ def test_every_command_is_in_one_group() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@pytest.mark.parametrize("name", ["", *PROGRAM.words])
 def test_help_fits_a_terminal(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,7 +55,7 @@ def test_help_fits_a_terminal(
 @by_command
 def test_help_all_shows_every_option(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        make_parser().parse_args([command.word, "--help-all"])
+        make_parser().parse_args([*command.word.split(), "--help-all"])
     text = capsys.readouterr().out
     assert [option.flags for option in command.options if option.flags[-1] not in text] == []
 
@@ -75,7 +75,8 @@ def test_help_ends_with_examples(command: Command) -> None:
 @pytest.mark.parametrize("line", [line for lines in LINES.values() for line in lines])
 def test_example_is_right_usage(line: str) -> None:
     (arguments,) = ffrfs_arguments(line)
-    assert line in LINES[arguments[0]]
+    words = arguments[:2] if arguments[0] in PROGRAM.with_actions else arguments[:1]
+    assert line in [*LINES[arguments[0]], *LINES[" ".join(words)]]
     make_parser().parse_args(arguments)
 
 

@@ -101,10 +101,11 @@ def test_with_and_without_an_executor(
         words = [*options, "--executor", executor, *sources]
         assert packed(words, tmp_path / executor) == expected
     planned = tmp_path / "plan"
-    assert command("pack", "-q", "--plan", planned, *options, *sources, tmp_path / "t").status == 0
+    words = [*options, *sources, tmp_path / "t"]
+    assert command("cluster", "plan", "-q", planned, *words).status == 0
     for task in ("2/3", "0/3", "1/3"):
-        assert command("pack", "-q", "--plan", planned, "--task", task).status == 0
-    assert command("pack", "-q", "--plan", planned, "--commit").status == 0
+        assert command("cluster", "run", "-q", planned, "--task", task).status == 0
+    assert command("cluster", "commit", "-q", planned).status == 0
     assert shards_of(tmp_path / "t") == expected
 
 

@@ -48,7 +48,7 @@ def test_none_goes_into_a_bucket() -> None:
     request = Request.of(["https://host/x.ffr?sig=hush"], "s3://bucket/set", PackOptions(shards=2))
     with (
         ThreadPoolExecutor(1) as pool,
-        pytest.raises(PackError, match=r"could read the plan there.*--plan FILE") as caught,
+        pytest.raises(PackError, match=r"could read the plan there.*ffrfs cluster plan") as caught,
         kept_plan(request, pool, None),
     ):
         pytest.fail("it is refused")

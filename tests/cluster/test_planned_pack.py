@@ -1,7 +1,8 @@
-"""`ffrfs pack` by a plan: with an engine or task by task, ended and begun again."""
+"""`ffrfs cluster`, `ffrfs pack --executor`: by an engine, task by task, ended and begun again."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -63,57 +64,122 @@ def test_by_an_engine(ffrfs: Run, tree: Path, target: Path) -> None:
 
 
 def test_task_by_task(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
-    done = ffrfs("pack", "--shards", "5", "--plan", plan, tree, target)
+    done = ffrfs("cluster", "plan", plan, "--shards", "5", tree, target)
     assert (done.status, done.err) == (0, "")
     assert done.lines[0].startswith(f"{plan}: 5 shards, {FILES}, ")
     assert not target.exists()
-    done = ffrfs("pack", "--plan", plan, "--commit")
+    done = ffrfs("cluster", "status", plan)
+    assert (done.status, done.out.decode(), done.err) == (
+        1,
+        f"{target}: 5 shards, 5 missing: number 0, 1, 2 and 2 more\n",
+        "",
+    )
+    done = ffrfs("cluster", "commit", plan)
     assert done.status == 1
     assert done.err.startswith(f"ffrfs: {target}: 5 of 5 shards are missing: number 0, 1, 2 and 2 ")
     for index, made in ((1, 1), (0, 2), (2, 1)):
-        done = ffrfs("pack", "--plan", plan, "--task", f"{index}/3", "--jobs", "1")
+        done = ffrfs("cluster", "run", plan, "--task", f"{index}/3", "--jobs", "1")
         shards = [n for n in range(5) if n % 3 == index]
         assert all((target / shard_name(n)).exists() for n in shards)
         count = f"{len(shards)} shard{'s' * (len(shards) > 1)}"
         assert (done.status, done.out.decode()) == (0, f"{target}: {count} made\n"), made
         if index == 0:
-            done = ffrfs("pack", "--plan", plan, "--task", "0/3")
+            done = ffrfs("cluster", "run", plan, "--task", "0/3")
             assert done.out.decode() == f"{target}: 0 shards made, 2 were there\n"
-    done = ffrfs("pack", "--plan", plan, "--commit")
+            done = ffrfs("cluster", "status", "--json", plan)
+            assert json.loads(done.out) == {
+                "target": str(target),
+                "shards": 5,
+                "missing": [2],
+                "is_complete": False,
+            }
+    done = ffrfs("cluster", "status", plan)
+    assert (done.status, done.lines[0].partition("; ")[0]) == (
+        1,
+        f"{target}: 5 shards, none is missing",
+    )
+    done = ffrfs("cluster", "commit", plan)
     assert (done.status, done.out.decode(), done.err) == (
         0,
         f"{target}: {FILES}, {byte_count(tree)}, 5 shards\n",
         "",
     )
     assert_nothing_else(target)
+    assert ffrfs("cluster", "status", plan) == Done(
+        0, f"{target}: complete, 5 shards\n".encode(), ""
+    )
     before = files_of(target)
-    assert ffrfs("pack", "--plan", plan, "--executor", "processes:1", "-q").status == 0
+    assert ffrfs("cluster", "run", plan, "--executor", "processes:1", "-q").status == 0
     assert files_of(target) == before
 
 
+OLD_NAMES = (
+    "ffrfs: --plan, --task and --commit have become `ffrfs cluster plan`, `run` and `commit`; a "
+    "later version removes the old names\n"
+)
+
+
+def test_the_old_names_work_and_warn(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    for arguments, last in (
+        (("--shards", "2", "--plan", plan, tree, target), f"{plan}: 2 shards, {FILES}, "),
+        (("--plan", plan, "--task", "0/2"), f"{target}: 0 shards made, 1 were there"),
+        (("--plan", plan, "--executor", "processes:1"), f"{target}: {FILES}, "),
+        (("--plan", plan, "--commit"), f"{target}: {FILES}, "),
+    ):
+        assert ffrfs("pack", "-q", *arguments) == Done(0, b"", "")
+        done = ffrfs("pack", *arguments)
+        assert (done.status, done.err) == (0, OLD_NAMES)
+        assert done.lines[-1].startswith(last)
+
+
+def test_a_plan_that_workers_list(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    done = ffrfs(
+        "cluster", "plan", plan, "--shards", "2", "--executor", "processes:2", tree, target
+    )
+    assert (done.status, target.exists()) == (0, False)
+    assert done.lines[-1].startswith(f"{plan}: 2 shards, {FILES}, ")
+    there = plan.read_bytes()
+    assert (
+        ffrfs("cluster", "plan", plan.parent / "other", "--shards", "2", tree, target).status == 0
+    )
+    assert (plan.parent / "other").read_bytes() == there
+
+
+def test_status_of_shards_that_are_added(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    assert ffrfs("pack", "-q", "--shards", "2", tree, target).status == 0
+    more = make_folder(tree.parent / "more", {"x": b"x", "y": b"y"})
+    ffrfs("cluster", "plan", plan, "--append", "--shards", "2", more, target)
+    assert ffrfs("cluster", "run", plan, "--task", "1/2").status == 0
+    done = ffrfs("cluster", "status", plan)
+    assert (done.status, done.lines) == (1, [f"{target}: 2 shards, 1 missing: number 0"])
+    assert ffrfs("cluster", "run", plan, "--task", "0/2").status == 0
+    assert ffrfs("cluster", "commit", plan).status == 0
+    assert ffrfs("cluster", "status", plan).status == 0
+
+
 def test_more_tasks_than_shards(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
-    ffrfs("pack", "--shards", "2", "--plan", plan, tree, target)
-    done = ffrfs("pack", "--plan", plan, "--task", "7/64")
+    ffrfs("cluster", "plan", plan, "--shards", "2", tree, target)
+    done = ffrfs("cluster", "run", plan, "--task", "7/64")
     assert (done.status, done.out.decode()) == (0, f"{target}: 0 shards made\n")
 
 
 def test_quiet(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
     for arguments in (
-        ("--shards", "2", "--plan", plan, tree, target),
-        ("--plan", plan, "--task", "0/1"),
-        ("--plan", plan, "--commit"),
-        ("--shards", "2", "--executor", "processes:1", tree, target.parent / "other"),
+        ("cluster", "plan", plan, "--shards", "2", tree, target),
+        ("cluster", "run", plan, "--task", "0/1"),
+        ("cluster", "commit", plan),
+        ("pack", "--shards", "2", "--executor", "processes:1", tree, target.parent / "other"),
     ):
-        assert ffrfs("pack", "-q", *arguments) == Done(0, b"", "")
+        assert ffrfs(*arguments, "-q") == Done(0, b"", "")
 
 
 def test_what_is_skipped_is_named(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
     os.mkfifo(tree / "fifo")
     (tree / os.fsdecode(b"\xff")).write_bytes(b"")
-    arguments = ("--shards", "2", "--plan", plan, tree, target)
-    done = ffrfs("pack", *arguments)
+    arguments = ("--shards", "2", tree, target)
+    done = ffrfs("cluster", "plan", plan, *arguments)
     assert (done.status, plan.exists(), target.exists()) == (1, False, False)
-    done = ffrfs("pack", "--skip-special", *arguments)
+    done = ffrfs("cluster", "plan", plan, "--skip-special", *arguments)
     assert done.status == 0
     assert f"{tree}/fifo: skipped" in done.err
     assert done.err.count(": skipped\n") == 2
@@ -123,10 +189,10 @@ def test_what_is_skipped_is_named(ffrfs: Run, tree: Path, target: Path, plan: Pa
 def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
     ffrfs: Run, tree: Path, target: Path, plan: Path, on_error: str, status: int
 ) -> None:
-    ffrfs("pack", "--shards", "2", "--plan", plan, tree, target)
+    ffrfs("cluster", "plan", plan, "--shards", "2", tree, target)
     (tree / "top").unlink()
     options = ("--on-error", on_error)
-    done = ffrfs("pack", "--plan", plan, "--executor", "processes:2", *options)
+    done = ffrfs("cluster", "run", plan, "--executor", "processes:2", *options)
     assert done.status == status
     if on_error == "stop":
         assert done.err.splitlines()[-1].startswith(
@@ -138,9 +204,9 @@ def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
     assert done.out.decode().endswith(", 2 shards, 1 file left out\n")
     assert "top" not in shown(target)
     # What was left out is said again, by whoever looks.
-    done = ffrfs("pack", "--plan", plan, "--commit", *options)
+    done = ffrfs("cluster", "commit", plan, *options)
     assert (done.status, done.lines[0].endswith("1 file left out")) == (status, True)
-    done = ffrfs("pack", "--plan", plan, "--task", "0/1", *options)
+    done = ffrfs("cluster", "run", plan, "--task", "0/1", *options)
     assert (done.status, "top: left out: " in done.err) == (status, True)
 
 
@@ -170,18 +236,46 @@ USAGE = {
 }
 
 
+USAGE_OF_CLUSTER = {
+    "plan p a b": "--shards, --shard-size or --append is required",
+    "plan p a": "the following arguments are required: DST",
+    "plan p a b --shards 2 --list": "argument --list: needs --dry-run",
+    "run p": "one of the arguments --task --executor is required",
+    "run p --task 0/1 --executor mpi": "argument --executor: not allowed with argument --task",
+    "run p --task 0/1 --dedup": "unknown argument --dedup",
+    "run p --task 3/3": (
+        "argument --task: '3/3' is not a task; write I/N with I from 0 to N - 1, as in 3/64"
+    ),
+}
+
+
 @pytest.mark.parametrize("line", USAGE)
 def test_wrong_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert_wrong("pack", line, USAGE[line], capsys)
+
+
+@pytest.mark.parametrize("line", USAGE_OF_CLUSTER)
+def test_wrong_usage_of_cluster(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    action, _, rest = line.partition(" ")
+    assert_wrong(f"cluster {action}", rest, USAGE_OF_CLUSTER[line], capsys)
+
+
+def assert_wrong(command: str, line: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        main(["pack", *line.split()])
+        main([*command.split(), *line.split()])
     assert end.value.code == 2
-    assert capsys.readouterr().err == f"ffrfs pack: {USAGE[line]}; see ffrfs pack --help\n"
+    assert capsys.readouterr().err == f"ffrfs {command}: {reason}; see ffrfs {command} --help\n"
 
 
 def test_what_is_no_plan(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "plan").write_bytes(b"hello" * 100)
-    for option in (("--commit",), ("--task", "0/1"), ("--executor", "processes:1")):
-        done = ffrfs("pack", "--plan", tmp_path / "plan", *option)
+    for action, *options in (
+        ("commit",),
+        ("status",),
+        ("run", "--task", "0/1"),
+        ("run", "--executor", "processes:1"),
+    ):
+        done = ffrfs("cluster", action, tmp_path / "plan", *options)
         assert (done.status, done.out) == (1, b"")
         assert done.err == (
             f"ffrfs: {tmp_path}/plan: bad plan: it is not a plan of ffrfs; make the plan again\n"

@@ -138,12 +138,12 @@ def test_a_rank_of_mpi_is_killed(source: Path, expected: dict[str, bytes], tmp_p
 def test_a_task_is_killed(source: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
     """As in an array of Slurm: tasks in any order, one of them twice at the same time."""
     target, plan = tmp_path / "set", tmp_path / "plan"
-    assert command("pack", "-q", "--plan", plan, *options(), source, target).status == 0
-    task = program("pack", "-q", "--plan", plan, "--task", "1/3")
+    assert command("cluster", "plan", "-q", plan, *options(), source, target).status == 0
+    task = program("cluster", "run", "-q", plan, "--task", "1/3")
     assert run_and_kill(task, target) == -signal.SIGKILL
     twice = [subprocess.Popen(task, start_new_session=True) for _ in range(2)]
     for number in (2, 0):
-        assert command("pack", "-q", "--plan", plan, "--task", f"{number}/3").status == 0
+        assert command("cluster", "run", "-q", plan, "--task", f"{number}/3").status == 0
     assert [process.wait(TIMEOUT_S) for process in twice] == [0, 0]
-    assert command("pack", "-q", "--plan", plan, "--commit").status == 0
+    assert command("cluster", "commit", "-q", plan).status == 0
     assert files(target) == expected

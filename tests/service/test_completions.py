@@ -77,7 +77,7 @@ def test_commands(shell: Shell) -> None:
     assert candidates(shell, "ffrfs", "mo") == {"mount"}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", PROGRAM.words)
 def test_options(shell: Shell, command: str) -> None:
     long_flags = {option.long_flag for option in PROGRAM.command(command).options} - {None}
     found = {flag.rstrip("=") for flag in candidates(shell, f"ffrfs {command}", "--")}
@@ -96,6 +96,8 @@ def test_options(shell: Shell, command: str) -> None:
             {"tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"},
         ),
         ("ffrfs pack --order", "p", {"path"}),
+        ("ffrfs cluster", "", {"plan", "run", "commit", "status"}),
+        ("ffrfs cluster run --on-error", "s", {"stop", "skip"}),
         ("ffrfs pack --order", "d/a", {"d/a.ffr", "d/a.txt"}),
     ],
 )
@@ -122,6 +124,8 @@ def test_what_only_the_user_knows_is_not_guessed(shell: Shell, before: str) -> N
         ("ffrfs ls d/a.ffr", "", set()),
         ("ffrfs extract d/a.ffr", "d/", {"d/sub"}),
         ("ffrfs pack", "d/", EVERYTHING),
+        ("ffrfs cluster plan d/a.txt", "d/", EVERYTHING),
+        ("ffrfs cluster run --jobs 2", "d/a.t", {"d/a.txt"}),
         ("ffrfs convert d/a.txt", "d/a", {"d/a.ffr", "d/a.txt"}),
     ],
 )

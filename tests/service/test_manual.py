@@ -16,7 +16,7 @@ from manual.arguments import Command, read_parser
 from manual.pages import manual_pages
 from manual.prose import Example, Item, Paragraph, read_prose
 
-from ffrfs.cli.main import COMMANDS, make_parser
+from ffrfs.cli.main import make_parser
 from ffrfs.mount.config.config import KEYS, make_config, read_config
 from ffrfs.mount.kernel.options import parse_words
 from tests.checkout import CHECKOUT
@@ -99,9 +99,9 @@ def flags(command: Command) -> set[str]:
 
 def test_every_option_of_every_command_is_told(pages: dict[str, str]) -> None:
     text = set_page(pages["ffrfs.1"])
-    chapters = re.split(r"^   (ffrfs [\w-]+)$", text, flags=re.MULTILINE)
+    chapters = re.split(r"^   (ffrfs [\w -]+)$", text, flags=re.MULTILINE)
     told = dict(zip(chapters[1::2], chapters[2::2], strict=True))
-    assert list(told) == [f"ffrfs {name}" for name in COMMANDS]
+    assert list(told) == [f"ffrfs {word}" for word in PROGRAM.words]
     for command in PROGRAM.commands:
         if command.word != "mount":
             assert flags(command) <= options_shown(told[command.name]), command.name

@@ -3,12 +3,20 @@
 
 _ffrfs() {
     local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} flags=() taking=''
-    local i word flag='' last='' glue='' ended='' place=0
+    local i word flag='' last='' glue='' ended='' place=0 first=2
     COMPREPLY=()
+    if [[ ' cluster ' == *" $command "* ]] && ((COMP_CWORD > 2)); then
+        command+=" ${COMP_WORDS[2]}" first=3
+    fi
     case $command in
-        pack) flags=(-h --help --help-all --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --tmp-dir --dry-run --list -q --quiet --executor --plan --task --commit --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout ' ;;
+        pack) flags=(-h --help --help-all --force --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --tmp-dir --dry-run --list -q --quiet --executor --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --on-error --endpoint-url --region --remote-timeout ' ;;
         convert) flags=(-h --help --help-all --to --shards --compression --level --features --records --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
         index) flags=(-h --help --help-all --chunks --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
+        cluster) flags=(-h --help --help-all) ;;
+        'cluster plan') flags=(-h --help --help-all --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --tmp-dir --dry-run --list -q --quiet --executor --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
+        'cluster run') flags=(-h --help --help-all --task --executor --on-error --jobs --tmp-dir -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --task --executor --on-error --jobs --tmp-dir --endpoint-url --region --remote-timeout ' ;;
+        'cluster commit') flags=(-h --help --help-all --on-error -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --on-error --endpoint-url --region --remote-timeout ' ;;
+        'cluster status') flags=(-h --help --help-all --json --endpoint-url --region --anonymous --remote-timeout) taking=' --endpoint-url --region --remote-timeout ' ;;
         mount) flags=(-h --help --help-all -o --check -f --foreground --warm --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
         umount) flags=(-h --help --help-all --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --help-all --from -0 --null --all) taking=' --from ' ;;
@@ -33,12 +41,12 @@ _ffrfs() {
         demo) flags=(-h --help --help-all) ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
+        _ffrfs_words pack convert index cluster mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
     # "=" and ":", so a=b and a:b come as three.
-    for ((i = 2; i <= COMP_CWORD; i++)); do
+    for ((i = first; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         if [[ $word == '=' && $flag ]]; then
             glue=''
@@ -80,7 +88,6 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         pack:--on-conflict) _ffrfs_words error first last ;;
         pack:--order) _ffrfs_files; _ffrfs_words path size ;;
         pack:--tmp-dir) _ffrfs_folders ;;
-        pack:--plan) _ffrfs_files ;;
         pack:--on-error) _ffrfs_words stop skip record ;;
         pack:[0-9]*) _ffrfs_files ;;
         convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl parquet webdataset folder ;;
@@ -91,6 +98,20 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         convert:0) _ffrfs_files ;;
         convert:1) _ffrfs_files ;;
         index:[0-9]*) _ffrfs_files ;;
+        cluster:0) _ffrfs_words plan run commit status ;;
+        'cluster plan':--files-from) _ffrfs_files ;;
+        'cluster plan':--symlinks) _ffrfs_words inside follow keep skip ;;
+        'cluster plan':--on-conflict) _ffrfs_words error first last ;;
+        'cluster plan':--order) _ffrfs_files; _ffrfs_words path size ;;
+        'cluster plan':--tmp-dir) _ffrfs_folders ;;
+        'cluster plan':0) _ffrfs_files ;;
+        'cluster plan':[0-9]*) _ffrfs_files ;;
+        'cluster run':--on-error) _ffrfs_words stop skip record ;;
+        'cluster run':--tmp-dir) _ffrfs_folders ;;
+        'cluster run':0) _ffrfs_files ;;
+        'cluster commit':--on-error) _ffrfs_words stop skip record ;;
+        'cluster commit':0) _ffrfs_files ;;
+        'cluster status':0) _ffrfs_files ;;
         mount:-o) _ffrfs_mount_options ;;
         mount:--config) _ffrfs_files ;;
         mount:--on-conflict) _ffrfs_words error first last ;;

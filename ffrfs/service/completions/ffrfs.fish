@@ -4,9 +4,11 @@ function __ffrfs_without_command
     test (count (commandline -opc)) -eq 1
 end
 
+# COMMAND is one word, or two with a slash between them.
 function __ffrfs_in -a command
     set -l words (commandline -opc)
-    test (count $words) -gt 1 -a "$words[2]" = $command
+    test (count $words) -gt 1; or return
+    test "$words[2]" = $command -o "$words[2]/$words[3]" = $command
 end
 
 # Whether the cursor is at one of the positional arguments FIRST to LAST of COMMAND, counted from 0.
@@ -14,6 +16,7 @@ end
 function __ffrfs_at -a command first last
     __ffrfs_in $command; or return
     set -l place 0
+    string match -q -- '*/*' $command; and set place -1
     set -l words (commandline -opc)
     set -l is_value 0
     set -l is_ended 0
@@ -23,7 +26,7 @@ function __ffrfs_at -a command first last
         else if test $is_ended -eq 0; and test "x$word" = x--
             set is_ended 1
         else if test $is_ended -eq 1; or not string match -q -- '-*' $word
-            set place (math $place + 1)
+            set place (math 1 + $place)
         else if contains -- $word $argv[4..-1]
             set is_value 1
         end
@@ -100,6 +103,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -s V -l version -d 'show program\
 complete -c ffrfs -n '__ffrfs_without_command' -a pack -d 'pack a directory, an archive or other packs into one file'
 complete -c ffrfs -n '__ffrfs_in pack' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in pack' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in pack' -l force -d 'replace the file DST.ffr'
 complete -c ffrfs -n '__ffrfs_in pack' -l include -f -r -d 'pack only files that match'
 complete -c ffrfs -n '__ffrfs_in pack' -l exclude -f -r -d 'leave out files that match'
 complete -c ffrfs -n '__ffrfs_in pack' -l files-from -F -r -d 'pack only the paths that FILE lists, one per line'
@@ -115,21 +119,17 @@ complete -c ffrfs -n '__ffrfs_in pack' -l reproducible -d 'make packing determin
 complete -c ffrfs -n '__ffrfs_in pack' -l shards -f -r -d 'write N packs of about equal size'
 complete -c ffrfs -n '__ffrfs_in pack' -l shard-size -f -r -d 'write packs of at most SIZE, as in 10G'
 complete -c ffrfs -n '__ffrfs_in pack' -l append -d 'add packs to the pack set DST'
-complete -c ffrfs -n '__ffrfs_in pack' -l force -d 'replace the file DST.ffr'
 complete -c ffrfs -n '__ffrfs_in pack' -l tmp-dir -f -a '(__fish_complete_directories)' -r -d 'if DST is a URL: make the packs in DIR'
 complete -c ffrfs -n '__ffrfs_in pack' -l dry-run -d 'print what would be packed, and write nothing'
 complete -c ffrfs -n '__ffrfs_in pack' -l list -d 'with --dry-run: print the paths of the files, in the order of the pack'
 complete -c ffrfs -n '__ffrfs_in pack' -s q -l quiet -d 'print errors only'
 complete -c ffrfs -n '__ffrfs_in pack' -l executor -f -r -d 'make the shards by processes[:N] of this machine, dask://HOST:PORT'
-complete -c ffrfs -n '__ffrfs_in pack' -l plan -F -r -d 'with SRC and DST: write the plan of the shards to FILE, and make none'
-complete -c ffrfs -n '__ffrfs_in pack' -l task -f -r -d 'with --plan: make the shards of task I of N, counted from 0'
-complete -c ffrfs -n '__ffrfs_in pack' -l commit -d 'with --plan: complete the set when all its shards are there'
 complete -c ffrfs -n '__ffrfs_in pack' -l on-error -f -a 'stop skip record' -r -d 'if a file changed, vanished or cannot be read'
 complete -c ffrfs -n '__ffrfs_in pack' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in pack' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in pack' -l anonymous -d 'use no credentials, for public buckets'
 complete -c ffrfs -n '__ffrfs_in pack' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
-complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout' -F
+complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --on-error --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
@@ -163,6 +163,73 @@ complete -c ffrfs -n '__ffrfs_in index' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in index' -l anonymous -d 'use no credentials, for public buckets'
 complete -c ffrfs -n '__ffrfs_in index' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at index 0 999 --executor --endpoint-url --region --remote-timeout' -F
+
+complete -c ffrfs -n '__ffrfs_without_command' -a cluster -d 'make a pack set with many machines, by a plan'
+complete -c ffrfs -n '__ffrfs_in cluster' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cluster' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_at cluster 0 0' -a 'plan run commit status'
+
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l include -f -r -d 'pack only files that match'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l exclude -f -r -d 'leave out files that match'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l files-from -F -r -d 'pack only the paths that FILE lists, one per line'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -s 0 -l null -d 'paths in FILE, and paths that --list prints, end with a zero byte'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l skip-special -d 'leave out sockets, FIFOs, devices and names that are not UTF-8'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l symlinks -f -a 'inside follow keep skip' -r -d 'pack the targets of symbolic links'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l on-conflict -f -a 'error first last' -r -d 'pack the first or the last pack\'s file if several packs contain its path'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l allow-missing -d 'pack the other packs if some cannot be opened'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l jobs -f -r -d 'reading threads'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l dedup -d 'store files with equal contents once'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l order -F -a 'path size' -r -d 'order of files in the pack'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l reproducible -d 'make packing deterministic'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l shards -f -r -d 'write N packs of about equal size'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l shard-size -f -r -d 'write packs of at most SIZE, as in 10G'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l append -d 'add packs to the pack set DST'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l tmp-dir -f -a '(__fish_complete_directories)' -r -d 'if DST is a URL: make the packs in DIR'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l dry-run -d 'print what would be packed, and write nothing'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l list -d 'with --dry-run: print the paths of the files, in the order of the pack'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -s q -l quiet -d 'print errors only'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l executor -f -r -d 'list SRC by processes[:N] of this machine, dask://HOST:PORT, ray'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at cluster/plan 0 0 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
+complete -c ffrfs -n '__ffrfs_at cluster/plan 1 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
+
+complete -c ffrfs -n '__ffrfs_in cluster/run' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l task -f -r -d 'make the shards of task I of N, counted from 0'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l executor -f -r -d 'make all shards, and complete the set'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l on-error -f -a 'stop skip record' -r -d 'if a file changed, vanished or cannot be read'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l jobs -f -r -d 'reading threads of a task'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l tmp-dir -f -a '(__fish_complete_directories)' -r -d 'if DST is a URL: make the packs in DIR'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -s q -l quiet -d 'print errors only'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at cluster/run 0 0 --task --executor --on-error --jobs --tmp-dir --endpoint-url --region --remote-timeout' -F
+
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l on-error -f -a 'stop skip record' -r -d 'if a file changed, vanished or cannot be read'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -s q -l quiet -d 'print errors only'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at cluster/commit 0 0 --on-error --endpoint-url --region --remote-timeout' -F
+
+complete -c ffrfs -n '__ffrfs_in cluster/status' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l json -d 'print JSON'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at cluster/status 0 0 --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a mount -d 'mount packs or TFRecord files as a read-only directory tree'
 complete -c ffrfs -n '__ffrfs_in mount' -s h -l help -d 'show this help message and exit'
