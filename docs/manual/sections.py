@@ -160,9 +160,10 @@ NOT_IN_A_CONFIG = frozenset(
 
 CONFIG = {
     "the files of a unit": """\
-`ffrfs@NAME.service` reads /etc/ffrfs/NAME.toml. It also reads /etc/ffrfs/NAME.conf, if that exists.
-That file is not TOML, but an EnvironmentFile of systemd.exec(5). Its variables are the command line
-of the mount, so they override the keys of NAME.toml:
+`ffrfs@NAME.service` reads /etc/ffrfs/NAME.toml. It also reads /etc/ffrfs/NAME.conf, the file of
+earlier versions, if that exists, and then logs a warning; a later version ignores it. That file is
+not TOML, but an EnvironmentFile of systemd.exec(5). Its variables are the command line of the
+mount, so they override the keys of NAME.toml:
 
   PACKS       One or more packs, separated by spaces.
   MOUNTPOINT  The directory to mount at.

@@ -123,6 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.while_open is not None:
         _check_pipe(args.while_open)
+    _warn_of_old_file()
     request = make_request(asked(args), while_open=args.while_open)
     if request.options.rw:
         output.error("mount option 'rw' has no effect: packs are mounted read-only")
@@ -147,6 +148,16 @@ def run(args: argparse.Namespace) -> int:
 
         warm(request.mountpoint, [], is_shown=output.show_progress())
     return status
+
+
+def _warn_of_old_file() -> None:
+    """Warn if our unit has got variables from a NAME.conf, the file of earlier versions."""
+    path = os.environ.get("FFRFS_OLD_CONF", "")
+    if os.path.exists(path):
+        output.error(
+            f"{path}: a later version ignores this file; write its PACKS, MOUNTPOINT and OPTIONS "
+            f"into {path.removesuffix('.conf')}.toml (ffrfs.conf(5))"
+        )
 
 
 def asked(args: argparse.Namespace) -> Config:

@@ -100,7 +100,8 @@ def test_commands(service: Unit) -> None:
 
 def test_variables_are_empty_without_their_file(service: Unit) -> None:
     """As they are for systemd: a variable that is not set at all would be a warning of its."""
-    assignments = [word.partition("=") for word in service.setting("Environment").split()]
+    words = service.values("Environment")[0].split()
+    assignments = [word.partition("=") for word in words]
     service.environment = {name: value for name, _, value in assignments}
     assert service.environment == {"PACKS": "", "MOUNTPOINT": "", "OPTIONS": ""}
     (start,), (stop,) = service.commands("ExecStart"), service.commands("ExecStop")

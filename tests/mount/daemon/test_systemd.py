@@ -57,7 +57,7 @@ def service(pid_one: PidOne) -> Iterator[str]:
     """ffrfs@data.service, started; stopped after the test, when nothing may be left."""
     unit = "ffrfs@data.service"
     pid_one.forget_log()
-    pid_one.write_settings("data", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.write_configuration("data", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
     done = pid_one.systemctl("start", unit)
     assert done.status == 0, (done.err, pid_one.log())
     yield unit
@@ -90,6 +90,7 @@ def test_started_means_that_the_tree_answers(pid_one: PidOne, service: str) -> N
     assert told[:2] == ["active", "running"]
     assert "/srv/data.ffr" in told[2]
     assert no_warning(pid_one)
+    assert ".conf" not in pid_one.log()
 
 
 @pytest.mark.promise("S46")
@@ -115,7 +116,7 @@ def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
     unit, probe = "ffrfs@probed.service", CHECKOUT / "tests/mount" / "confined_probe.py"
     command = f'"{sys.executable}" -I "{probe}" /srv/answer'
     pid_one.add_drop_in(unit, f"[Service]\nExecStartPost={command}\n")
-    pid_one.write_settings("probed", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.write_configuration("probed", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
     pid_one.systemctl("daemon-reload")
     assert pid_one.systemctl("start", unit).status == 0
     assert pid_one.systemctl("stop", unit).status == 0
@@ -156,7 +157,7 @@ def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
 
 @pytest.mark.promise("S46")
 def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
-    """As the command line wins over --config; so a file of a unit from before goes on working."""
+    """As the command line wins over --config; the file of earlier versions works, and warns."""
     unit = "ffrfs@both.service"
     pid_one.forget_log()
     pid_one.write_configuration(
@@ -174,6 +175,10 @@ def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
     assert pid_one.systemctl("stop", unit).status == 0
     check_nothing_left(pid_one)
     assert no_warning(pid_one)
+    assert (
+        "/etc/ffrfs/both.conf: a later version ignores this file; write its PACKS, MOUNTPOINT and "
+        "OPTIONS into /etc/ffrfs/both.toml (ffrfs.conf(5))\n"
+    ) in pid_one.log()
 
 
 def test_stop_takes_the_mount_of_a_daemon_that_hangs(pid_one: PidOne) -> None:
@@ -221,7 +226,7 @@ def test_killed_is_mounted_again(pid_one: PidOne, service: str, victim: str) -> 
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
     unit = "ffrfs@watched.service"
     pid_one.add_drop_in(unit, "[Service]\nWatchdogSec=1s\n")
-    pid_one.write_settings("watched", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.write_configuration("watched", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
     pid_one.systemctl("daemon-reload")
     assert pid_one.systemctl("start", unit).status == 0
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
@@ -235,8 +240,8 @@ def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
 def test_engine_in_python_is_served_under_the_same(pid_one: PidOne) -> None:
     unit = "ffrfs@python.service"
     pid_one.forget_log()
-    pid_one.write_settings(
-        "python", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="--engine pyfuse3"
+    pid_one.write_configuration(
+        "python", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\nengine = "pyfuse3"\n'
     )
     assert pid_one.systemctl("start", unit).status == 0
     check_served(pid_one)
@@ -255,7 +260,7 @@ def test_umount_by_hand_is_obeyed(pid_one: PidOne, service: str) -> None:
 
 def test_what_cannot_be_mounted_is_not_tried_again(pid_one: PidOne) -> None:
     unit = "ffrfs@absent.service"
-    pid_one.write_settings("absent", PACKS="/srv/absent.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.write_configuration("absent", f'packs = "/srv/absent.ffr"\nmountpoint = "{PLACE}"\n')
     assert pid_one.systemctl("start", unit).status == 1
     assert pid_one.show(unit, "ActiveState", "ExecMainStatus") == ["failed", "1"]
     assert "/srv/absent.ffr: cannot open: No such file or directory" in pid_one.log()
@@ -264,7 +269,7 @@ def test_what_cannot_be_mounted_is_not_tried_again(pid_one: PidOne) -> None:
 
 
 def test_living_mount_is_left_alone(pid_one: PidOne, service: str) -> None:
-    pid_one.write_settings("second", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.write_configuration("second", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
     assert pid_one.systemctl("start", "ffrfs@second.service").status == 1
     pid_one.systemctl("stop", "ffrfs@second.service")
     assert "is already mounted there" in pid_one.log()
@@ -299,7 +304,7 @@ def test_automount_unit(pid_one: PidOne) -> None:
 
 def test_target_starts_and_stops_what_is_enabled(pid_one: PidOne) -> None:
     unit = "ffrfs@enabled.service"
-    pid_one.write_settings("enabled", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.write_configuration("enabled", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
     pid_one.enable("ffrfs@.service", unit)
     assert pid_one.systemctl("start", "ffrfs.target").status == 0
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "started with it")
