@@ -29,7 +29,9 @@ file, or a directory of them), or a directory that --to folder made.
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
-  .ffr                   a plain FFRecord file, record i for record i
+  --to ffrecord          a plain FFRecord file, record i for record i; so does
+                         .ffr alone, with a warning, until a later version
+                         refuses it
   .jsonl                 a line of JSON per Example; bytes are base64
   .parquet               Parquet: a row per Example, a column per feature
                          (needs the package pyarrow)
@@ -59,8 +61,8 @@ conversion.
 Examples:
     ffrfs convert train.tfrecord.gz train.tfrecord
     ffrfs convert train.ffr train.tfrecord.gz
+    ffrfs convert --to pack train.tfrecord numbered.ffr
     ffrfs convert --features train.tfrecord features.ffr
-    ffrfs convert -q --shards 2 train.tfrecord train/
     ffrfs convert train.tfrecord train.parquet
     ffrfs convert --shards 64 train.tfrecord s3://bucket/train/
 """
@@ -135,6 +137,12 @@ def run(args: argparse.Namespace) -> int:
         output.error(f"{args.source}: left out {skipped}")
     if not args.quiet:
         from ffrfs.remote.url import is_url
+
+        if args.to is None and not args.features and args.target.endswith(".ffr"):
+            output.error(
+                f"{args.target}: became a plain FFRecord file, as by --to ffrecord; --to pack "
+                "makes a pack; a later version needs one of them for .ffr"
+            )
 
         if args.shards and not is_url(args.target):
             _advise_size(args.target, args.shards)
@@ -224,8 +232,8 @@ def _target_kind(args: argparse.Namespace) -> Kind:
     to: Kind | None = args.to or implied
     if to is None:
         raise UsageError(
-            f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr, "
-            ".jsonl, .parquet or .tar, or give --to"
+            f"cannot tell the format of {args.target} from its name; use .tfrecord, .jsonl, "
+            ".parquet or .tar, or give --to"
         )
     # The name of an .ffr file does not say whether it becomes a pack.
     if named is not None and to != named and {to, named} != {"ffrecord", "pack"}:

@@ -29,7 +29,7 @@ def test_every_direction(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     steps: list[tuple[str, str, tuple[str, ...]]] = [
         ("x.tfrecord", "a.tfrecord.gz", ()),
         ("a.tfrecord.gz", "b.tfrecords", ("--compression", "zlib", "--level", "1")),
-        ("b.tfrecords", "c.ffr", ()),
+        ("b.tfrecords", "c.ffr", ("--to", "ffrecord")),
         ("c.ffr", "d.ffr", ("--to", "pack")),
         ("d.ffr", "e.ffr", ("--to", "ffrecord", "--records")),
         ("e.ffr", "f", ("--to", "tfrecord")),
@@ -49,7 +49,14 @@ def test_every_direction(ffrfs: Run, file: Path, tmp_path: Path) -> None:
 def test_what_it_says(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     target = tmp_path / "y.ffr"
     done = ffrfs("convert", file, target)
-    assert (done.status, done.out.decode(), done.err) == (0, f"{target}: 12 records\n", "")
+    assert (done.status, done.out.decode(), done.err) == (
+        0,
+        f"{target}: 12 records\n",
+        f"ffrfs: {target}: became a plain FFRecord file, as by --to ffrecord; --to pack makes a "
+        "pack; a later version needs one of them for .ffr\n",
+    )
+    told = [("--to", "ffrecord"), ("--to", "pack"), ("--features",), ("-q",)]
+    assert [ffrfs("convert", "--force", *how, file, target).err for how in told] == [""] * 4
     assert ffrfs("convert", "-q", file, target).complaint == (
         f"{target}: exists (an FFRecord file of 12 records); write to another file, or "
         "replace it with --force"

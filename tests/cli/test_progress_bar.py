@@ -22,7 +22,7 @@ COMMANDS = {
     "info --schema x.tfrecord": "x.tfrecord",
     "convert x.tfrecord new.tfrecord": "new.tfrecord",
     "convert x.tfrecord new.tfrecord.gz": "new.tfrecord.gz",
-    "convert x.tfrecord new.ffr": "new.ffr",
+    "convert --to ffrecord x.tfrecord new.ffr": "new.ffr",
     "convert --to pack x.tfrecord new.ffr": "new.ffr",
     "convert --features x.tfrecord new.ffr": "new.ffr",
     "convert tree.ffr new.tfrecord": "new.tfrecord",
