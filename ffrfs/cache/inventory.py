@@ -44,6 +44,7 @@ class ObjectFacts:
     pinned: bool
     in_use: bool
     used_s: float  # when a block was last read or filled, by time(); 0: never
+    pin: str  # as the fetcher writes it; empty: it was too long
 
 
 class Inventory:
@@ -190,6 +191,7 @@ def _facts(name: str, files: Files) -> ObjectFacts:
         pinned=files.pinned,
         in_use=is_locked(state.fd, USE_AT),
         used_s=float(times.max()) / 1e6 if len(times) else 0.0,
+        pin=label.pin,
     )
 
 

@@ -29,6 +29,9 @@ def add_remote_options(parser: argparse.ArgumentParser) -> None:
         "--anonymous", action="store_true", help="use no credentials, for public buckets"
     )
     group.add_argument(
+        "--offline", action="store_true", help="read the cache alone, and ask no server"
+    )
+    group.add_argument(
         "--remote-timeout",
         metavar="SECONDS",
         help="fail a read that got no answer within SECONDS (default: 60)",
@@ -42,7 +45,8 @@ def apply_remote_options(args: argparse.Namespace) -> None:
         return
     names = ("endpoint_url", "region", "remote_timeout")
     given = {f"FFRFS_{name.upper()}": getattr(args, name) for name in names}
-    given["FFRFS_ANONYMOUS"] = "1" if args.anonymous else None
+    for name in ("anonymous", "offline"):
+        given[f"FFRFS_{name.upper()}"] = "1" if getattr(args, name) else None
     variables = {name: value for name, value in given.items() if value is not None}
     os.environ.update(variables)
     if variables:

@@ -24,7 +24,7 @@ ResultT = TypeVar("ResultT")
 FileTaskT = TypeVar("FileTaskT", bound="FileTask[Any]")
 
 # The places of servers. Tasks carry these to other machines; each has its own credentials.
-_CARRIED = ("ENDPOINT_URL", "REGION", "ANONYMOUS", "REMOTE_TIMEOUT")
+_CARRIED = ("ENDPOINT_URL", "REGION", "ANONYMOUS", "REMOTE_TIMEOUT", "OFFLINE")
 
 # After so many failures the fault is general, for example a full disk.
 _FAILURES_MAX = 10

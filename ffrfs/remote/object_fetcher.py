@@ -269,9 +269,8 @@ class ObjectFetcher:
 
 
 def _identity(pin: Pin, endpoint: str | None) -> Identity:
-    """Return the identity of a version; the cache keeps only a digest of the secret part."""
-    version = f"{endpoint}\0{pin.url.query}\0{pin.etag}\0{pin.version}\0{pin.mtime_ns}"
-    return pin.url.shown, version, pin.size, pin.to_text()
+    """Return what the cache needs of a version."""
+    return *pin.identity(endpoint), pin.to_text()
 
 
 def _preload() -> None:

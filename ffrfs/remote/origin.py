@@ -1,7 +1,7 @@
 """The interface of all origins of bytes, and the choice of the origin for a URL.
 
 Not here: clouds (object_origin.py), web servers (http_origin.py), slow file systems
-(local_origin.py).
+(local_origin.py), the cache alone (offline_origin.py).
 Concurrency: asyncio, in the fetcher alone (and in `ffrfs pack`, which uploads).
 """
 
@@ -43,6 +43,10 @@ def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None
         from ffrfs.remote.local_origin import LocalOrigin
 
         return LocalOrigin(settings, traffic or Traffic())
+    if settings.offline:
+        from ffrfs.remote.offline_origin import OfflineOrigin
+
+        return OfflineOrigin(settings)
     if url.scheme in ("http", "https"):
         from ffrfs.remote.http_origin import HttpOrigin
 

@@ -37,6 +37,11 @@ class Pin:
         """Whether the server distinguishes the object from another one of the same size."""
         return self.etag is not None or self.version is not None or self.mtime_ns != 0
 
+    def identity(self, endpoint: str | None) -> tuple[str, str, int]:
+        """Return URL, version and size; the cache keeps only a digest of the secret part."""
+        version = f"{endpoint}\0{self.url.query}\0{self.etag}\0{self.version}\0{self.mtime_ns}"
+        return self.url.shown, version, self.size
+
     def to_text(self) -> str:
         """Return the pin as JSON with the URL's secret part left out, as state files need it."""
         fields = asdict(self) | {"url": self.url.shown}

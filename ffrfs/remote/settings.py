@@ -32,7 +32,8 @@ _YES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": 
 class RemoteSettings:
     """Settings of a fetcher. `cache_dir` None: the user's cache directory, default_cache_dir().
 
-    `cache_shared`: other users may write to the cache, and are trusted.
+    `cache_shared`: other users may write to the cache, and are trusted. `offline`: nothing is
+    requested of a server; what is in the cache can be read.
     """
 
     endpoint_url: str | None = None
@@ -43,6 +44,7 @@ class RemoteSettings:
     cache_size: int = 20 * GIB
     cache_mode: str = "full"
     cache_shared: bool = False
+    offline: bool = False
 
     def __post_init__(self) -> None:
         """Check the values. Raises OptionError if one is wrong."""
@@ -56,6 +58,8 @@ class RemoteSettings:
         if self.cache_mode not in CACHE_MODES:
             modes = " or ".join(CACHE_MODES)
             raise OptionError(f"the cache mode must be {modes}, not {self.cache_mode!r}")
+        if self.offline and self.cache_mode != "full":
+            raise OptionError("offline: the cache mode must be full, because the cache is all")
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -91,6 +95,7 @@ class RemoteSettings:
             cache_size=_size(text("CACHE_SIZE") or "20G", "FFRFS_CACHE_SIZE"),
             cache_mode=text("CACHE_MODE") or "full",
             cache_shared=_yes(text("CACHE_SHARED") or "", "FFRFS_CACHE_SHARED"),
+            offline=_yes(text("OFFLINE") or "", "FFRFS_OFFLINE"),
         )
 
 

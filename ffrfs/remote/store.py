@@ -70,6 +70,8 @@ def writable_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
 def _bucket_store(
     scheme: str, bucket: str, settings: RemoteSettings, is_written: bool = False
 ) -> ObjectStore:
+    if settings.offline:
+        raise RemoteError.at(f"{scheme}://{bucket}", "offline: nothing is sent to it")
     _require_obstore(f"{scheme}://{bucket}")
     from obstore.store import AzureStore, GCSStore, S3Store
 

@@ -34,7 +34,7 @@ GROUPS = {
         *("cache_mb", "max_memory", "prefetch_window", "read_around", "prefetch_ttl"),
     ),
     "packs at URLs, and the cache of their blocks": (
-        *("cache_dir", "cache_size", "cache_mode", "cache_shared"),
+        *("cache_dir", "cache_size", "cache_mode", "cache_shared", "offline"),
         *("endpoint_url", "region", "anonymous", "remote_timeout"),
     ),
     "log and metrics": ("log_file", "metrics_file"),
@@ -68,6 +68,7 @@ class MountKeywords(TreeKeywords, total=False):
     cache_size: int | str | None
     cache_mode: CacheMode | None
     cache_shared: bool
+    offline: bool
     endpoint_url: str | None
     region: str | None
     anonymous: bool
@@ -280,6 +281,10 @@ class MountOptions:
         False,
         help="use that directory though a group may write to it: its members then decide what "
         "each of them reads",
+    )
+    offline: bool = _flag(
+        False,
+        help="mount what is in the cache, and ask no server: reading what is not there is an error",
     )
     endpoint_url: str | None = _setting(
         None,

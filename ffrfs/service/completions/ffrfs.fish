@@ -81,6 +81,7 @@ function __ffrfs_mount_options
         'cache_size=' 'limit of that directory, as in 500G' \
         'cache_mode=' 'full keeps fetched blocks' \
         'cache_shared' 'use that directory though a group may write to it' \
+        'offline' 'mount what is in the cache, and ask no server' \
         'endpoint_url=' 'the server of s3://, gs:// or az://' \
         'region=' 'region of S3' \
         'anonymous' 'use no credentials, for public buckets' \
@@ -128,6 +129,7 @@ complete -c ffrfs -n '__ffrfs_in pack' -l on-error -f -a 'stop skip record' -r -
 complete -c ffrfs -n '__ffrfs_in pack' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in pack' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in pack' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in pack' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in pack' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --on-error --endpoint-url --region --remote-timeout' -F
 
@@ -148,6 +150,7 @@ complete -c ffrfs -n '__ffrfs_in convert' -s q -l quiet -d 'print errors only'
 complete -c ffrfs -n '__ffrfs_in convert' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in convert' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in convert' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in convert' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in convert' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
 complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
@@ -161,6 +164,7 @@ complete -c ffrfs -n '__ffrfs_in index' -s q -l quiet -d 'print errors only'
 complete -c ffrfs -n '__ffrfs_in index' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in index' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in index' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in index' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in index' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at index 0 999 --executor --endpoint-url --region --remote-timeout' -F
 
@@ -194,6 +198,7 @@ complete -c ffrfs -n '__ffrfs_in cluster/plan' -l executor -f -r -d 'list SRC by
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at cluster/plan 0 0 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
 complete -c ffrfs -n '__ffrfs_at cluster/plan 1 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
@@ -209,6 +214,7 @@ complete -c ffrfs -n '__ffrfs_in cluster/run' -s q -l quiet -d 'print errors onl
 complete -c ffrfs -n '__ffrfs_in cluster/run' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in cluster/run' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in cluster/run' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/run' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in cluster/run' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at cluster/run 0 0 --task --executor --on-error --jobs --tmp-dir --endpoint-url --region --remote-timeout' -F
 
@@ -219,6 +225,7 @@ complete -c ffrfs -n '__ffrfs_in cluster/commit' -s q -l quiet -d 'print errors 
 complete -c ffrfs -n '__ffrfs_in cluster/commit' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in cluster/commit' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in cluster/commit' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/commit' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in cluster/commit' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at cluster/commit 0 0 --on-error --endpoint-url --region --remote-timeout' -F
 
@@ -228,6 +235,7 @@ complete -c ffrfs -n '__ffrfs_in cluster/status' -l json -d 'print JSON'
 complete -c ffrfs -n '__ffrfs_in cluster/status' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in cluster/status' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in cluster/status' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cluster/status' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in cluster/status' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at cluster/status 0 0 --endpoint-url --region --remote-timeout' -F
 
@@ -250,6 +258,7 @@ complete -c ffrfs -n '__ffrfs_in mount' -l cache-dir -f -a '(__fish_complete_dir
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-size -f -r -d 'limit of that directory, as in 500G'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-mode -f -a 'full stream' -r -d 'full keeps fetched blocks'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-shared -d 'use that directory though a group may write to it'
+complete -c ffrfs -n '__ffrfs_in mount' -l offline -d 'mount what is in the cache, and ask no server'
 complete -c ffrfs -n '__ffrfs_in mount' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in mount' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in mount' -l anonymous -d 'use no credentials, for public buckets'
@@ -299,6 +308,7 @@ complete -c ffrfs -n '__ffrfs_in ls' -s 0 -l null -d 'end each name with a zero 
 complete -c ffrfs -n '__ffrfs_in ls' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in ls' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in ls' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in ls' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in ls' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at ls 0 0 --on-conflict --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
@@ -312,6 +322,7 @@ complete -c ffrfs -n '__ffrfs_in cat' -l json -d 'with --example: print a JSON a
 complete -c ffrfs -n '__ffrfs_in cat' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in cat' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in cat' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cat' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in cat' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at cat 0 0 --on-conflict --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
@@ -323,6 +334,7 @@ complete -c ffrfs -n '__ffrfs_in head' -l json -d 'print a JSON array with an ob
 complete -c ffrfs -n '__ffrfs_in head' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in head' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in head' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in head' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in head' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at head 0 0 -n --endpoint-url --region --remote-timeout' -F
 
@@ -336,6 +348,7 @@ complete -c ffrfs -n '__ffrfs_in extract' -l force -d 'replace files that exist'
 complete -c ffrfs -n '__ffrfs_in extract' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in extract' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in extract' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in extract' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in extract' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at extract 0 0 --on-conflict --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 complete -c ffrfs -n '__ffrfs_at extract 1 1 --on-conflict --endpoint-url --region --remote-timeout' -a '(__fish_complete_directories)'
@@ -349,6 +362,7 @@ complete -c ffrfs -n '__ffrfs_in info' -l limit -f -r -d 'with --schema: read th
 complete -c ffrfs -n '__ffrfs_in info' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in info' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in info' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in info' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in info' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at info 0 999 --limit --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
@@ -363,6 +377,7 @@ complete -c ffrfs -n '__ffrfs_in view' -l open -d 'open the link in the browser'
 complete -c ffrfs -n '__ffrfs_in view' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in view' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in view' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in view' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in view' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at view 0 999 --second --schema --port --host --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
@@ -383,6 +398,7 @@ complete -c ffrfs -n '__ffrfs_in schema' -l on-error -f -a 'raise skip' -r -d 'h
 complete -c ffrfs -n '__ffrfs_in schema' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in schema' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in schema' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in schema' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in schema' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at schema 0 0 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout' -a 'stats infer validate show'
 complete -c ffrfs -n '__ffrfs_at schema 1 999 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout' -F
@@ -397,6 +413,7 @@ complete -c ffrfs -n '__ffrfs_in verify' -s q -l quiet -d 'print only damaged fi
 complete -c ffrfs -n '__ffrfs_in verify' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in verify' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in verify' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in verify' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in verify' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at verify 0 999 --jobs --executor --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
@@ -407,6 +424,7 @@ complete -c ffrfs -n '__ffrfs_in diff' -s q -l quiet -d 'print nothing but error
 complete -c ffrfs -n '__ffrfs_in diff' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in diff' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in diff' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in diff' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in diff' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at diff 0 0 --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 complete -c ffrfs -n '__ffrfs_at diff 1 1 --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'

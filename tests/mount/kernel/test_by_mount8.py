@@ -98,6 +98,7 @@ def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, pla
         "cache_size": "1G",
         "cache_mode": "full",
         "cache_shared": None,
+        "offline": None,
         "endpoint_url": "http://127.0.0.1:9",
         "region": "x",
         "anonymous": None,

@@ -1,0 +1,126 @@
+"""--offline: what is in the cache is read, what is not is an error, and no server is asked."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs.errors import OptionError
+from ffrfs.remote.settings import RemoteSettings
+from tests.mount.command import Mount
+from tests.remote.epoch import Epoch, read, write_files
+from tests.remote.servers.faulty import Faulty, faulty
+from tests.remote.servers.nginx import nginx
+
+pytestmark = pytest.mark.promise("S64")
+
+COUNT = 50
+
+
+@pytest.fixture(scope="module")
+def web_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("offline")
+    write_files(folder / "source", COUNT, 110_000)
+    (folder / "web").mkdir()
+    pack_folder(folder / "source", folder / "web" / "tree.ffr")
+    pack_folder(folder / "source", folder / "web" / "set", shards=2)
+    return folder / "web"
+
+
+@pytest.fixture
+def server(web_root: Path) -> Iterator[Faulty]:
+    with faulty(web_root) as server:
+        yield server
+
+
+@pytest.fixture
+def tree(server: Faulty, tmp_path: Path, fuse: None) -> Iterator[Mount]:
+    tree = Mount("native", [f"{server.url}/tree.ffr"], tmp_path / "mnt", tmp_path / "log")
+    yield tree
+    tree.close()
+    assert "Traceback" not in tree.log()
+
+
+def test_what_is_in_the_cache_is_read(tree: Mount, server: Faulty, tmp_path: Path) -> None:
+    cached = ("--cache-dir", str(tmp_path / "cache"))
+    assert tree.mount(*cached).status == 0
+    assert read(tree.path) == Epoch(COUNT, 0, {})
+    tree.close()
+    server.forget_counts()
+    assert tree.mount(*cached, "--offline").status == 0
+    assert read(tree.path) == Epoch(COUNT, 0, {})
+    assert server.counts().requests == []
+
+
+def test_a_block_that_is_absent_is_an_error(tree: Mount, server: Faulty, tmp_path: Path) -> None:
+    cached = ("--cache-dir", str(tmp_path / "cache"), "--prefetch-window", "0", "--read-around")
+    assert tree.mount(*cached, "off").status == 0
+    name = sorted(os.listdir(tree.path))[0]
+    expected = (tree.path / name).read_bytes()
+    tree.close()
+    server.forget_counts()
+    assert tree.mount(*cached, "off", "--offline").status == 0
+    assert (tree.path / name).read_bytes() == expected
+    epoch = read(tree.path)
+    assert (epoch.wrong, set(epoch.errors)) == (0, {str(errno.EIO)})
+    assert epoch.right + sum(epoch.errors.values()) == COUNT
+    said = "tree.ffr: offline, and not all of it is in the cache; read it without --offline\n"
+    assert said in tree.log()
+    assert server.counts().requests == []
+
+
+def test_a_pack_that_is_absent_is_not_mounted(tree: Mount, server: Faulty, tmp_path: Path) -> None:
+    cached = ("--cache-dir", str(tmp_path / "cache"))
+    for _ in range(2):
+        done = tree.mount(*cached, "--offline")
+        assert (done.status, done.err.count("\n")) == (1, 1)
+        assert f"/tree.ffr: offline, and it is not in the cache {tmp_path}/cache\n" in done.err
+        assert server.counts().requests == []
+        assert tree.mount(*cached, "--check").status == 0  # now there is such a directory
+        for file in (tmp_path / "cache").glob("??/*"):
+            file.unlink()
+        server.forget_counts()
+
+
+def test_commands_and_sets(web_root: Path, tmp_path: Path) -> None:
+    """The server has ended: whatever is asked of it would fail."""
+    environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
+
+    def verified(url: str, *words: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "ffrfs", "verify", *words, url]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    with nginx(web_root) as server:
+        url = f"{server.url}/set/"
+        expected = verified(url)
+        assert expected[0] == 0
+    assert verified(url, "--offline") == expected
+    status, _, complaint = verified(f"{server.url}/other/", "--offline")
+    assert (status, complaint.count("\n")) == (1, 1)
+    assert f"/other/: offline, and it is not in the cache {tmp_path}/cache" in complaint
+
+
+def test_nothing_is_uploaded(tmp_path: Path) -> None:
+    (tmp_path / "cache" / "index").mkdir(parents=True)
+    environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "ffrfs", "pack", "--offline", tmp_path, "s3://bucket/x.ffr"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ffrfs: s3://bucket: offline: nothing is sent to it\n"
+
+
+def test_a_cache_that_keeps_nothing_is_no_cache() -> None:
+    with pytest.raises(OptionError, match="offline: the cache mode must be full"):
+        RemoteSettings(offline=True, cache_mode="stream")
