@@ -13,8 +13,10 @@ Print one line for each MOUNTPOINT: OK, WARNING or CRITICAL, and the reason. The
 a second, also if mounts hang.
 """
 EPILOG = """\
-OK: the mount answers. WARNING: it answers, but files could not be read since it was mounted, its
-cache directory cannot be used, or reads have waited for storage for 5 seconds. CRITICAL: it is not
+OK: the mount answers. WARNING: it answers, but files could not be read since it was mounted, a
+pack was replaced since then, its cache directory cannot be used or blocks are cached in memory
+alone, memory pressure has shrunk its cache, or reads have waited for storage for 5 seconds.
+CRITICAL: it is not
 mounted, dead, of another type or of another user who did not allow others (-o allow_other), or it
 does not answer; or reads have waited for storage for 10 seconds. The exit status is that of the
 worst mount: 0 OK, 1 WARNING, 2 CRITICAL.

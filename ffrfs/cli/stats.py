@@ -139,8 +139,24 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         **_remote(found["remote"], found["bytes_served"]),
         "cache": f"{output.size(found['cache_bytes'])} of "
         f"{output.size(found['cache_limit_bytes'])}",
+        **_why_smaller(found),
         "resident memory": output.size(found["resident_bytes"]),
     }
+
+
+_WHY_SMALLER = {
+    "memory_pressure": "memory is short",
+    "max_memory": "--max-memory leaves no more",
+    "control_group": "the limit of its control group leaves no more",
+}
+
+
+def _why_smaller(found: dict[str, Any]) -> dict[str, str]:
+    reason = found.get("cache_limited_by")  # a daemon of an earlier version does not say it
+    if reason is None:
+        return {}
+    limit, asked = (output.size(found[f"cache_{name}_bytes"]) for name in ("limit", "asked"))
+    return {"cache limit": f"{limit}, less than the {asked} asked for: {_WHY_SMALLER[reason]}"}
 
 
 def _remote(remote: dict[str, int] | None, served_bytes: int) -> dict[str, str]:

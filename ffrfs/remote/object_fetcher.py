@@ -211,6 +211,7 @@ class ObjectFetcher:
         if error is not None:
             self._give_up_directory(error)
         else:
+            self._counters.add("remote_moved")
             log.warning(
                 "%s: another process has locked it in the cache and makes no progress; caching it "
                 "in memory instead",

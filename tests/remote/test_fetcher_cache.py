@@ -92,6 +92,7 @@ def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
         finally:
             os.kill(stopped.process.pid, signal.SIGCONT)
         assert other.log().count("another process has locked it") == 1
+        assert (other.figure("remote_moved"), other.figure("remote_in_memory")) == (1, 0)
 
 
 def goes_on_in_memory(running: Running, client, opened) -> None:

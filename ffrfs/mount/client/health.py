@@ -19,7 +19,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, NoReturn
 
 from ffrfs.errors import MountError, describe
@@ -27,6 +27,7 @@ from ffrfs.mount.client import control_client
 from ffrfs.mount.kernel import dead_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
+from ffrfs.mount.kernel.pack_versions import replaced
 
 TIMEOUT_S = 0.6  # for all mounts together; the rest of a second is for starting and printing
 _ANSWER_SHARE = 0.7  # of the time that is left, for the daemon's answer
@@ -139,10 +140,12 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
     if there is None or (refusal := _refusal(there)):
         return critical("not mounted" if there is None else refusal)
     told: dict[str, object] = {}
-    if state.find(place) is not None:
+    known = state.find(place)
+    if known is not None:
         try:
-            timeout_s = max(round((deadline_s - time.monotonic()) * _ANSWER_SHARE, 2), 0.01)
-            told = control_client.ask(place, "status", timeout_s)
+            for question in ("stats", "status"):
+                timeout_s = max(round((deadline_s - time.monotonic()) * _ANSWER_SHARE, 2), 0.01)
+                told |= control_client.ask(place, question, timeout_s)
         except MountError as error:
             return critical(str(error))
     if told.get("refusal"):
@@ -153,7 +156,14 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
         return critical(f"dead: its daemon has ended; remove the mount with: ffrfs umount {place}")
     if not told:
         return Health(mountpoint=path, status="ok", text="answers; its daemon is not known here")
-    return _judged(path, told)
+    health = _judged(path, told)
+    if health.status == "ok" and known is not None:
+        say(health)  # to look at the packs may take for ever
+        other = replaced(known[1].versions)
+        if other is not None:
+            text = f"{other} was replaced since it was mounted; the mount shows the old one"
+            return replace(health, status="warning", text=text)
+    return health
 
 
 def _refusal(mount: MountEntry) -> str:
@@ -188,6 +198,17 @@ def _judged(path: str, told: dict[str, object]) -> Health:
     files, failures = (int(_number(told, name)) for name in ("unreadable_files", "read_failures"))
     status: Status = "ok"
     text = "live"
+    remote = told.get("remote")
+    moved, changed = (
+        int(_number(remote, name)) if isinstance(remote, dict) else 0
+        for name in ("moved", "changed")
+    )
+    if told.get("cache_limited_by") == "memory_pressure":
+        status = "warning"
+        text = f"memory is short, and its cache has shrunk (see ffrfs stats {path})"
+    if moved:
+        status = "warning"
+        text = f"blocks are cached in memory alone, and fetched again (see ffrfs log {path})"
     if _number(told, "cache_in_memory"):
         status = "warning"
         text = f"its cache directory cannot be used (see ffrfs log {path})"
@@ -195,6 +216,9 @@ def _judged(path: str, told: dict[str, object]) -> Health:
         status = "warning"
         what = "1 file" if files == 1 else f"{files:,} files"
         text = f"{what} could not be read (see ffrfs stats --errors {path})"
+    if changed:
+        status = "warning"
+        text = f"a pack at a URL was replaced since it was mounted (see ffrfs log {path})"
     if stalled_s >= STALL_WARNING_S:
         status = "critical" if stalled_s >= STALL_CRITICAL_S else "warning"
         text = f"reads have waited for storage for {stalled_s:.0f} s"

@@ -23,6 +23,7 @@ from ffrfs.mount.daemon.mount_handle import make_mount
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine_factory import open_engine
 from ffrfs.mount.kernel import privileges, state
+from ffrfs.mount.kernel.pack_versions import versions_of
 
 # Descriptors for the loop, which begins when the mount is announced and must not fail any more.
 _LOOP_COUNT = 16
@@ -53,6 +54,7 @@ def serve(
         check_metrics_file(request.metrics_file)
     has_own_log = request.log_file is None and not foreground
     with logging_to(request.log_file, is_kept=has_own_log) as log_there:
+        versions = versions_of(request.packs)  # before they are opened
         engine = open_engine(request)
         engine.notices[:0] = notices
         try:
@@ -62,7 +64,7 @@ def serve(
                 own_log = state.log_path(directory, request.mountpoint) if has_own_log else None
                 log_file = own_log or request.log_file
                 journal = journal_match() if log_file is None else None
-                mount = make_mount(request, directory, log_file, journal)
+                mount = make_mount(request, directory, log_file, journal, versions)
                 try:
                     # Not earlier: make_mount() first clears the place of a dead daemon's mount.
                     if own_log is not None:

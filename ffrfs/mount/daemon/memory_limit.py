@@ -82,6 +82,7 @@ class MemoryLimit:
         self._base_bytes = self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
         self._max_memory_bytes = request.max_memory_bytes
         self._group_bytes = memory_limit_bytes()
+        self._asked_bytes = request.cache_bytes
         self._cache_bytes = request.opening_cache_bytes
         self._wanted_bytes = self._fit(self._cache_bytes, request.max_memory_bytes)
         self._now_bytes = request.opening_cache_bytes
@@ -111,7 +112,8 @@ class MemoryLimit:
             log.error("memory limits are not changed: %s", error)
             return
         was_full = self._now_bytes >= self._wanted_bytes
-        self._cache_bytes, self._max_memory_bytes = cache_bytes, max_memory_bytes
+        self._asked_bytes = self._cache_bytes = cache_bytes
+        self._max_memory_bytes = max_memory_bytes
         self._wanted_bytes = wanted_bytes
         self._apply(wanted_bytes if was_full else min(self._now_bytes, wanted_bytes))
 
@@ -142,10 +144,26 @@ class MemoryLimit:
         """Return the fields of `ffrfs stats`."""
         return {
             "cache_limit_bytes": self._now_bytes,
+            "cache_asked_bytes": self._asked_bytes,
+            "cache_limited_by": self._limited_by,
             "memory_limit_bytes": self._max_memory_bytes,
             "memory_pressure": self._percent,
             "pushed_limit_bytes": self._pushed_bytes,
         }
+
+    @property
+    def _limited_by(self) -> str | None:
+        """Return why the cache is smaller than asked: for a short time, or all the time."""
+        if self._now_bytes < self._wanted_bytes:
+            return "memory_pressure"
+        if self._now_bytes >= self._asked_bytes:
+            return None
+        most_bytes = self._max_memory_bytes
+        # When the packs are opened, the cache gets at most half of --max-memory.
+        is_by_max = most_bytes is not None and self._wanted_bytes >= min(
+            self._cache_bytes, most_bytes - self._taken_bytes
+        )
+        return "max_memory" if is_by_max else "control_group"
 
     @property
     def _taken_bytes(self) -> int:

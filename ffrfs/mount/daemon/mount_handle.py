@@ -18,6 +18,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
+from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
 
 # Unmounting opens a file of the kernel's, a lock, the list of mounts and, unless root, a helper's
@@ -70,11 +71,15 @@ class MountHandle:
 
 
 def make_mount(
-    request: MountRequest, directory: str, log_file: str | None, journal: str | None = None
+    request: MountRequest,
+    directory: str,
+    log_file: str | None,
+    journal: str | None = None,
+    versions: dict[str, Version] | None = None,
 ) -> MountHandle:
     """Claim the mount point in the runtime directory, and mount there.
 
-    `log_file`, `journal`: the place of the log, as in MountState. Raises the error that keeps
+    `log_file`, `journal`, `versions`: as in MountState. Raises the error that keeps
     the mount from coming up; nothing is left then.
     """
     place = request.mountpoint
@@ -94,6 +99,7 @@ def make_mount(
             created_mountpoint=is_made or (before is not None and before.created_mountpoint),
             log_file=log_file,
             journal=journal,
+            versions=versions or {},
         )
         with contextlib.ExitStack() as undo:
             undo.callback(state.withdraw, directory, known)

@@ -55,6 +55,7 @@ _REMOTE_ROWS = {
     **{"blocks_hit": "remote_blocks_hit", "blocks_fetched": "remote_blocks_fetched"},
     **{"blocks_again": "remote_blocks_again", "objects": "remote_objects"},
     **{"ranges": "remote_ranges", "starts": "remote_starts", "in_memory": "remote_in_memory"},
+    **{"moved": "remote_moved", "changed": "remote_changed"},
     **{"object_bytes": "remote_object_bytes", "fill_left": "remote_fill_left"},
     **{"cache_bytes": "remote_cache_bytes", "cache_limit_bytes": "remote_cache_limit_bytes"},
 }

@@ -19,11 +19,12 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from ffrfs.errors import MountError, is_shortage
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import mountpoint as mount_point
+from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
 
 # Endings of the names of files in a runtime directory.
@@ -51,6 +52,7 @@ class MountState:
     journal: str | None = None  # journalctl's argument for this log, if stderr is the journal
     packs: tuple[str, ...] = ()
     began_s: float | None = None  # of time.time()
+    versions: dict[str, Version] = field(default_factory=dict, hash=False)  # of the packs' files
 
 
 def runtime_directory(*, make: bool = True) -> str:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from ffrfs import pack_folder
 from ffrfs.mount.client.health import TIMEOUT_S
 from tests.ffrecord_file import flip_byte, record_extents
+from tests.folder.folder_model import make_folder
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Done, Mount, ffrfs, wait_until
@@ -86,6 +88,24 @@ def test_file_that_could_not_be_read_is_a_warning(mount: MakeMount, pack_tree: P
     (told,) = json.loads(ffrfs("check", "--json", tree.path).out)
     assert (told["status"], told["unreadable_files"]) == ("warning", 1)
     assert told["read_failures"] >= 1
+
+
+@pytest.mark.promise("S59")
+@pytest.mark.parametrize("shards", [None, 2])
+def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | None) -> None:
+    source, packs = make_folder(tmp_path / "source", dict(TREE)), tmp_path / "packs"
+    packs.mkdir()
+    pack_folder(source, packs / "x.ffr", shards=shards)
+    tree = mount(packs / "x.ffr")
+    checked(tree, 0)
+    pack = min((packs / "x.ffr").iterdir()) if shards else packs / "x.ffr"
+    pack.rename(packs / "old")
+    checked(tree, 0)  # a pack that was removed is mounted all the same
+    (packs / "new").write_bytes((packs / "old").read_bytes())
+    (packs / "new").rename(pack)
+    line = checked(tree, 1, "was replaced since it was mounted; the mount shows the old one")
+    assert f": {pack} was replaced" in line
+    assert tree.ask(probes.read, "a") == TREE["a"]
 
 
 @pytest.mark.promise("S59")

@@ -104,6 +104,8 @@ def test_limit_of_the_group_counts_if_it_is_the_smaller(
             "ffrfs: --max-memory 512M has no effect: the control group may have 160M of memory\n"
         )
         assert 8 <= limit_mb(tree) < 160 * 7 / 8
+        why = "the limit of its control group leaves no more\n"
+        assert why in ffrfs("stats", tree.path).out
 
 
 @pytest.mark.promise("S52")

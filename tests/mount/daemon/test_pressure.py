@@ -14,7 +14,7 @@ import pytest
 
 from ffrfs.mount.daemon.pressure import SYSTEM_FILE, WATCH_VARIABLE, Pressure
 from tests.mount import probes
-from tests.mount.command import TIMEOUT_S, Mount, wait_until
+from tests.mount.command import TIMEOUT_S, Mount, ffrfs, wait_until
 from tests.mount.control_groups import (
     UNIFIED,
     MemoryGroup,
@@ -86,6 +86,14 @@ def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path
         wait_until(lambda: tree.statistics()["memory_pressure"] == SOME, "it is told")
         small_mb = limit_mb(tree)
         assert small_mb in (32, 16, 8)
+        why = f" {small_mb:.1f} MiB, less than the 64.0 MiB asked for: memory is short\n"
+        assert why in ffrfs("stats", tree.path).out
+        checked = ffrfs("check", tree.path)
+        assert (checked.status, checked.out.partition(", mounted")[0]) == (
+            1,
+            f"WARNING {tree.path}: memory is short, and its cache has shrunk (see ffrfs stats "
+            f"{tree.path})",
+        )
         found = figures(tree)
         assert found["cache_bytes"] <= small_mb * MIB / 8
         assert found["prefetch.wasted_bytes"] > 0

@@ -1,0 +1,60 @@
+"""The versions of a mount's pack files, by which a file is seen to have been replaced since.
+
+A mount goes on with the file that it has opened. Not here: objects at URLs, which the fetcher
+compares. Concurrency: no state. Blocking: a dead file server holds up whoever looks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+
+from ffrfs.remote.url import is_url
+
+_FILES_MAX = 1000  # of a mount; later ones are not compared
+
+Version = list[int]  # inode, size, time; a list, as JSON gives it back
+
+
+def versions_of(packs: Iterable[str]) -> dict[str, Version]:
+    """Return the versions of the files at `packs`, which are files or directories of them."""
+    found: dict[str, Version] = {}
+    for pack in packs:
+        for path in () if is_url(pack) else _files(pack):
+            version = _version_of(path)
+            if version is not None:
+                found[path] = version
+            if len(found) == _FILES_MAX:
+                return found
+    return found
+
+
+def replaced(versions: Mapping[str, Version]) -> str | None:
+    """Return a file that is another one by now, or has changed. One that was removed is none."""
+    for path, version in versions.items():
+        now = _version_of(path)
+        if now is not None and now != version:
+            return path
+    return None
+
+
+def _files(pack: str) -> Iterator[str]:
+    try:
+        names = sorted(name for name in os.listdir(pack) if not name.startswith("."))
+    except OSError:
+        yield pack
+        return
+    for name in names:
+        if not name.endswith(".idx"):  # a sidecar, which the mount itself may write
+            yield os.path.join(pack, name)
+
+
+def _version_of(path: str) -> Version | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
