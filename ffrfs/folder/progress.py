@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from ffrfs.printable import printable
 from ffrfs.remote.url import is_url
 
 # Called with files done, files in all, bytes done, bytes in all, ten times a second or more
@@ -83,6 +84,11 @@ class ProgressBar:
         of = f" of {files_total:,}" if files_total else ""
         self._bar.set_postfix_str(f"{files:,}{of} {self._unit}", refresh=False)
         self._bar.update(size - self._bar.n)
+
+    def say(self, text: str) -> None:
+        """Show a line above the bar; nothing, if the bar is not shown."""
+        if self._shown:
+            self._bar.write(printable(text), file=sys.stderr)
 
     def __exit__(
         self,

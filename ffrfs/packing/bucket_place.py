@@ -99,6 +99,7 @@ class BucketPlace(Place):
                 time.sleep(_TURN_S)
             self._check(url, self._lock)
         self._target.send(url, lambda done: sent(done, size))
+        self.say(f"upload: {os.path.basename(url.key)} to {url.shown} ({size:,} bytes)")
         self._names.add(os.path.basename(url.key))
         self._given += 1
 

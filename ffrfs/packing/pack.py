@@ -111,6 +111,7 @@ def pack_any(
         options = replace(options, force=True)
     time_ns = options.time_ns
     with ProgressBar(target, shown=verbose) as bar, _place_of(target, options) as place:
+        place.say = bar.say
         archive = ArchiveProgress(bar) if kind == "archive" else None
         contents = open_contents(
             kind,

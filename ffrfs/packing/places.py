@@ -44,6 +44,7 @@ class Place:
     def __init__(self, path: str, options: PackOptions) -> None:
         self.path = path
         self.force = options.force  # replace files that have the name of a pack
+        self.say: Callable[[str], object] = lambda _: None  # gets a line for each pack that is sent
 
     @property
     def identity(self) -> FolderIdentity:

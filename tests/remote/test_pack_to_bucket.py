@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -18,6 +19,7 @@ from ffrfs.packing import bucket_target
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
+from tests.terminal import run_on_terminal
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +69,16 @@ def test_one_pack(
     sizes = [size for _, _, size, _ in seen]
     assert sizes == sorted(sizes)
     assert seen[-1] == (61, 61, summary.byte_count, summary.byte_count)
+
+
+def test_a_terminal_shows_what_was_uploaded(bucket: str, store: S3Store, folder: Path) -> None:
+    words = ["-m", "ffrfs", "pack", "--shards", "2", folder, f"s3://{bucket}/set/"]
+    output = run_on_terminal(*words).decode()
+    for name, content in objects(store).items():
+        shard = name.removeprefix("set/")
+        line = f"upload: {shard} to s3://{bucket}/{name} ({len(content):,} bytes)"
+        assert line in re.split(r"[\r\n]+", output)
+    assert "upload" not in run_on_terminal(*words[:-1], f"s3://{bucket}/quiet/", "-q").decode()
 
 
 @pytest.mark.parametrize("source", ["folder", "tar", "pack"])
