@@ -35,14 +35,15 @@ The name of DST, or --to, sets the format of DST:
   .jsonl                 a line of JSON per Example; bytes are base64
   .parquet               Parquet: a row per Example, a column per feature
                          (needs the package pyarrow)
-  .tar                   WebDataset: a sample per Example
+  .tar                   WebDataset: a sample per Example; samples of a .tar
+                         keep keys and extensions
   --to pack              a pack with one file per record, named by its number
   --to folder            a directory per record, with a file per feature, as a
                          mount of SRC shows it; back, record.bin counts
   --features             a pack with the tree that a mount of SRC shows
 
 Each file of a pack becomes an Example with the features "path" and "data" (one bytes value
-each). With --records, a pack made with --to pack or --features becomes its records again: the
+each); for WebDataset, files of one name (cat/1.jpg, cat/1.json) become a sample. With --records, a pack made with --to pack or --features becomes its records again: the
 files with numbers for names, or the record.bin of each directory.
 
 With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with

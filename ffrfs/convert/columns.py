@@ -51,7 +51,7 @@ class Columns:
         try:
             if message is None:
                 raise KeyError
-            for name, feature in _features(message).items():
+            for name, feature in features_of(message).items():
                 values = _values(feature, self.by_name[name])
                 if self.by_name[name].is_single:
                     (row[name],) = values
@@ -71,7 +71,7 @@ class Columns:
         message = parse_record(record)
         if message is None:
             raise not_an_example(self.path, self.count)
-        features, lists = _features(message), _feature_lists(message)
+        features, lists = features_of(message), _feature_lists(message)
         for name, feature in features.items():
             column = self._column(name, is_steps=False)
             self._note_kind(column, name, feature)
@@ -123,7 +123,7 @@ def survey(path: str, records: Iterable[Record]) -> Columns:
     return columns
 
 
-def _features(message: Example | SequenceExample) -> Mapping[str, Feature]:
+def features_of(message: Example | SequenceExample) -> Mapping[str, Feature]:
     features = message.features if isinstance(message, Example) else message.context
     return features.feature
 

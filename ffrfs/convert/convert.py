@@ -12,7 +12,8 @@
     Parquet ───┤
     WebDataset ┤
     directory ─┘
-    pack ────── the same except FFRecord and packs: an Example per file; or its original records
+    pack ────── the same except FFRecord and packs: an Example per file, or for WebDataset per
+                files of one name; or its original records
 
 TFRecord, Parquet and WebDataset are one file, or a directory of shards.
 
@@ -37,6 +38,7 @@ from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, kind_of, kind_of_name
 from ffrfs.convert.output import LocalOutput, Output
+from ffrfs.convert.pack_samples import PackSampleSource
 from ffrfs.convert.parquet import ParquetSource, import_pyarrow, write_parquet
 from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
 from ffrfs.convert.shard_set import shard_names, write_shards
@@ -207,6 +209,8 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
             f"{source}: is a pack, and a plain FFRecord file has no place for the paths "
             "of its files; convert it to TFRecord, or with --records"
         )
+    if to == "webdataset" and not records:
+        return PackSampleSource(source, on_error, as_examples=True)
     return PackedSource(source, on_error, as_examples=not records)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ffrfs._native import TFRecords
 from ffrfs.errors import ChecksumError, FormatError, PackError
-from ffrfs.folder.tree import PackTree
+from ffrfs.folder.tree import Entry, PackTree
 from ffrfs.printable import quoted
 from ffrfs.record.reader import FileReader
 from ffrfs.remote.url import is_url
@@ -90,6 +90,16 @@ class TFRecordSource:
         pass  # a file is open only while it is read
 
 
+class Unread(Protocol):
+    """What was not read yet."""
+
+    @property
+    def size(self) -> int: ...
+
+
+_Item = TypeVar("_Item", bound=Unread)
+
+
 class SizedItem(NamedTuple):
     """A record that was not read yet."""
 
@@ -118,7 +128,7 @@ class FFRecordSource:
         sizes = (int(size) for sizes in self._sizes for size in sizes)
         for batch in in_batches(SizedItem(number, size) for number, size in enumerate(sizes)):
             numbers = [item.number for item in batch]
-            for record in _read(self._reader.read, numbers, self._on_error):
+            for record in read_all(self._reader.read, numbers, self._on_error):
                 if record is None:
                     self.skipped_count += 1
                 else:
@@ -156,7 +166,7 @@ class PackedSource:
         for batch in in_batches(self._items()):
             inos = [item.number for item in batch]
             for ino, content in zip(
-                inos, _read(self._tree.read_files, inos, self._on_error), strict=True
+                inos, read_all(self._tree.read_files, inos, self._on_error), strict=True
             ):
                 if content is None:
                     self.skipped_count += 1
@@ -171,18 +181,22 @@ class PackedSource:
 
     def _files(self) -> Iterator[SizedItem]:
         for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
-            if entry.is_link:
-                raise PackError(
-                    f"{self.path}: {quoted(entry.path)} is a symbolic link, which an Example "
-                    "cannot hold; pack again with --symlinks follow"
-                )
+            self.refuse(entry)
             if not entry.is_folder:
-                if entry.attributes.size > _EXAMPLE_DATA_LIMIT:
-                    raise PackError(
-                        f"{self.path}: {quoted(entry.path)}: is too large for an Example, which "
-                        "holds less than 2 GiB; nothing was written"
-                    )
                 yield SizedItem(entry.attributes.ino, entry.attributes.size)
+
+    def refuse(self, entry: Entry) -> None:
+        """Raise PackError if no Example can hold the entry."""
+        if entry.is_link:
+            raise PackError(
+                f"{self.path}: {quoted(entry.path)} is a symbolic link, which an Example "
+                "cannot hold; pack again with --symlinks follow"
+            )
+        if not entry.is_folder and entry.attributes.size > _EXAMPLE_DATA_LIMIT:
+            raise PackError(
+                f"{self.path}: {quoted(entry.path)}: is too large for an Example, which "
+                "holds less than 2 GiB; nothing was written"
+            )
 
     def _numbered(self) -> Iterator[SizedItem]:
         entries = self._tree.entries(self._tree.folder_ino(""))
@@ -206,18 +220,21 @@ class PackedSource:
         return count + bool(above)
 
     def _example(self, ino: int, content: memoryview) -> bytes:
-        from ffrfs.tfrecord.examples.example import BytesList, Example, Feature, Features
+        return bytes_example({"path": os.fsencode(self._tree.path(ino)), "data": bytes(content)})
 
-        def feature(value: bytes) -> Feature:
-            return Feature(bytes_list=BytesList(value=[value]))
 
-        path = os.fsencode(self._tree.path(ino))
-        features = {"path": feature(path), "data": feature(bytes(content))}
-        # protobuf does not fix the order of a map; this one is always the same.
-        serialized: bytes = Example(features=Features(feature=features)).SerializeToString(
-            deterministic=True
-        )
-        return serialized
+def bytes_example(values: Mapping[str, bytes]) -> bytes:
+    """Return an Example that has one bytes value for each name."""
+    from ffrfs.tfrecord.examples.example import BytesList, Example, Feature, Features
+
+    features = {
+        name: Feature(bytes_list=BytesList(value=[value])) for name, value in values.items()
+    }
+    # protobuf does not fix the order of a map; this one is always the same.
+    serialized: bytes = Example(features=Features(feature=features)).SerializeToString(
+        deterministic=True
+    )
+    return serialized
 
 
 def size_of(file: str) -> int:
@@ -232,8 +249,8 @@ def _sizes(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets[1:] - offsets[:-1]
 
 
-def in_batches(items: Iterable[SizedItem]) -> Iterator[list[SizedItem]]:
-    batch: list[SizedItem] = []
+def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    batch: list[_Item] = []
     size = 0
     for item in items:
         if batch and (size + item.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
@@ -245,7 +262,7 @@ def in_batches(items: Iterable[SizedItem]) -> Iterator[list[SizedItem]]:
         yield batch
 
 
-def _read(
+def read_all(
     read: Callable[[Sequence[int]], list[RecordBytes]], numbers: list[int], on_error: OnError
 ) -> Iterator[RecordBytes | None]:
     """Yield the results of `read` for `numbers`; None for a damaged one that is skipped."""

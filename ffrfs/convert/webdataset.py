@@ -1,25 +1,29 @@
 """WebDataset: tar files in which a sample is a run of members with one key.
 
-    000000012.example.json         the Example, in the form of example_json.py; each of its
+    cat/1.jpg, cat/1.json          the sample cat/1, of any program: each member becomes a feature
+                                   (jpg, json), and its key the feature __key__; and back
+    000000012.example.json         any other Example, in the form of example_json.py; each of its
                                    bytes values is {"member": "image_encoded.jpg"}
     000000012.image_encoded.jpg    a bytes value, by the name of its feature and its content
 
-So `webdataset` reads images and texts as such, and nothing is lost. In a sample of another
-program, without example.json, each member becomes a feature, and its key the feature __key__.
-Not here: reading tar (ffrfs.packing). Concurrency: one thread at a time.
+So `webdataset` reads images and texts as such, and nothing is lost. Not here: reading tar
+(ffrfs.packing), the files of a pack as samples (pack_samples.py). Concurrency: one thread at a
+time.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import BinaryIO, cast
 
+from ffrfs.convert.columns import features_of
 from ffrfs.convert.example_json import (
     decode_base64,
     encode_base64,
@@ -29,23 +33,27 @@ from ffrfs.convert.example_json import (
 )
 from ffrfs.convert.json_lines import not_an_example, parsed_json
 from ffrfs.convert.kind import files_named
-from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, size_of
-from ffrfs.errors import FfrfsError, FormatError
+from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, bytes_example, size_of
+from ffrfs.errors import FfrfsError, FormatError, PackError
 from ffrfs.files.kind import content_kind, text_of
 from ffrfs.files.replacing import new_file
 from ffrfs.packing.sources.archive_member import Kind
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.printable import quoted
-from ffrfs.tfrecord.examples.example import BytesList, Example, Feature, Features
+from ffrfs.tfrecord.examples.example import Example, Feature
 
-_EXAMPLE = "example.json"
-_KEY = "__key__"
+EXAMPLE = "example.json"
+KEY = "__key__"
 _BUFFER_SIZE = 1 << 20
 _NAME_LENGTH_MAX = 60  # of a feature's name within a member's, which has at most 100 in all
+# Members that `webdataset` steps over; and names that are none of a file below the root.
+_STEPPED_OVER = re.compile(r"__[^/]*__(/|$)")
+_UNSAFE = re.compile(r"/|(.*/)?\.\.?(/|$)|.*[\0\n]", re.DOTALL)
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
 # Bytes of a sample: protobuf takes no message of 2 GiB.
-_SAMPLE_LIMIT = (2 << 30) - (64 << 10)
+SAMPLE_LIMIT = (2 << 30) - (64 << 10)
 # Further values of an Example are base64 in its example.json; a sample has no more members.
-_MEMBERS_MAX = 65536
+MEMBERS_MAX = 65536
 # The exceptions of tarfile for damaged archives.
 _DAMAGE_ERRORS = (tarfile.TarError, EOFError, ArithmeticError, ValueError, IndexError, struct.error)
 
@@ -56,39 +64,82 @@ _Fields = dict[str, bytes]
 def write_webdataset(
     path: str, records: Iterable[Record], numbers: Iterator[int], *, force: bool = False
 ) -> None:
-    """Write the tar file `path`, with a sample for each record; their keys are `numbers`.
+    """Write the tar file `path`, with a sample for each record; `numbers` are keys, if need be.
 
-    Raises PackError for a record that is no Example.
+    Raises PackError for a record that is no Example, and if two samples would become one.
     """
+    last_key: str | None = None
     with new_file(path, force=force) as staged:
         output = cast(BinaryIO, staged)  # only write() is called
         with tarfile.open(
-            mode="w|", fileobj=output, bufsize=_BUFFER_SIZE, format=tarfile.USTAR_FORMAT
+            mode="w|",
+            fileobj=output,
+            bufsize=_BUFFER_SIZE,
+            format=tarfile.PAX_FORMAT,  # as USTAR, but for long names and others than ASCII
+            encoding="utf-8",
         ) as tar:
             for record, number in zip(records, numbers, strict=False):
-                for field, value in _fields(path, number, record).items():
-                    info = tarfile.TarInfo(f"{number:0{NUMBER_DIGITS_MIN}}.{field}")
+                key, fields = _sample(path, number, record)
+                if key == last_key:
+                    raise PackError(
+                        f"{path}: records {number - 1} and {number} have the same key, "
+                        f"{quoted(key)}, and would become one sample"
+                    )
+                last_key = key
+                for field, value in fields.items():
+                    info = tarfile.TarInfo(f"{key}.{field}")
                     info.size = len(value)
                     tar.addfile(info, BytesIO(value))
                 tar.members.clear()  # type: ignore[attr-defined] # it keeps them all
 
 
-def _fields(path: str, number: int, record: Record) -> _Fields:
+def name_fault(key: str, field: str) -> str | None:
+    """Return why no member can have that key and that field; None if one can."""
+    name = f"{key}.{field}"
+    if split_name(name) != (key, field) or not key or key.endswith("/"):
+        return "has no extension, so it is of no sample"
+    if _NOT_UTF8.search(field):
+        return "has an extension that is not UTF-8"
+    if field == EXAMPLE:
+        return "is a name that ffrfs gives to the Example of a sample"
+    if _STEPPED_OVER.match(name) or _UNSAFE.match(name.removeprefix("./")):
+        return "is hidden from WebDataset by its name"
+    return None
+
+
+def _sample(path: str, number: int, record: Record) -> tuple[str, _Fields]:
     message = parse_record(record)
     if message is None:
         raise not_an_example(path, number)
-    fields: _Fields = {_EXAMPLE: b""}  # it must be the first member
+    features = features_of(message)
+    values = _single_values(features)
+    key = os.fsdecode(values.pop(KEY, b""))
+    if name_fault(key, "txt"):
+        key = f"{number:0{NUMBER_DIGITS_MIN}}"
+    elif (
+        isinstance(message, Example)
+        and len(features) - 1 == len({field.lower() for field in values}) > 0
+        and not any(name_fault(key, field) for field in values)
+    ):
+        return key, values
+    fields: _Fields = {EXAMPLE: b""}  # it must be the first member
     counts: Counter[str] = Counter()
 
     def encode(name: str, value: bytes) -> object:
-        if len(fields) == _MEMBERS_MAX:
+        if len(fields) == MEMBERS_MAX:
             return encode_base64(value)
         field = _field_name(name, value, counts)
         fields[field] = value
         return {"member": field}
 
-    fields[_EXAMPLE] = json.dumps(to_json(message, encode), ensure_ascii=False).encode()
-    return fields
+    fields[EXAMPLE] = json.dumps(to_json(message, encode), ensure_ascii=False).encode()
+    return key, fields
+
+
+def _single_values(features: Mapping[str, Feature]) -> dict[str, bytes]:
+    """Return the values of those features that have one, and of bytes."""
+    lists = {name: feature.bytes_list.value for name, feature in features.items()}
+    return {name: values[0] for name, values in lists.items() if len(values) == 1}
 
 
 def _field_name(name: str, value: bytes, counts: Counter[str]) -> str:
@@ -157,13 +208,18 @@ def _read_samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
             continue
         if member.kind is not Kind.FILE:
             raise FormatError.at(file, f"{quoted(member.name)} is not a file, so of no sample")
-        of, field = _split(file, member.name)
+        split = split_name(member.name)
+        if split is None:
+            raise FormatError.at(
+                file, f"{quoted(member.name)} has no extension, so it is of no sample"
+            )
+        of, field = split
         if of != key:
             if key is not None:
                 yield key, fields
             key, fields, size = of, {}, 0
         size += member.size
-        if size > _SAMPLE_LIMIT or len(fields) == _MEMBERS_MAX:
+        if size > SAMPLE_LIMIT or len(fields) == MEMBERS_MAX:
             raise FormatError.at(file, f"sample {quoted(of)} is too large for an Example")
         if field in fields:
             raise FormatError.at(file, f"{quoted(member.name)} comes twice")
@@ -174,36 +230,34 @@ def _read_samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
         yield key, fields
 
 
-def _split(file: str, name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str] | None:
     """Split a name as WebDataset does: "a/1.x.jpg" → "a/1" and "x.jpg"."""
     folder, slash, base = name.rpartition("/")
     key, dot, field = base.partition(".")
-    if not dot or not field:
-        raise FormatError.at(file, f"{quoted(name)} has no extension, so it is of no sample")
-    return f"{folder}{slash}{key}", field
+    return (f"{folder}{slash}{key}", field) if dot and field else None
 
 
 def _serialized(key: str, fields: _Fields) -> bytes:
     """Return the Example of a sample. Raises ValueError."""
-    text = fields.pop(_EXAMPLE, None)
+    text = fields.pop(EXAMPLE, None)
     if text is None:
-        values = {_KEY: _text(key).encode(), **{_text(name): fields[name] for name in fields}}
-        features = {
-            name: Feature(bytes_list=BytesList(value=[value])) for name, value in values.items()
-        }
-        return Example(features=Features(feature=features)).SerializeToString(deterministic=True)
+        if KEY in fields:
+            raise ValueError(f"has a member named {KEY}, which is the name of its key")
+        return bytes_example(
+            {KEY: os.fsencode(key), **{_text(name): fields[name] for name in fields}}
+        )
 
     def decode(value: object) -> bytes:
         if not isinstance(value, dict):
             return decode_base64(value)
         member = value.get("member")
         if not isinstance(member, str) or member not in fields:
-            raise ValueError(f"{_EXAMPLE} names a member that is not there")
+            raise ValueError(f"{EXAMPLE} names a member that is not there")
         return fields.pop(member)
 
     message = from_json(parsed_json(text), decode)
     if fields:
-        raise ValueError(f"its {_EXAMPLE} does not name {quoted(next(iter(fields)))}")
+        raise ValueError(f"its {EXAMPLE} does not name {quoted(next(iter(fields)))}")
     return message.SerializeToString(deterministic=True)
 
 
