@@ -32,7 +32,8 @@ The name of DST, or --to, sets the format of DST:
   --to ffrecord          a plain FFRecord file, record i for record i; so does
                          .ffr alone, with a warning, until a later version
                          refuses it
-  .jsonl                 a line of JSON per Example; bytes are base64
+  .jsonl                 a line of JSON per Example; bytes are base64. With --flat
+                         as {"text": "a dog", "label": 3}, which is read, too
   .parquet               Parquet: a row per Example, a column per feature
                          (needs the package pyarrow)
   .tar                   WebDataset: a sample per Example; samples of a .tar
@@ -43,8 +44,9 @@ The name of DST, or --to, sets the format of DST:
   --features             a pack with the tree that a mount of SRC shows
 
 Each file of a pack becomes an Example with the features "path" and "data" (one bytes value
-each); for WebDataset, files of one name (cat/1.jpg, cat/1.json) become a sample. With --records, a pack made with --to pack or --features becomes its records again: the
-files with numbers for names, or the record.bin of each directory.
+each); for WebDataset, the files cat/1.jpg and cat/1.json become a sample. With --records, a pack
+made with --to pack or --features becomes its records again: the files with numbers for names, or
+the record.bin of each directory.
 
 With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with
 --to parquet of Parquet files (DST-00000-of-00010.parquet), or with --to webdataset of tar files
@@ -113,6 +115,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", action="store_true", help="write the records that the pack SRC was made of"
     )
     parser.add_argument(
+        "--flat", action="store_true", help="write JSON lines with a value or list for each feature"
+    )
+    parser.add_argument(
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
@@ -170,6 +175,7 @@ def _convert(args: argparse.Namespace) -> ConvertSummary:
             options=options,
             features=args.features,
             records=args.records,
+            flat=args.flat,
             shards=args.shards,
             on_error=args.on_error,
             force=args.force,
@@ -182,9 +188,9 @@ def _convert_by(args: argparse.Namespace) -> ConvertSummary:
     from ffrfs.cluster.executors import open_executor
     from ffrfs.convert.convert_files import ConvertOptions, convert_files
 
-    if args.shards or args.records or args.force:
+    if args.shards or args.records or args.force or args.flat:
         raise UsageError(
-            "--executor: makes a file of each file; leave out --shards, --records and --force"
+            "--executor: a file is made of each; leave out --shards, --records, --force and --flat"
         )
     if args.to is None and not args.features:
         raise UsageError("--executor: needs --to")
@@ -241,6 +247,8 @@ def _target_kind(args: argparse.Namespace) -> Kind:
         raise UsageError(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "pack":
         raise UsageError(f"--features: writes a pack, and does not go with --to {to}")
+    if args.flat and to != "jsonl":
+        raise UsageError(f"--flat: is for JSON lines, and does not go with --to {to}")
     if args.shards and to not in ("tfrecord", "parquet", "webdataset"):
         raise UsageError(
             f"--shards: writes TFRecord, Parquet or tar files, and does not go with --to {to}"

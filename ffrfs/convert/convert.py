@@ -76,6 +76,7 @@ def convert(  # noqa: PLR0913 - two files, and options
     options: TFRecordOptions | None = None,
     features: bool = False,
     records: bool = False,
+    flat: bool = False,
     shards: int | None = None,
     on_error: OnError = "raise",
     force: bool = False,
@@ -96,11 +97,11 @@ def convert(  # noqa: PLR0913 - two files, and options
     `options`: for a TFRecord target; None: GZIP if its name ends with .gz, else no compression.
     `features`: for a TFRecord source, make a directory per record with a file per feature, and
     not a file per record; `to` is "pack" then. `records`: the pack is a result of such a
-    conversion, and its records are converted; else each of its files becomes an Example
-    with its path and its data. `shards`: `target` becomes a new directory of so many TFRecord
-    files (train.tfrecord-00000-of-00010), Parquet files (train-00000-of-00010.parquet) or tar
-    files (train-000000.tar). `on_error`: "skip" leaves damaged records out. `progress`: called
-    with records (with `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
+    conversion, and its records are converted; else each of its files becomes an Example with its
+    path and its data. `flat`: write flat lines of JSON. `shards`: `target` becomes a new directory
+    of so many files (train.tfrecord-00000-of-00010, train-00000-of-00010.parquet,
+    train-000000.tar). `on_error`: "skip" leaves damaged records out. `progress`: called with
+    records (with `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
     unknown.
 
     `target` may be a URL (s3://, gs://, az://): each file is made in `tmp_dir` ($TMPDIR, /tmp),
@@ -112,7 +113,7 @@ def convert(  # noqa: PLR0913 - two files, and options
     FormatError (TruncatedError) for a source that is damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
-    kind = _target_kind(target, to, features, shards)
+    kind = _target_kind(target, to, features, shards, flat=flat)
     _check_target(source, target)
     if kind == "folder":
         if records or on_error == "skip":
@@ -134,7 +135,7 @@ def convert(  # noqa: PLR0913 - two files, and options
         opened = stack.enter_context(
             contextlib.closing(_open_source(source, kind, records, on_error))
         )
-        _write(opened, output, kind, options, watch, shards=shards)
+        _write(opened, output, kind, options, watch, flat=flat, shards=shards)
         left_out = opened.empty_folder_count if isinstance(opened, PackedSource) else 0
         return ConvertSummary(watch.count, opened.skipped_count, left_out)
 
@@ -150,7 +151,9 @@ def _output(
     return BucketOutput(target, watch, is_set=is_set, force=force, tmp_dir=place)
 
 
-def _target_kind(target: str, to: Kind | None, features: bool, shards: int | None) -> Kind:
+def _target_kind(
+    target: str, to: Kind | None, features: bool, shards: int | None, *, flat: bool
+) -> Kind:
     kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
     if kind is None:
         raise OptionError(
@@ -158,6 +161,8 @@ def _target_kind(target: str, to: Kind | None, features: bool, shards: int | Non
         )
     if features and kind != "pack":
         raise OptionError(f"{target}: features=True writes a pack, and does not go with to={to!r}")
+    if flat and kind != "jsonl":
+        raise OptionError(f"{target}: flat=True does not fit to={kind!r}")
     if shards is not None and (shards < 1 or kind not in SHARDED):
         raise OptionError(f"{target}: shards={shards} does not fit to={kind!r}")
     return kind
@@ -221,6 +226,7 @@ def _write(  # noqa: PLR0913 - source, target and options
     options: TFRecordOptions,
     watch: Watch,
     *,
+    flat: bool,
     shards: int | None,
 ) -> None:
     if to in {"ffrecord", "pack"}:
@@ -231,7 +237,7 @@ def _write(  # noqa: PLR0913 - source, target and options
         output.written(output.place)
         output.finish()
         return
-    write = partial(_shard_writer(source, output.path, to, options), force=output.force)
+    write = partial(_shard_writer(source, output.path, to, options, flat), force=output.force)
     if shards is None:  # the number of records need not be known
         write(output.place, watch.over(source.records(), 0, source.size_bytes))
         output.written(output.place)
@@ -244,13 +250,14 @@ def _write(  # noqa: PLR0913 - source, target and options
 
 
 def _shard_writer(
-    source: RecordSource, target: str, to: Kind, options: TFRecordOptions
+    source: RecordSource, target: str, to: Kind, options: TFRecordOptions, flat: bool
 ) -> Callable[..., None]:
     """Return a function that writes one file of a format that may have several."""
     if to == "tfrecord":
         return partial(write_tfrecord, options=options)
     if to == "jsonl":
-        return write_json_lines
+        row = survey(target, source.records()).row if flat else None
+        return partial(write_json_lines, row=row)
     if to == "parquet":
         import_pyarrow()  # so that its absence is reported before all records are read
         return partial(write_parquet, columns=survey(target, source.records()))

@@ -88,13 +88,13 @@ def from_json(value: object, decode: Decode = decode_base64) -> Example | Sequen
     if fields.keys() == {"features"}:
         return Example(features=_features_from_json(fields["features"], decode))
     if fields.keys() != {"context", "feature_lists"}:
-        raise ValueError('neither {"features": …} nor {"context": …, "feature_lists": …}')
+        raise ValueError('neither {"features": …} nor {"context": …, "feature_lists": …}, nor flat')
     lists = _object(fields["feature_lists"], "feature_lists").items()
     return SequenceExample(
         context=_features_from_json(fields["context"], decode),
         feature_lists=FeatureLists(
             feature_list={
-                _text(name): _steps_from_json(name, steps, decode) for name, steps in lists
+                feature_name(name): _steps_from_json(name, steps, decode) for name, steps in lists
             }
         ),
     )
@@ -139,7 +139,9 @@ def _steps_from_json(name: str, steps: object, decode: Decode) -> FeatureList:
 def _features_from_json(value: object, decode: Decode) -> Features:
     found = _object(value, "features").items()
     return Features(
-        feature={_text(name): _feature_from_json(name, feature, decode) for name, feature in found}
+        feature={
+            feature_name(name): _feature_from_json(name, feature, decode) for name, feature in found
+        }
     )
 
 
@@ -151,7 +153,7 @@ def _feature_from_json(name: str, value: object, decode: Decode) -> Feature:
         raise ValueError(f'feature "{name}" has more than one list')
     ((kind, listed),) = fields.items()
     values = _list(listed, f'feature "{name}"')
-    converters = {"bytes_list": decode, "float_list": _float, "int64_list": _int}
+    converters = {"bytes_list": decode, "float_list": to_float, "int64_list": to_int}
     if kind not in converters:
         raise ValueError(f'feature "{name}": "{kind}" is not bytes_list, float_list or int64_list')
     try:
@@ -160,7 +162,7 @@ def _feature_from_json(name: str, value: object, decode: Decode) -> Feature:
         raise ValueError(f'feature "{name}": {error}') from None
 
 
-def _int(value: object) -> int:
+def to_int(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{value!r:.40} is no integer")
     if not _INT64_MIN <= value <= _INT64_MAX:
@@ -168,7 +170,7 @@ def _int(value: object) -> int:
     return value
 
 
-def _float(value: object) -> float:
+def to_float(value: object) -> float:
     if isinstance(value, str) and value in _FLOATS:
         return _FLOATS[value]
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -190,7 +192,7 @@ def _list(value: object, name: str) -> list[Any]:
     return value
 
 
-def _text(name: str) -> str:
+def feature_name(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:  # a lone surrogate, which JSON can spell

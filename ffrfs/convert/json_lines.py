@@ -1,15 +1,18 @@
-"""JSON lines: an Example or SequenceExample per line, in the form of example_json.py.
+"""JSON lines: an Example or SequenceExample per line, in the form of example_json.py or flat.
 
-Not here: the form of a line (example_json.py), other files of records (source.py, target.py).
+Not here: the forms of a line (example_json.py, flat_json.py), other files of records (source.py,
+target.py).
 Concurrency: one thread at a time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
-from ffrfs.convert.example_json import from_json, parse_record, to_json
+from ffrfs.convert.example_json import Json, from_json, parse_record, to_json
+from ffrfs.convert.flat_json import FlatTypes, flat_values, is_flat
 from ffrfs.convert.source import OnError, Record, size_of
 from ffrfs.errors import FormatError, PackError, parse_reason
 from ffrfs.files.replacing import new_file
@@ -19,24 +22,46 @@ LINE_LIMIT = 1 << 30
 _WRITE_SIZE = 1 << 20
 
 
-def write_json_lines(path: str, records: Iterable[Record], *, force: bool = False) -> None:
-    """Write a line for each record. Raises PackError if it is no Example, or too large."""
+def write_json_lines(
+    path: str,
+    records: Iterable[Record],
+    *,
+    row: Callable[[Record], dict[str, Any]] | None = None,
+    force: bool = False,
+) -> None:
+    """Write a line for each record, flat if `row` gives the values of a record.
+
+    Raises PackError if it is no Example, or too large, or cannot be flat.
+    """
     waiting = bytearray()
     with new_file(path, force=force) as staged:
         for number, record in enumerate(records):
-            line = _line(path, number, record)
-            waiting += line
+            value = (
+                _value(path, number, record) if row is None else _flat(path, number, row(record))
+            )
+            waiting += _line(path, number, value)
             if len(waiting) >= _WRITE_SIZE:
                 staged.write(waiting)
                 waiting = bytearray()
         staged.write(waiting)
 
 
-def _line(path: str, number: int, record: Record) -> bytes:
+def _value(path: str, number: int, record: Record) -> Json:
     message = parse_record(record)
     if message is None:
         raise not_an_example(path, number)
-    line = json.dumps(to_json(message), ensure_ascii=False).encode() + b"\n"
+    return to_json(message)
+
+
+def _flat(path: str, number: int, row: dict[str, Any]) -> Json:
+    try:
+        return flat_values(row)
+    except ValueError as error:
+        raise PackError(f"{path}: record {number}: {error}; leave out --flat") from None
+
+
+def _line(path: str, number: int, value: Json) -> bytes:
+    line = json.dumps(value, ensure_ascii=False).encode() + b"\n"
     if len(line) > LINE_LIMIT:
         raise PackError(
             f"{path}: record {number} needs a line of {len(line):,} bytes, and a line has at "
@@ -70,30 +95,48 @@ class JsonLinesSource:
 
     def records(self) -> Iterator[Record]:
         self.skipped_count = 0
+        types: FlatTypes | None = None
+        for number, line in self._lines():
+            try:
+                value = parsed_json(line)
+                if not is_flat(value):
+                    message = from_json(value)
+                else:
+                    types = types or self._flat_types()
+                    message = types.message(cast(Json, value))
+            except FormatError:  # of another line
+                raise
+            except ValueError as error:
+                if self._on_error == "raise":
+                    raise FormatError.at(self.path, f"line {number}: {error}") from None
+                self.skipped_count += 1
+            else:
+                yield message.SerializeToString(deterministic=True)
+
+    def _flat_types(self) -> FlatTypes:
+        types = FlatTypes()
+        for number, line in self._lines():
+            try:
+                value = parsed_json(line)
+                if is_flat(value):
+                    types.note(cast(Json, value))
+            except ValueError as error:
+                if self._on_error == "raise":
+                    raise FormatError.at(self.path, f"line {number}: {error}") from None
+        return types
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
         with open(self.path, "rb") as file:
             number = 0
             while line := file.readline(LINE_LIMIT + 1):
                 number += 1
                 if len(line) > LINE_LIMIT:
                     raise FormatError.at(self.path, f"line {number} is longer than 1 GiB")
-                if line.isspace():
-                    continue
-                try:
-                    record = serialized_json(line)
-                except ValueError as error:
-                    if self._on_error == "raise":
-                        raise FormatError.at(self.path, f"line {number}: {error}") from None
-                    self.skipped_count += 1
-                else:
-                    yield record
+                if not line.isspace():
+                    yield number, line
 
     def close(self) -> None:
         pass  # the file is open only while it is read
-
-
-def serialized_json(text: bytes) -> bytes:
-    """Return the Example of a line. Raises ValueError."""
-    return from_json(parsed_json(text)).SerializeToString(deterministic=True)
 
 
 def parsed_json(text: bytes) -> object:

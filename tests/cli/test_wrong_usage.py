@@ -41,6 +41,7 @@ WRONG = {
     "convert x y.ffr --to tfrecord": "--to tfrecord: y.ffr has the extension of another format",
     "convert x y.tfrecord --to pack": "--to pack: y.tfrecord has the extension of another format",
     "convert x y.ffr --to ffrecord --features": "--features: writes a pack,",
+    "convert x y.tar --flat": "--flat: is for JSON lines,",
     "convert x y.ffr --features --records": "--features and --records: use one of them",
     "convert x y.ffr --compression gzip": "--compression and --level are for TFRecord files",
     "convert x y.ffr --level 3": "--compression and --level are for TFRecord files",
