@@ -18,21 +18,12 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, BinaryIO
 
+from ffrfs.convert.column_reader import ColumnReader, row_message
 from ffrfs.convert.columns import Column, Columns, Row
 from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import Record, size_of
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files.replacing import new_file
-from ffrfs.printable import quoted
-from ffrfs.tfrecord.examples.example import (
-    Example,
-    Feature,
-    FeatureList,
-    FeatureLists,
-    Features,
-    SequenceExample,
-    make_feature,
-)
 
 # The metadata of a table whose rows are SequenceExamples even without feature lists.
 _MARK = {b"ffrfs": b"SequenceExample"}
@@ -48,14 +39,10 @@ _BATCH_OF_DICTIONARY_SIZE = 128 << 20
 _NUMBERS_MAX = 1 << 27
 _NUMBER_SIZE = 8  # in memory
 _BUFFER_SIZE = 1 << 20
-_STEPS_DEPTH = 2  # for lists of lists
 # A page begins with its type and its size, a 32 bit number of seven bits a byte.
 _PAGE_START = re.compile(rb"\x15(.)\x15([\x80-\xff]{0,4}[\x00-\x7f])", re.DOTALL)
 _PAGE_START_SIZE = 8
 _DICTIONARY_PAGE = b"\x04"
-
-# Maps the type of a column to the list of a feature.
-_KINDS = {"int64": "int64_list", "float": "float_list", "binary": "bytes_list"}
 
 
 def import_pyarrow() -> ModuleType:
@@ -167,7 +154,7 @@ class ParquetSource:
             raise FormatError.at(path, "two columns have the same name")
         if not schema.names and table.metadata.num_rows:
             raise FormatError.at(path, "has rows, but no columns")
-        readers = [_ColumnReader(self._pyarrow, path, each) for each in schema]
+        readers = [ColumnReader(self._pyarrow, path, each) for each in schema]
         is_marked = dict(schema.metadata or {}).items() >= _MARK.items()
         for number in range(table.num_row_groups):
             missing = table.metadata.row_group(number).num_rows
@@ -184,7 +171,7 @@ class ParquetSource:
                         for reader, found in zip(readers, given, strict=True)
                         if (feature := found[row]) is not None
                     }
-                    yield _message(features, is_marked).SerializeToString(deterministic=True)
+                    yield row_message(features, is_marked).SerializeToString(deterministic=True)
             if missing:
                 raise FormatError.at(path, f"damaged: row group {number} lacks {missing:,} rows")
 
@@ -238,95 +225,3 @@ def _dictionary_size(file: BinaryIO, column: Any) -> int:  # noqa: ANN401
 def _damage(path: str, error: Exception) -> FormatError:
     text = " ".join(str(error).split())
     return FormatError.at(path, f"not a Parquet file, or damaged ({text})")
-
-
-def _message(
-    features: dict[str, Feature | FeatureList], is_marked: bool
-) -> Example | SequenceExample:
-    lists = {name: each for name, each in features.items() if isinstance(each, FeatureList)}
-    context = {name: each for name, each in features.items() if isinstance(each, Feature)}
-    if not lists and not is_marked:
-        return Example(features=Features(feature=context))
-    return SequenceExample(
-        context=Features(feature=context), feature_lists=FeatureLists(feature_list=lists)
-    )
-
-
-class _ColumnReader:
-    """Converts the values of a column to features."""
-
-    def __init__(self, pyarrow: ModuleType, path: str, field: Any) -> None:  # noqa: ANN401
-        self.name: str = field.name
-        self.depth = 0
-        self._path = path
-        types = pyarrow.types
-        leaf = field.type
-        while (
-            types.is_list(leaf) or types.is_large_list(leaf) or types.is_fixed_size_list(leaf)
-        ) and self.depth < _STEPS_DEPTH:
-            leaf = leaf.value_type
-            self.depth += 1
-        if types.is_dictionary(leaf):
-            leaf = leaf.value_type
-        if types.is_integer(leaf) or types.is_boolean(leaf):
-            wanted = pyarrow.int64()
-        elif types.is_float16(leaf) or types.is_float32(leaf):
-            wanted = pyarrow.float32()
-        elif types.is_null(leaf):
-            wanted = leaf
-        elif any(is_text(leaf) for is_text in _texts(types)):
-            wanted = pyarrow.binary()
-        elif types.is_float64(leaf):
-            raise self._refused("is double, and an Example keeps float32; cast it to float first")
-        else:
-            raise self._refused(f"is of type {field.type}, which no feature of an Example is")
-        self._kind = _KINDS.get(str(wanted))  # None: there are no values
-        for _ in range(self.depth):
-            wanted = pyarrow.list_(wanted)
-        self._wanted = wanted
-        self._has_nulls = False  # whether lists of the current batch contain nulls
-        self._pyarrow = pyarrow
-
-    def features(self, column: Any) -> list[Feature | FeatureList | None]:  # noqa: ANN401
-        """Return the feature, or feature list, of each row; None for null.
-
-        Raises FormatError for null among values, and for numbers that are not int64.
-        """
-        try:
-            column = column.cast(self._wanted)
-        except self._pyarrow.ArrowException as error:
-            raise self._refused(f"cannot be read as {self._wanted} ({error})") from None
-        inner = column
-        for _ in range(self.depth):
-            inner = inner.flatten()
-        self._has_nulls = bool(self.depth and inner.null_count)
-        return [None if value is None else self._of(value) for value in column.to_pylist()]
-
-    def _of(self, value: Any) -> Feature | FeatureList:  # noqa: ANN401
-        if self.depth == _STEPS_DEPTH:
-            if None in value:
-                raise self._refused("has null as a step, which a feature list cannot hold")
-            return FeatureList(feature=[self._one(step) for step in value])
-        return self._one(value if self.depth else [value])
-
-    def _one(self, values: list[Any]) -> Feature:
-        if self._has_nulls and None in values:
-            if len(values) > 1:
-                raise self._refused("has null among values, which a feature cannot hold")
-            return Feature()
-        return Feature() if self._kind is None else make_feature(self._kind, values)
-
-    def _refused(self, reason: str) -> FormatError:
-        return FormatError.at(self._path, f"column {quoted(self.name)} {reason}")
-
-
-def _texts(types: Any) -> list[Any]:  # noqa: ANN401
-    return [
-        types.is_string,
-        types.is_large_string,
-        types.is_string_view,
-        types.is_binary,
-        types.is_large_binary,
-        types.is_binary_view,
-        types.is_fixed_size_binary,
-    ]
