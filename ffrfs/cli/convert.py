@@ -25,7 +25,8 @@ EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
 FFRecord file, a directory of such files (read as one, in the order of their names), a pack, a
 file of JSON lines (.jsonl), Parquet (a .parquet file, or a directory of them), WebDataset (a .tar
-file, or a directory of them), or a directory that --to folder made.
+file, or a directory of them), CSV with a header or Arrow (.csv, .arrow, .feather; also directories
+of them), or a directory that --to folder made.
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
@@ -118,6 +119,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--flat", action="store_true", help="write JSON lines with a value or list for each feature"
     )
     parser.add_argument(
+        "--float64",
+        choices=("cast", "refuse"),
+        default="cast",
+        help="double columns of Parquet, CSV and Arrow: cast rounds them to float32, and says so; "
+        "refuse makes them an error (default: %(default)s)",
+    )
+    parser.add_argument(
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
@@ -176,6 +184,7 @@ def _convert(args: argparse.Namespace) -> ConvertSummary:
             features=args.features,
             records=args.records,
             flat=args.flat,
+            float64=args.float64,
             shards=args.shards,
             on_error=args.on_error,
             force=args.force,
@@ -195,7 +204,9 @@ def _convert_by(args: argparse.Namespace) -> ConvertSummary:
     if args.to is None and not args.features:
         raise UsageError("--executor: needs --to")
     to: Kind = args.to or "pack"
-    options = ConvertOptions(to, _compression(args, to), args.level, args.features, args.on_error)
+    options = ConvertOptions(
+        to, _compression(args, to), args.level, args.features, args.on_error, args.float64
+    )
     with (
         _ending(args, "files") as bar,
         open_executor(args.executor) as executor,

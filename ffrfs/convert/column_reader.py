@@ -1,12 +1,14 @@
 """The values of a table's column, as pyarrow gives them, as features of Examples.
 
-Not here: files (parquet.py). Concurrency: one thread at a time.
+Not here: tables (table_source.py). Concurrency: one thread at a time.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
@@ -19,6 +21,9 @@ from ffrfs.tfrecord.examples.example import (
     SequenceExample,
     make_feature,
 )
+
+# What becomes of doubles, as an Example keeps float32.
+Float64: TypeAlias = Literal["cast", "refuse"]
 
 _STEPS_DEPTH = 2  # for lists of lists
 # Maps the type of a column to the list of a feature.
@@ -40,7 +45,13 @@ def row_message(
 class ColumnReader:
     """Converts the values of a column to features."""
 
-    def __init__(self, pyarrow: ModuleType, path: str, field: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        pyarrow: ModuleType,
+        path: str,
+        field: Any,  # noqa: ANN401
+        float64: Float64,
+    ) -> None:
         self.name: str = field.name
         self.depth = 0
         self._path = path
@@ -53,16 +64,17 @@ class ColumnReader:
             self.depth += 1
         if types.is_dictionary(leaf):
             leaf = leaf.value_type
+        self.is_rounded = types.is_float64(leaf)
+        if self.is_rounded and float64 == "refuse":
+            raise self._refused("is double, and an Example keeps float32; float64=cast rounds it")
         if types.is_integer(leaf) or types.is_boolean(leaf):
             wanted = pyarrow.int64()
-        elif types.is_float16(leaf) or types.is_float32(leaf):
+        elif types.is_floating(leaf):
             wanted = pyarrow.float32()
         elif types.is_null(leaf):
             wanted = leaf
         elif any(is_text(leaf) for is_text in _texts(types)):
             wanted = pyarrow.binary()
-        elif types.is_float64(leaf):
-            raise self._refused("is double, and an Example keeps float32; cast it to float first")
         else:
             raise self._refused(f"is of type {field.type}, which no feature of an Example is")
         self._kind = _KINDS.get(str(wanted))  # None: there are no values
@@ -77,15 +89,21 @@ class ColumnReader:
 
         Raises FormatError for null among values, and for numbers that are not int64.
         """
+        exact = self._flat(column) if self.is_rounded else None
         try:
             column = column.cast(self._wanted)
         except self._pyarrow.ArrowException as error:
             raise self._refused(f"cannot be read as {self._wanted} ({error})") from None
-        inner = column
-        for _ in range(self.depth):
-            inner = inner.flatten()
+        inner = self._flat(column)
+        if exact is not None and _infinite_count(exact) < _infinite_count(inner):
+            raise self._refused("has a number that does not fit into a float32")
         self._has_nulls = bool(self.depth and inner.null_count)
         return [None if value is None else self._of(value) for value in column.to_pylist()]
+
+    def _flat(self, column: Any) -> Any:  # noqa: ANN401
+        for _ in range(self.depth):
+            column = column.flatten()
+        return column
 
     def _of(self, value: Any) -> Feature | FeatureList:  # noqa: ANN401
         if self.depth == _STEPS_DEPTH:
@@ -103,6 +121,10 @@ class ColumnReader:
 
     def _refused(self, reason: str) -> FormatError:
         return FormatError.at(self._path, f"column {quoted(self.name)} {reason}")
+
+
+def _infinite_count(values: Any) -> int:  # noqa: ANN401
+    return int(np.isinf(values.to_numpy(zero_copy_only=False)).sum())
 
 
 def _texts(types: Any) -> list[Any]:  # noqa: ANN401

@@ -9,7 +9,7 @@
                └── directory      the tree that a mount shows
     FFRecord ──┬── the same, except the pack of that tree
     JSON lines ┤
-    Parquet ───┤
+    tables ────┤    Parquet, CSV, Arrow
     WebDataset ┤
     directory ─┘
     pack ────── the same except FFRecord and packs: an Example per file, or for WebDataset per
@@ -33,13 +33,15 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple
 
+from ffrfs.convert.column_reader import Float64
 from ffrfs.convert.columns import survey
 from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, kind_of, kind_of_name
+from ffrfs.convert.other_tables import ArrowSource, CsvSource
 from ffrfs.convert.output import LocalOutput, Output
 from ffrfs.convert.pack_samples import PackSampleSource
-from ffrfs.convert.parquet import ParquetSource, import_pyarrow, write_parquet
+from ffrfs.convert.parquet import ParquetSource, write_parquet
 from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
 from ffrfs.convert.shard_set import shard_names, write_shards
 from ffrfs.convert.source import (
@@ -49,6 +51,7 @@ from ffrfs.convert.source import (
     RecordSource,
     TFRecordSource,
 )
+from ffrfs.convert.table_source import import_pyarrow
 from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
 from ffrfs.convert.watch import Watch
 from ffrfs.convert.webdataset import WebDatasetSource, write_webdataset
@@ -78,6 +81,7 @@ def convert(  # noqa: PLR0913 - two files, and options
     records: bool = False,
     flat: bool = False,
     shards: int | None = None,
+    float64: Float64 = "cast",
     on_error: OnError = "raise",
     force: bool = False,
     progress: Progress | None = None,
@@ -88,21 +92,20 @@ def convert(  # noqa: PLR0913 - two files, and options
     A file or object at `target` is replaced only with `force`.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
-    them, a pack, a file of JSON lines, a Parquet file or a tar file of WebDataset or a directory
-    of them, or a result of "folder". `to`: the kind of `target`, "tfrecord", "ffrecord", "pack",
-    "jsonl", "parquet", "webdataset" or "folder" (a new directory with a directory per record, or
-    for FFRecord a file); None: the kind that the name gives (.tfrecord, .tfrecord.gz, .jsonl,
-    .parquet, .tar; .ffr is "ffrecord").
+    them, a pack, a file of JSON lines, a file of Parquet, CSV, Arrow or WebDataset (tar), or a
+    directory of them, or a result of "folder". `to`: the kind of `target`, "tfrecord", "ffrecord",
+    "pack", "jsonl", "parquet", "webdataset" or "folder" (a new directory with a directory per
+    record, or for FFRecord a file); None: the kind that the name gives (.tfrecord, .tfrecord.gz,
+    .jsonl, .parquet, .tar; .ffr is "ffrecord").
 
     `options`: for a TFRecord target; None: GZIP if its name ends with .gz, else no compression.
     `features`: for a TFRecord source, make a directory per record with a file per feature, and
     not a file per record; `to` is "pack" then. `records`: the pack is a result of such a
-    conversion, and its records are converted; else each of its files becomes an Example with its
-    path and its data. `flat`: write flat lines of JSON. `shards`: `target` becomes a new directory
-    of so many files (train.tfrecord-00000-of-00010, train-00000-of-00010.parquet,
-    train-000000.tar). `on_error`: "skip" leaves damaged records out. `progress`: called with
-    records (with `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
-    unknown.
+    conversion, and its records are converted. `flat`: write flat lines of JSON. `shards`: `target`
+    becomes a new directory of so many files (train.tfrecord-00000-of-00010, train-000000.tar).
+    `float64`: "cast" rounds doubles of tables to float32, with a PackWarning. `on_error`: "skip"
+    leaves damaged records out. `progress`: called with records (with `features`: files) done,
+    those in all, bytes done, bytes in all; 0 in all: unknown.
 
     `target` may be a URL (s3://, gs://, az://): each file is made in `tmp_dir` ($TMPDIR, /tmp),
     which needs room for two, then uploaded and removed. An object appears when it is whole;
@@ -133,7 +136,7 @@ def convert(  # noqa: PLR0913 - two files, and options
         if options is None:
             options = TFRecordOptions("GZIP" if target.endswith(".gz") else "")
         opened = stack.enter_context(
-            contextlib.closing(_open_source(source, kind, records, on_error))
+            contextlib.closing(_open_source(source, kind, records, on_error, float64))
         )
         _write(opened, output, kind, options, watch, flat=flat, shards=shards)
         left_out = opened.empty_folder_count if isinstance(opened, PackedSource) else 0
@@ -155,7 +158,7 @@ def _target_kind(
     target: str, to: Kind | None, features: bool, shards: int | None, *, flat: bool
 ) -> Kind:
     kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
-    if kind is None:
+    if kind in (None, "csv", "arrow"):
         raise OptionError(
             f"{target}: its name does not say its format; use .tfrecord or .ffr, or give to="
         )
@@ -193,13 +196,17 @@ def _inside(source: str, target: str) -> PackError:
     )
 
 
-def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> RecordSource:
+def _open_source(
+    source: str, to: Kind, records: bool, on_error: OnError, float64: Float64
+) -> RecordSource:
     found = kind_of(source)
     sources: dict[Kind, Callable[[], RecordSource]] = {
         "tfrecord": partial(TFRecordSource, source, on_error),
         "ffrecord": partial(FFRecordSource, source, on_error),
         "jsonl": partial(JsonLinesSource, source, on_error),
-        "parquet": partial(ParquetSource, source),
+        "parquet": partial(ParquetSource, source, float64),
+        "csv": partial(CsvSource, source, float64),
+        "arrow": partial(ArrowSource, source, float64),
         "webdataset": partial(WebDatasetSource, source, on_error),
         "folder": partial(RecordFolderSource, source),
     }

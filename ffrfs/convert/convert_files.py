@@ -29,6 +29,7 @@ from ffrfs.cluster.file_task import (
     state_of,
     states_of,
 )
+from ffrfs.convert.column_reader import Float64
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.convert_rows import ConvertRow, ConvertRows, line_of, put_row
 from ffrfs.convert.kind import Kind, files_named, kind_of
@@ -49,7 +50,7 @@ _EXTENSIONS: dict[Kind, str] = {
     "parquet": ".parquet",
     "webdataset": ".tar",
 }
-_OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar)(?=$|-)")
+_OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar|csv|arrow|feather)(?=$|-)")
 
 
 class ConvertOptions(NamedTuple):
@@ -60,6 +61,7 @@ class ConvertOptions(NamedTuple):
     level: int | None = None
     features: bool = False
     on_error: OnError = "raise"
+    float64: Float64 = "cast"
 
     @property
     def written(self) -> TFRecordOptions:
@@ -88,6 +90,7 @@ class ConvertTask(FileTask[ConvertRow]):
             options=self.options.written,
             features=self.options.features,
             on_error=self.options.on_error,
+            float64=self.options.float64,
             force=True,  # what is there is of an earlier run, whose source has changed
             tmp_dir=self.tmp_dir,
         )

@@ -17,12 +17,19 @@ from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.shards import is_tfrecord
 
 # "ffrecord": a file without an index; a pack is an FFRecord file too. "jsonl": an Example per
-# line. "parquet": an Example per row. "webdataset": tar files of samples. "folder": a directory
-# per record.
-Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"]
+# line. "parquet", "csv", "arrow": an Example per row. "webdataset": tar files of samples. "folder":
+# a directory per record. CSV and Arrow are read only.
+Kind = Literal[
+    "tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder", "csv", "arrow"
+]
 
 # Kinds that their names show: a file, or a directory of such files.
 _NAMED: dict[Kind, str] = {"parquet": ".parquet", "webdataset": ".tar"}
+_READ: dict[Kind, str | tuple[str, ...]] = {
+    **_NAMED,
+    "csv": ".csv",
+    "arrow": (".arrow", ".feather"),
+}
 # The name that shows a directory per record.
 FIRST_RECORD = "000000000"
 
@@ -48,11 +55,11 @@ def kind_of(path: str) -> Kind:
     Raises the errors of opening it: FormatError, ChecksumError (for an index), OSError; and
     FormatError for a directory that contains a pack, which is no part of a data set.
     """
-    if is_url(path) and path.endswith((".jsonl", *_NAMED.values())):
+    if is_url(path) and (path.endswith(".jsonl") or any(map(path.endswith, _READ.values()))):
         raise FormatError.at(path, "such files are not read from URLs; download it")
     if path.endswith(".jsonl") and not os.path.isdir(path):
         return "jsonl"
-    for kind, extension in _NAMED.items():
+    for kind, extension in _READ.items():
         if files_named(path, extension):
             return kind
     if os.path.lexists(os.path.join(path, FIRST_RECORD)):
@@ -68,7 +75,7 @@ def kind_of(path: str) -> Kind:
     return "ffrecord"
 
 
-def files_named(path: str, extension: str) -> list[str]:
+def files_named(path: str, extension: str | tuple[str, ...]) -> list[str]:
     """Return the files of `path`, one or those of a directory; [] if it is of another kind.
 
     Names alone decide: all files of the directory must have the extension. Hidden names do not

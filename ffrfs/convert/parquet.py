@@ -1,12 +1,8 @@
 """Parquet: a table with a row per Example, and the columns of columns.py.
 
 Tables are written in groups of rows, each page with a checksum. Tables of other programs can be
-read, too: integers and booleans become int64 lists, floats float lists, strings and bytes bytes
-lists; null is a feature that the Example lacks. Other types are errors that name the column, and
-so are doubles, of which an Example would keep half of the digits.
-
-pyarrow, which is imported on first use, does the reading and writing. Concurrency: one thread at
-a time.
+read, too (table_source.py). Not here: values (column_reader.py). Concurrency: one thread at a
+time.
 """
 
 from __future__ import annotations
@@ -18,15 +14,12 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from ffrfs.convert.column_reader import ColumnReader, row_message
 from ffrfs.convert.columns import Column, Columns, Row
-from ffrfs.convert.kind import files_named
-from ffrfs.convert.source import Record, size_of
+from ffrfs.convert.source import Record
+from ffrfs.convert.table_source import MARK, TableSource, import_pyarrow
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files.replacing import new_file
 
-# The metadata of a table whose rows are SequenceExamples even without feature lists.
-_MARK = {b"ffrfs": b"SequenceExample"}
 # The size of a group of rows, which is held in memory to be written. Readers take up to 1 GB.
 _GROUP_SIZE = 64 << 20
 _GROUP_ROWS = 1 << 16
@@ -43,19 +36,6 @@ _BUFFER_SIZE = 1 << 20
 _PAGE_START = re.compile(rb"\x15(.)\x15([\x80-\xff]{0,4}[\x00-\x7f])", re.DOTALL)
 _PAGE_START_SIZE = 8
 _DICTIONARY_PAGE = b"\x04"
-
-
-def import_pyarrow() -> ModuleType:
-    """Return the module. Raises PackError if it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise PackError(
-            "Parquet needs the package pyarrow; to install it: pip install pyarrow"
-        ) from None
-    module: ModuleType = pyarrow
-    return module
 
 
 def write_parquet(
@@ -91,7 +71,7 @@ def _schema(pyarrow: ModuleType, columns: Columns) -> Any:  # noqa: ANN401 - pya
         return pyarrow.list_(pyarrow.list_(leaf)) if column.is_steps else pyarrow.list_(leaf)
 
     fields = [(name, type_of(column)) for name, column in sorted(columns.by_name.items())]
-    return pyarrow.schema(fields, metadata=_MARK if columns.has_empty_lists else None)
+    return pyarrow.schema(fields, metadata=MARK if columns.has_empty_lists else None)
 
 
 def _groups(records: Iterable[Record], columns: Columns) -> Iterator[list[Row]]:
@@ -116,31 +96,11 @@ def _refusing(pyarrow: ModuleType, path: str) -> Iterator[None]:
         raise PackError(f"{path}: Parquet does not hold these records ({error})") from None
 
 
-class ParquetSource:
-    """The rows of a Parquet file, or of a directory of them in the order of their names.
+class ParquetSource(TableSource):
+    """The rows of a Parquet file, or of a directory of them in the order of their names."""
 
-    A row with a list of lists, or any row of a table with the mark, is a SequenceExample. A file
-    that is damaged, or has a column of a type that no Example has, ends the reading.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.skipped_count = 0  # pages have checksums, records have none
-        self._pyarrow = import_pyarrow()
-        self._files = files_named(path, ".parquet")
-        self.size_bytes = sum(map(size_of, self._files))
-
-    def count(self) -> int:
-        return sum(1 for _ in self.records())
-
-    def records(self) -> Iterator[Record]:
-        for path in self._files:
-            # A file object of Python, so that an OSError is not taken for damage.
-            with open(path, "rb") as file, self._naming(path):
-                yield from self._records(path, file)
-
-    def close(self) -> None:
-        pass  # a file is open only while it is read
+    KIND = "Parquet"
+    EXTENSIONS = (".parquet",)
 
     def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
         table = self._pyarrow.parquet.ParquetFile(
@@ -149,46 +109,17 @@ class ParquetSource:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        schema = table.schema_arrow
-        if len(set(schema.names)) < len(schema.names):
-            raise FormatError.at(path, "two columns have the same name")
-        if not schema.names and table.metadata.num_rows:
+        rows = self._rows(path, table.schema_arrow)
+        if not table.schema_arrow.names and table.metadata.num_rows:
             raise FormatError.at(path, "has rows, but no columns")
-        readers = [ColumnReader(self._pyarrow, path, each) for each in schema]
-        is_marked = dict(schema.metadata or {}).items() >= _MARK.items()
         for number in range(table.num_row_groups):
             missing = table.metadata.row_group(number).num_rows
-            rows = _rows_at_once(path, file, table, number)
-            for batch in table.iter_batches(rows, row_groups=[number], use_threads=False):
+            count = _rows_at_once(path, file, table, number)
+            for batch in table.iter_batches(count, row_groups=[number], use_threads=False):
                 missing -= batch.num_rows
-                given = [
-                    reader.features(column)
-                    for reader, column in zip(readers, batch.columns, strict=True)
-                ]
-                for row in range(batch.num_rows):
-                    features = {
-                        reader.name: feature
-                        for reader, found in zip(readers, given, strict=True)
-                        if (feature := found[row]) is not None
-                    }
-                    yield row_message(features, is_marked).SerializeToString(deterministic=True)
+                yield from rows.records(batch)
             if missing:
                 raise FormatError.at(path, f"damaged: row group {number} lacks {missing:,} rows")
-
-    @contextlib.contextmanager
-    def _naming(self, path: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, PackError):
-                raise
-            if error.errno is not None:
-                raise OSError(error.errno, error.strerror, path) from None
-            raise _damage(path, error) from None
-        except FormatError:
-            raise
-        except (self._pyarrow.ArrowException, ValueError, OverflowError) as error:
-            raise _damage(path, error) from None
 
 
 def _rows_at_once(path: str, file: BinaryIO, table: Any, number: int) -> int:  # noqa: ANN401
@@ -220,8 +151,3 @@ def _dictionary_size(file: BinaryIO, column: Any) -> int:  # noqa: ANN401
         return 0
     size: int = sum((byte & 0x7F) << 7 * i for i, byte in enumerate(found[2]))
     return size // 2
-
-
-def _damage(path: str, error: Exception) -> FormatError:
-    text = " ".join(str(error).split())
-    return FormatError.at(path, f"not a Parquet file, or damaged ({text})")

@@ -10,7 +10,7 @@ _ffrfs() {
     fi
     case $command in
         pack) flags=(-h --help --help-all --force --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --tmp-dir --dry-run --list -q --quiet --executor --on-error --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --on-error --endpoint-url --region --remote-timeout ' ;;
-        convert) flags=(-h --help --help-all --to --shards --compression --level --features --records --flat --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
+        convert) flags=(-h --help --help-all --to --shards --compression --level --features --records --flat --float64 --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --to --shards --compression --level --float64 --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
         index) flags=(-h --help --help-all --chunks --executor -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
         cluster) flags=(-h --help --help-all) ;;
         'cluster plan') flags=(-h --help --help-all --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --tmp-dir --dry-run --list -q --quiet --executor --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
@@ -93,6 +93,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl parquet webdataset folder ;;
         convert:--compression) _ffrfs_words none gzip zlib ;;
         convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;
+        convert:--float64) _ffrfs_words cast refuse ;;
         convert:--on-error) _ffrfs_words raise skip ;;
         convert:--tmp-dir) _ffrfs_folders ;;
         convert:0) _ffrfs_files ;;

@@ -143,6 +143,7 @@ complete -c ffrfs -n '__ffrfs_in convert' -l level -f -a '0 1 2 3 4 5 6 7 8 9' -
 complete -c ffrfs -n '__ffrfs_in convert' -l features -d 'write a directory per record, and a file per feature'
 complete -c ffrfs -n '__ffrfs_in convert' -l records -d 'write the records that the pack SRC was made of'
 complete -c ffrfs -n '__ffrfs_in convert' -l flat -d 'write JSON lines with a value or list for each feature'
+complete -c ffrfs -n '__ffrfs_in convert' -l float64 -f -a 'cast refuse' -r -d 'double columns of Parquet, CSV and Arrow'
 complete -c ffrfs -n '__ffrfs_in convert' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record'
 complete -c ffrfs -n '__ffrfs_in convert' -l force -d 'replace the file DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l tmp-dir -f -a '(__fish_complete_directories)' -r -d 'if DST is a URL: make the files in DIR'
@@ -153,8 +154,8 @@ complete -c ffrfs -n '__ffrfs_in convert' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in convert' -l anonymous -d 'use no credentials, for public buckets'
 complete -c ffrfs -n '__ffrfs_in convert' -l offline -d 'read the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in convert' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
-complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
-complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
+complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --shards --compression --level --float64 --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
+complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level --float64 --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a index -d 'write index sidecars for packs without an index, and for TFRecord files'
 complete -c ffrfs -n '__ffrfs_in index' -s h -l help -d 'show this help message and exit'

@@ -1,0 +1,75 @@
+"""Tables that are read and not written: CSV, and Arrow's files and streams (Feather).
+
+Not here: Parquet (parquet.py), columns (table_source.py). Concurrency: one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from ffrfs.convert.source import Record
+from ffrfs.convert.table_source import Rows, TableSource
+from ffrfs.errors import FormatError
+
+# Bytes of a CSV file from which the types of its columns are found; no line is longer.
+_BLOCK_SIZE = 8 << 20
+_ROWS_AT_ONCE = 128  # as messages in memory
+_FILE_MAGIC = b"ARROW1"
+
+
+class CsvSource(TableSource):
+    """Files with a header. What is neither number nor true or false is text, as it is written."""
+
+    KIND = "CSV"
+    EXTENSIONS = (".csv",)
+
+    def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
+        with open(path, "rb") as again:
+            found = self._open(again, {}).schema
+        is_number = self._pyarrow.types.is_primitive
+        is_time = self._pyarrow.types.is_temporal
+        texts = {
+            field.name: self._pyarrow.binary()
+            for field in found
+            if not is_number(field.type) or is_time(field.type)
+        }
+        reader = self._open(file, texts)
+        rows = self._rows(path, reader.schema)
+        for batch in reader:
+            yield from _in_slices(rows, batch)
+
+    def _open(self, file: BinaryIO, types: dict[str, Any]) -> Any:  # noqa: ANN401 - pyarrow
+        csv = self._pyarrow.csv
+        return csv.open_csv(
+            file,
+            csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE),
+            convert_options=csv.ConvertOptions(column_types=types),
+        )
+
+
+class ArrowSource(TableSource):
+    """Files of record batches, each of which is checked before it is used."""
+
+    KIND = "Arrow"
+    EXTENSIONS = (".arrow", ".feather")
+
+    def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
+        ipc = self._pyarrow.ipc
+        options = ipc.IpcReadOptions(use_threads=False)
+        is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+        file.seek(0)
+        reader = (ipc.open_file if is_file else ipc.open_stream)(file, options=options)
+        rows = self._rows(path, reader.schema)
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        for batch in batches:
+            batch.validate(full=True)
+            if batch.num_rows and all(map(self._pyarrow.types.is_null, batch.schema.types)):
+                # They take no space, so a small file may have any number.
+                raise FormatError.at(path, f"has {batch.num_rows:,} rows without values")
+            yield from _in_slices(rows, batch)
+
+
+def _in_slices(rows: Rows, batch: Any) -> Iterator[Record]:  # noqa: ANN401
+    for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+        yield from rows.records(batch.slice(start, _ROWS_AT_ONCE))

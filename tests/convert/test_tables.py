@@ -1,0 +1,141 @@
+"""Tables of other programs: doubles of pandas, CSV, and files and streams of Arrow."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from ffrfs.convert.convert import ConvertSummary, convert
+from ffrfs.errors import FfrfsError, FormatError, OptionError, PackWarning
+from ffrfs.tfrecord import Example, to_dict
+from tests.tfrecord_file import tfrecord_records
+
+TABLE = pa.table({"id": [1, 2, 3], "text": ["a", "", "é"], "box": [[1], [], [2, 3]]})
+
+
+def examples_of(path: Path) -> list[dict[str, Any]]:
+    found = [to_dict(Example.FromString(each)) for each in tfrecord_records(path.read_bytes())]
+    return [{name: list(values) for name, values in each.items()} for each in found]
+
+
+def write_arrow(path: Path, table: Any, how: str) -> Path:
+    if how == "feather":
+        pyarrow.feather.write_feather(table, path, compression="lz4")
+        return path
+    new = pa.ipc.new_stream if how == "stream" else pa.ipc.new_file
+    with new(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    return path
+
+
+def test_doubles_are_rounded_with_a_note(tmp_path: Path) -> None:
+    table = pa.table({"x": [0.1, None, float("inf")], "y": [[1e-300], [], [2.5]], "n": [1, 2, 3]})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    with pytest.warns(PackWarning) as told:
+        convert(tmp_path / "x.parquet", tmp_path / "x.tfrecord")
+    assert [str(each.message) for each in told] == [
+        f"{tmp_path}/x.parquet: double is rounded to float32, as Examples have it: 'x', 'y'"
+    ]
+    found = examples_of(tmp_path / "x.tfrecord")
+    assert found[0] == {"n": [1], "x": [pytest.approx(0.1)], "y": [0.0]}
+    assert found[1] == {"n": [2], "y": []}
+    assert found[2]["x"] == [float("inf")]
+
+
+def test_doubles_can_be_refused(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"x": [0.1]}), tmp_path / "x.parquet")
+    with pytest.raises(FormatError, match=r"x\.parquet: column 'x' is double, .* keeps float32"):
+        convert(tmp_path / "x.parquet", tmp_path / "x.tfrecord", float64="refuse")
+
+
+@pytest.mark.parametrize("how", ["file", "stream", "feather"])
+def test_arrow(tmp_path: Path, how: str) -> None:
+    name = "x.feather" if how == "feather" else "x.arrow"
+    file = write_arrow(tmp_path / name, TABLE, how)
+    assert convert(file, tmp_path / "x.tfrecord") == ConvertSummary(3, 0)
+    assert examples_of(tmp_path / "x.tfrecord") == [
+        {"id": [1], "text": [b"a"], "box": [1]},
+        {"id": [2], "text": [b""], "box": []},
+        {"id": [3], "text": ["é".encode()], "box": [2, 3]},
+    ]
+
+
+def test_csv(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/1.csv").write_bytes(
+        b'id,name,day,ok,score\n7,"a, ""b""",2026-01-02,true,1\n,\xff,,false,2\n'
+    )
+    (tmp_path / "c/2.csv").write_bytes(b"id,name\n8,\n")
+    assert convert(tmp_path / "c", tmp_path / "x.tfrecord") == ConvertSummary(3, 0)
+    assert examples_of(tmp_path / "x.tfrecord") == [
+        {"id": [7], "name": [b'a, "b"'], "day": [b"2026-01-02"], "ok": [1], "score": [1]},
+        {"name": [b"\xff"], "day": [b""], "ok": [0], "score": [2]},
+        {"id": [8], "name": [b""]},
+    ]
+    (tmp_path / "y.csv").write_text("x\n0.5\n")
+    with pytest.warns(PackWarning, match="rounded to float32.*'x'"):
+        convert(tmp_path / "y.csv", tmp_path / "y.tfrecord")
+    assert examples_of(tmp_path / "y.tfrecord") == [{"x": [0.5]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("x.csv", b"", "not a CSV file, or damaged (Empty CSV file)"),
+        ("x.csv", b"a,b\n1\n", "not a CSV file, or damaged ("),
+        ("x.csv", b"a,a\n1,2\n", "two columns have the same name"),
+        (
+            "x.csv",
+            b"a,b\n" + (b"1," + b"x" * 8000 + b"\n") * 1100 + b"text,\n",
+            "invalid value 'text'",
+        ),
+        ("x.arrow", b"", "not an Arrow file, or damaged ("),
+        ("x.arrow", b"ARROW1 and nothing else", "not an Arrow file, or damaged ("),
+        ("x.feather", b"FEA1" + bytes(100), "not an Arrow file, or damaged ("),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FormatError) as caught:
+        convert(tmp_path / name, tmp_path / "x.tfrecord")
+    assert str(caught.value).startswith(f"{tmp_path / name}: ")
+    assert reason in str(caught.value)
+    assert not (tmp_path / "x.tfrecord").exists()
+
+
+@pytest.mark.parametrize("how", ["file", "stream", "feather"])
+def test_damaged_arrow_ends_with_an_error(tmp_path: Path, how: str) -> None:
+    """Values may be changed, as nothing tells; names, lengths and offsets are checked."""
+    whole = write_arrow(tmp_path / "whole", TABLE, how).read_bytes()
+    chance = random.Random(7)
+    file = tmp_path / "x.arrow"
+    for _ in range(200):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        file.write_bytes(content[: chance.choice([len(content), chance.randrange(len(content))])])
+        try:
+            convert(file, tmp_path / "x.tfrecord", force=True)
+        except FfrfsError as error:
+            assert re.match(rf"{file}: ", str(error))
+
+
+def test_rows_that_take_no_space(tmp_path: Path) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.nulls(1 << 30)], names=["x"])
+    with pa.ipc.new_file(tmp_path / "x.arrow", batch.schema) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(FormatError, match="has 1,073,741,824 rows without values"):
+        convert(tmp_path / "x.arrow", tmp_path / "x.tfrecord")
+
+
+def test_no_table_but_parquet_is_written(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    with pytest.raises(OptionError, match="its name does not say its format"):
+        convert(tmp_path / "x.csv", tmp_path / "y.arrow")
