@@ -7,7 +7,9 @@ spawned one gets the paths and opens the pack itself.
 
 from __future__ import annotations
 
+import inspect
 import operator
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -38,7 +40,9 @@ class PackedFolderDataset(Dataset[Any]):
 
     An item is `transform(loader(path, data))`: `path` is the file's, relative to the packed
     directory; `data` its bytes, a 1-D uint8 array that owns its memory. With classes, the item
-    is a pair of that and the number of its class.
+    is a pair of that and the number of its class. A loader that needs one argument, as
+    torchvision's default_loader, `PIL.Image.open` and `cv2.imread` do, gets instead the path of
+    a file in memory with these bytes, which no name or extension shows.
 
     The order is the pack's: that of the names, a directory's files in the place of its name.
     `extensions` (".png", or several; case does not matter) leaves out all other files.
@@ -63,7 +67,7 @@ class PackedFolderDataset(Dataset[Any]):
         self,
         pack: PathType,
         transform: Callable[[Any], Any] | None = None,
-        loader: Callable[[str, RecordBytes], Any] = file_bytes,
+        loader: Callable[[str, RecordBytes], Any] | Callable[[str], Any] = file_bytes,
         extensions: str | Iterable[str] | None = None,
         check_data: bool = True,
         *,
@@ -71,6 +75,7 @@ class PackedFolderDataset(Dataset[Any]):
     ) -> None:
         self.transform = transform
         self.loader = loader
+        self._load = _loading(loader)
         self._folder = PackedFolder(pack, check_data)
         self.root = str(PurePosixPath("/", root or "")).lstrip("/")
         paths = self._folder.list(root, list_dir=False, recursive=True)
@@ -127,10 +132,40 @@ class PackedFolderDataset(Dataset[Any]):
         return number
 
     def _item(self, number: int, data: RecordBytes) -> Any:  # noqa: ANN401 - result of transform
-        item = self.loader(self.paths[number], data)
+        item = self._load(self.paths[number], data)
         if self.transform is not None:
             item = self.transform(item)
         return (item, self.targets[number]) if self.classes else item
+
+
+def _loading(loader: Callable[..., Any]) -> Callable[[str, RecordBytes], Any]:
+    """Return a loader of a path and bytes."""
+    try:
+        parameters = inspect.signature(loader).parameters.values()
+    except ValueError:  # of a function in C, such as cv2.imread, which knows nothing of ours
+        return _ByPath(loader)
+    placed = [each for each in parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]
+    has_more = any(each.kind == each.VAR_POSITIONAL for each in parameters)
+    needed = [each for each in placed if each.default is each.empty]
+    return _ByPath(loader) if placed and len(needed) < 2 and not has_more else loader
+
+
+class _ByPath:
+    """A loader that is called with the path of a file, which it opens itself."""
+
+    def __init__(self, loader: Callable[[str], Any]) -> None:
+        self._loader = loader
+
+    def __call__(self, path: str, data: RecordBytes) -> Any:  # noqa: ANN401 - its result
+        # A file that is in no directory: closing it removes it, however the loader ends.
+        with open(os.memfd_create("ffrfs"), "wb") as file:
+            file.write(data.data)
+            file.flush()
+            try:
+                return self._loader(f"/proc/self/fd/{file.fileno()}")
+            except Exception as error:
+                error.add_note(f"The file is {path} of the pack.")
+                raise
 
 
 def _ending(paths: Sequence[str], extensions: str | Iterable[str], place: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from PIL import Image, UnidentifiedImageError
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import ChecksumError, FormatError, NotAFolderError, PathNotFoundError
@@ -241,3 +242,45 @@ def test_images_of_a_folder(tmp_path: Path, copied: Callable[[Any], Any]) -> Non
     assert (images.shape, images.dtype) == ((6, 4, 5, 3), torch.uint8)
     assert images[:, 3, 4, 2].tolist() == [1, 3, 5, 2, 4, 6]
     assert targets.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def pil_loader(path: str) -> Image.Image:
+    """The words of torchvision.datasets.folder.pil_loader."""
+    with open(path, "rb") as file:
+        return Image.open(file).convert("RGB")
+
+
+def last_pixel(image: Any) -> list[int]:
+    return np.asarray(image)[-1, -1].tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "loader", [pil_loader, Image.open, cv2.imread, lambda path: cv2.imread(path)[:, :, ::-1]]
+)
+def test_a_loader_of_torchvision_gets_a_path(
+    tmp_path: Path, loader: Callable[[str], Any], workers: int
+) -> None:
+    red = np.zeros((64, 64, 3), np.uint8)
+    red[:, :, 0] = 200
+    images = {f"{i}.png": cv2.imencode(".png", red[:, :, ::-1] + i)[1].tobytes() for i in range(8)}
+    pack = write_folder(tmp_path / "x.ffr", {"class": images})  # type: ignore[dict-item]
+    dataset = PackedFolderDataset(pack, transform=last_pixel, loader=loader)
+    found = list(DataLoader(dataset, batch_size=None, num_workers=workers))
+    open_files = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
+    assert not any("/memfd:ffrfs (" in file for file in open_files)
+    red_first = [[200 + i, i, i] for i in range(8)]
+    assert found == [[each[::-1] if loader is cv2.imread else each, 0] for each in red_first]
+
+
+def test_an_error_of_such_a_loader_names_the_file(pack: Path) -> None:
+    with pytest.raises(UnidentifiedImageError) as caught:
+        _ = PackedFolderDataset(pack, loader=pil_loader)[1]
+    assert caught.value.__notes__ == ["The file is ant/deep/2.png of the pack."]
+
+
+def test_a_loader_of_one_or_two_arguments(pack: Path) -> None:
+    path_and_bytes = PackedFolderDataset(pack, loader=lambda *both: both[0], root="cat")
+    assert [*path_and_bytes] == ["cat/0.PNG", "cat/1.png"]
+    with_options = PackedFolderDataset(pack, loader=lambda path, mode="rb": mode, root="cat")
+    assert [*with_options] == ["rb", "rb"]
