@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Literal, Self, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from ffrfs.errors import FormatError
 from ffrfs.folder.contents_view import FileItems, FileValues, contents_of
@@ -20,6 +20,7 @@ from ffrfs.folder.structure import Structure, structure_of
 from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
 from ffrfs.folder.walk import Walked, walk
 from ffrfs.record.reader import FileReader
+from ffrfs.remote.named_store import StoreKeywords, in_store
 
 if TYPE_CHECKING:
     import io
@@ -37,8 +38,10 @@ class PackedFolder(Mapping[str, bytes]):
     `ffr_file`: a pack, a directory of packs, or a list of either; several are one tree.
     `on_conflict`: the rule for a path that two of them have: "error", or the "first" or
     "last" one is used. `allow_missing`: packs that cannot be opened, and missing shards of a
-    set, are left out. Links are followed inside the tree; `list()` shows a link as its target,
-    but does not enter it; the same holds for iterating, `walk()` and `**` of `glob()`.
+    set, are left out. `store`: where URLs are, if not where the environment says
+    (`endpoint_url=`, `region=`, `anonymous=`, `storage_options=`). Links are followed inside the
+    tree; `list()` shows a link as its target, but does not enter it; the same holds for iterating,
+    `walk()` and `**` of `glob()`.
 
     Raises FormatError if it is no pack, or a shard is missing; warns
     (UnverifiedHeaderWarning) if a header has no checksum, and (PackWarning) of parts that are
@@ -51,11 +54,12 @@ class PackedFolder(Mapping[str, bytes]):
         check_data: bool = True,
         on_conflict: OnConflict = "error",
         allow_missing: bool = False,
+        **store: Unpack[StoreKeywords],
     ) -> None:
         self.check_data = check_data
         self.on_conflict: OnConflict = on_conflict
         self.allow_missing = allow_missing
-        self._tree = PackTree(ffr_file, check_data, on_conflict, allow_missing)
+        self._tree = PackTree(in_store(ffr_file, store), check_data, on_conflict, allow_missing)
         self._count: int | None = None  # of the files and links; None: not counted yet
         self.fname = self._tree.file
         if not self._tree.volume.is_folder:

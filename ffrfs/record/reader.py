@@ -11,10 +11,11 @@ import operator
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, Unpack, cast, overload
 
 from ffrfs._native import Records, folder_files
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
+from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
 from ffrfs.remote.paths import is_folder, let_urls_in
 
 if TYPE_CHECKING:
@@ -37,13 +38,19 @@ class FileReader:
     """The records of one FFRecord file, or of several as one index space.
 
     `fname`: a file, a list of files, or a directory, whose *.ffr files are read in the
-    order of their names; each may be a URL, and that of a directory ends in "/". Raises
+    order of their names; each may be a URL, and that of a directory ends in "/";
+    `store` says where they are, as for PackedFolder. Raises
     FormatError for a file that is not sound, OSError for a file that cannot be opened; warns
     (UnverifiedHeaderWarning) if the header has no checksum, as in files of old writers.
     """
 
-    def __init__(self, fname: PathType | Sequence[PathType], check_data: bool = True) -> None:
-        self.fnames = _file_names(fname)
+    def __init__(
+        self,
+        fname: PathType | Sequence[PathType],
+        check_data: bool = True,
+        **store: Unpack[StoreKeywords],
+    ) -> None:
+        self.fnames = _file_names(in_store(fname, store))
         self.check_data = check_data
         self._records = Records([os.fsencode(name) for name in self.fnames], check_data)
         self.n: int = self._records.count
@@ -150,7 +157,7 @@ def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:
     packs, _ = folder_files(os.fsencode(path))
     if not packs:
         raise FormatError.at(path, "holds no *.ffr files")
-    return [os.fsdecode(pack) for pack in packs]
+    return [kept_in_store(os.fsdecode(pack)) for pack in packs]
 
 
 def _batches(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -33,10 +33,11 @@ from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import FetchedObject
 from ffrfs.remote.filling import Filling
 from ffrfs.remote.link import Link
+from ffrfs.remote.named_store import admit, settings_for
 from ffrfs.remote.origin import Origin, origin_for
 from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.schedule import Schedule
-from ffrfs.remote.settings import default_cache_dir
+from ffrfs.remote.settings import RemoteSettings, default_cache_dir
 from ffrfs.remote.start import Start
 from ffrfs.remote.url import RemoteUrl, parse_url
 
@@ -116,6 +117,8 @@ class ObjectFetcher:
 
     def _parse(self, url_text: str) -> RemoteUrl:
         """Return the URL. Raises OptionError; RemoteDeniedError if the client may not open it."""
+        if self._start.roots is None:  # a mount opens only what its daemon names
+            admit(url_text)
         url = parse_url(self._start.whole(url_text))
         if not self._start.allows(url):
             raise RemoteDeniedError.at(url.shown, "it is not among the packs of this mount")
@@ -169,7 +172,7 @@ class ObjectFetcher:
 
         Raises CacheError if the user named a cache directory and it is unusable from the start.
         """
-        identity = _identity(pin, self._settings.endpoint_url)
+        identity = _identity(pin, self._settings)
         with self._cache_lock:
             if not pin.is_identified:
                 self._warn_of(pin)
@@ -218,7 +221,7 @@ class ObjectFetcher:
                 target.pin.url.shown,
             )
         old = target.cached
-        target.cached = self._memory.open(*_identity(target.pin, self._settings.endpoint_url))
+        target.cached = self._memory.open(*_identity(target.pin, self._settings))
         target.retired.append(old)
         for link in dict.fromkeys(target.followers):
             link.moved(target)
@@ -269,9 +272,9 @@ class ObjectFetcher:
             log.warning("%s", text)
 
 
-def _identity(pin: Pin, endpoint: str | None) -> Identity:
+def _identity(pin: Pin, settings: RemoteSettings) -> Identity:
     """Return what the cache needs of a version."""
-    return *pin.identity(endpoint), pin.to_text()
+    return *pin.identity(settings_for(pin.url, settings).endpoint_url), pin.to_text()
 
 
 def _preload() -> None:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import NoReturn
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
+from ffrfs.remote.named_store import settings_for
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
 from ffrfs.remote.url import RemoteUrl
@@ -53,11 +54,12 @@ class OfflineOrigin:
         """Yield the pins of the object, the one read last first. Raises CacheError."""
         from ffrfs.cache.state_file import object_name
 
+        endpoint = settings_for(url, self._settings).endpoint_url
         for _, name, shown, text in sorted(self._labels(), reverse=True):
             if shown == url.shown:
                 with contextlib.suppress(RemoteError):  # it is damaged, or was too long to be kept
                     pin = Pin.from_text(text, url)
-                    if object_name(*pin.identity(self._settings.endpoint_url)) == name:
+                    if object_name(*pin.identity(endpoint)) == name:
                         yield pin
 
     def _names(self, url: RemoteUrl) -> set[str]:

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote import aws_profile
+from ffrfs.remote.named_store import settings_for
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 
@@ -58,12 +59,12 @@ _ENDPOINT_VARIABLES = {
 
 def bucket_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
     """Return the store of the object's bucket. Raises RemoteError."""
-    return _bucket_store(url.scheme, url.bucket, settings)
+    return _bucket_store(url.scheme, url.bucket, settings_for(url, settings))
 
 
 def writable_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
     """Return a store for uploads, where obstore itself repeats requests. Raises RemoteError."""
-    return _bucket_store(url.scheme, url.bucket, settings, is_written=True)
+    return _bucket_store(url.scheme, url.bucket, settings_for(url, settings), is_written=True)
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -19,6 +19,7 @@ SCHEMES = ("s3", "gs", "az", "http", "https", "file")
 _BEGIN = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
 _LENGTH_MAX = 8192  # a signed URL has one or two thousand characters
 _BUCKET = re.compile(r"[\w.-]{1,255}", re.ASCII)
+_stores: set[str] = set()
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]{1,255})(:\d{1,5})?", re.ASCII)
 
 
@@ -33,16 +34,20 @@ class RemoteUrl:
     """A parsed URL. `bucket`: for HTTP the host and port, for file:// empty.
 
     `key`: the name of the object in its bucket; for HTTP the path as written, with percent signs;
-    for file:// the path itself. `query`: for HTTP only; it may be a secret.
+    for file:// the path itself. `query`: for HTTP only; it may be a secret. `store`: the server
+    that the program names for it (named_store.py); "": that of the process.
     """
 
     scheme: str
     bucket: str
     key: str
     query: str = ""
+    store: str = ""
 
     @property
     def text(self) -> str:
+        if self.store:
+            return f"{self.scheme}://{self.store}@{self.bucket}/{self.key}"
         return self.shown + (f"?{self.query}" if self.query else "")
 
     @property
@@ -60,7 +65,7 @@ class RemoteUrl:
     def child(self, name: str) -> RemoteUrl:
         """Return the URL of the object or directory `name` in this directory."""
         assert self.is_directory
-        return RemoteUrl(self.scheme, self.bucket, self.key + name, self.query)
+        return replace(self, key=self.key + name)
 
 
 def parse_url(text: str) -> RemoteUrl:
@@ -79,12 +84,18 @@ def parse_url(text: str) -> RemoteUrl:
     bucket, _, key = rest.partition("/")
     if scheme in ("http", "https"):
         return _http_url(scheme, text, rest)
-    if "@" in bucket:
+    store, at, bucket = bucket.rpartition("@")
+    if at and store not in _stores:
         _refuse_user(scheme)
     if not _BUCKET.fullmatch(bucket):
         raise OptionError(f"{text[:200]}: no bucket; write {scheme}://BUCKET/NAME")
     _check_parts(text, key)
-    return RemoteUrl(scheme, bucket, key)
+    return RemoteUrl(scheme, bucket, key, store=store)
+
+
+def admit_store(store: str) -> None:
+    """Let parse_url() take URLs with this store, which the program has named."""
+    _stores.add(store)
 
 
 def _http_url(scheme: str, text: str, rest: str) -> RemoteUrl:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from os import fsencode
-from typing import TYPE_CHECKING, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, Unpack, overload
 
 from ffrfs._native import TFRecords
 from ffrfs.errors import ChecksumError
+from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.shards import PathType, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
@@ -33,6 +34,7 @@ class TFRecordReader:
     record to record, without reading their data, unless `sidecar` and there is a sound
     FILE.idx or FILE.tfindex; without one, an index is written into the user's cache for the
     next time (`ffrfs index` writes FILE.idx). `check_data=False` does not check the data.
+    `store` says where URLs are, as for PackedFolder.
 
     Raises FormatError for a file that has no uncompressed records, TruncatedError for a file
     that ends inside a record, OSError for a file that cannot be opened.
@@ -43,8 +45,9 @@ class TFRecordReader:
         path: PathType | Sequence[PathType],
         check_data: bool = True,
         sidecar: bool = True,
+        **store: Unpack[StoreKeywords],
     ) -> None:
-        self.paths = shard_paths(path)
+        self.paths = shard_paths(in_store(path, store))
         self.check_data = check_data
         self.sidecar = sidecar
         self._records = TFRecords([fsencode(name) for name in self.paths], check_data, sidecar)

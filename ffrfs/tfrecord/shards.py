@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from ffrfs import _native
 from ffrfs._native import folder_files
 from ffrfs.errors import FormatError, RemoteError
+from ffrfs.remote.named_store import kept_in_store
 from ffrfs.remote.paths import is_folder, let_urls_in
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds import find_split
@@ -43,7 +44,7 @@ def shard_paths(path: PathType | Sequence[PathType]) -> list[str]:
     if not files:
         hint = "" if is_url(name) else f"; to pack it: ffrfs pack {name} FILE.ffr"
         raise FormatError.at(name, f"holds no TFRecord files (*.tfrecord*){hint}")
-    return [os.fsdecode(file) for file in files]
+    return [kept_in_store(os.fsdecode(file)) for file in files]
 
 
 def is_tfrecord(path: str) -> bool:

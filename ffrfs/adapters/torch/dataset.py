@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias, Unpack, overload
 
 from torch.utils.data import Dataset
 
@@ -18,6 +18,7 @@ from ffrfs.adapters.torch.record_stream import RecordStream
 from ffrfs.adapters.torch.tfrecord_item import Description, item_parser
 from ffrfs.adapters.torch.tfrecord_stream import item_dataset
 from ffrfs.errors import FormatError
+from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.reader import TFRecordReader
 from ffrfs.tfrecord.sidecar import check_index
 
@@ -46,6 +47,7 @@ def _arguments(  # noqa: PLR0913, PLR0917 - the arguments of the package
     transform: Callable[[Any], Any] | None = None,
     sequence_description: Description | None = None,
     compression_type: str | None = None,
+    **store: Unpack[StoreKeywords],
 ) -> _Arguments:
     """Distinguish the package's order of arguments from the short one by their types."""
     if callable(description):
@@ -55,7 +57,7 @@ def _arguments(  # noqa: PLR0913, PLR0917 - the arguments of the package
             raise TypeError("a data set has one description: the second argument is one, too")
         index_path, description = None, index_path
     return _Arguments(
-        data_path,
+        in_store(data_path, store),
         index_path,
         description,
         shuffle_queue_size,
@@ -70,7 +72,8 @@ class TFRecordDataset(Dataset[Any]):
 
     The arguments are those of the PyPI package `tfrecord`, or short: TFRecordDataset(data_path,
     description, transform). `shuffle_queue_size` and `compression_type` ("gzip", "zlib") select
-    a stream: then the object is a RecordStream, an IterableDataset, of the same items.
+    a stream: then the object is a RecordStream, an IterableDataset, of the same items. `store`:
+    as for PackedFolder.
 
     `data_path`: a file, a list of files, or a directory of shards; uncompressed. Opening keeps
     an index of each, as TFRecordReader does. `index_path`: an index of tfrecord2idx; it is
@@ -108,6 +111,7 @@ class TFRecordDataset(Dataset[Any]):
         transform: Callable[[Any], Any] | None = None,
         sequence_description: Description | None = None,
         compression_type: str | None = None,
+        **store: Unpack[StoreKeywords],
     ) -> None: ...
     @overload
     def __init__(
@@ -117,6 +121,7 @@ class TFRecordDataset(Dataset[Any]):
         transform: Callable[[Any], Any] | None = None,
         *,
         sequence_description: Description | None = None,
+        **store: Unpack[StoreKeywords],
     ) -> None: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         arguments = _arguments(*args, **kwargs)

@@ -12,13 +12,14 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
 
 from torch.utils.data import Dataset
 
 from ffrfs.errors import FormatError, PathNotFoundError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
+from ffrfs.remote.named_store import StoreKeywords
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
@@ -36,7 +37,7 @@ class PackedFolderDataset(Dataset[Any]):
     """One item per file of the pack `pack`, as in torchvision's ImageFolder.
 
     `root`: the directory of the pack whose files are the items, such as "train"; "" is the
-    top of the pack.
+    top of the pack. `store`: as for PackedFolder.
 
     An item is `transform(loader(path, data))`: `path` is the file's, relative to the packed
     directory; `data` its bytes, a 1-D uint8 array that owns its memory. With classes, the item
@@ -72,11 +73,12 @@ class PackedFolderDataset(Dataset[Any]):
         check_data: bool = True,
         *,
         root: PathType | None = None,
+        **store: Unpack[StoreKeywords],
     ) -> None:
         self.transform = transform
         self.loader = loader
         self._load = _loading(loader)
-        self._folder = PackedFolder(pack, check_data)
+        self._folder = PackedFolder(pack, check_data, **store)
         self.root = str(PurePosixPath("/", root or "")).lstrip("/")
         paths = self._folder.list(root, list_dir=False, recursive=True)
         if extensions is not None:

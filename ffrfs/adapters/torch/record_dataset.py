@@ -12,12 +12,13 @@ import bisect
 import itertools
 import operator
 from collections.abc import Iterable, Sequence, Sized
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
 
 from torch.utils.data import Dataset as TorchDataset
 
 from ffrfs.adapters.torch.reader_registry import ReaderRegistry
 from ffrfs.record.reader import FileReader, PathType
+from ffrfs.remote.named_store import StoreKeywords
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
@@ -33,9 +34,14 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
     `fnames`: a file, a list of files, or a directory, as for FileReader, which is `reader`.
     """
 
-    def __init__(self, fnames: PathType | Sequence[PathType], check_data: bool = True) -> None:
+    def __init__(
+        self,
+        fnames: PathType | Sequence[PathType],
+        check_data: bool = True,
+        **store: Unpack[StoreKeywords],
+    ) -> None:
         self.fnames = fnames
-        self.reader = FileReader(fnames, check_data)
+        self.reader = FileReader(fnames, check_data, **store)
 
     def __len__(self) -> int:
         return self.reader.n

@@ -21,9 +21,11 @@ from typing import (
     Self,
     SupportsIndex,
     TypeAlias,
+    Unpack,
     get_args,
 )
 
+from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.dataset.source import Reading
 from ffrfs.tfrecord.dataset.stages import (
     Batch,
@@ -62,10 +64,9 @@ class RecordDataset:
     """The records of TFRecord files, one after the other, as `bytes`; compressed ones too.
 
     `files`: a file, a list of files, or a directory of shards (ffrfs.tfrecord.shards).
-    `compression_type`: "", "GZIP", "ZLIB" or TFRecordOptions; None: the compression is
-    recognised. `buffer_size` has no effect: it is there for code written for tf.data.
-    `num_parallel_reads`: the number of files that are read at a time, a record of each in turn;
-    None: one. `check_data`, `on_error`: as for tf_record_iterator().
+    `compression_type`: "", "GZIP", "ZLIB", TFRecordOptions; None: recognised. `buffer_size` has no
+    effect. `num_parallel_reads`: how many files are read at a time, a record of each in turn (None:
+    one). `check_data`, `on_error`: as for tf_record_iterator(). `store`: as for PackedFolder.
 
     Each method returns a new data set and leaves this one unchanged; the names and meanings
     are those of tf.data. Each iteration is a new epoch (set_epoch). Memory: 16 MiB, or two
@@ -84,10 +85,11 @@ class RecordDataset:
         *,
         check_data: bool = True,
         on_error: OnError = "raise",
+        **store: Unpack[StoreKeywords],
     ) -> None:
         if on_error not in get_args(OnError):
             raise ValueError(f'on_error is "raise", "skip" or "stop", not {on_error!r}')
-        paths = tuple(shard_paths(files))
+        paths = tuple(shard_paths(in_store(files, store)))
         if not paths:
             raise ValueError("there are no files to read: the list is empty")
         reads = 1 if num_parallel_reads is None else operator.index(num_parallel_reads)
