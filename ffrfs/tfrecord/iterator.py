@@ -11,9 +11,10 @@ import io
 import os
 import stat
 import weakref
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, Unpack, get_args
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
+from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.compression import DecompressedStream, recognise
@@ -37,12 +38,13 @@ def tf_record_iterator(
     *,
     check_data: bool = True,
     on_error: OnError = "raise",
+    **store: Unpack[StoreKeywords],
 ) -> RecordIterator:
     """Iterate over the records of a TFRecord file, each as `bytes`.
 
     `path`: a file, or a pipe. `options`: TFRecordOptions, a TFRecordCompressionType, or
     "", "GZIP", "ZLIB"; None: the compression is recognised. `check_data=False` compares no
-    checksum.
+    checksum. `store`: where a URL is, as for PackedFolder.
 
     `on_error`, at a bad record: "raise" raises ChecksumError (the next record can still be
     read), TruncatedError or FormatError (no further record can); "stop" ends the iteration
@@ -52,7 +54,9 @@ def tf_record_iterator(
     """
     if on_error not in get_args(OnError):
         raise ValueError(f'on_error is "raise", "skip" or "stop", not {on_error!r}')
-    return RecordIterator(_open_scan(os.fspath(path), options, check_data), on_error)
+    return RecordIterator(
+        _open_scan(os.fspath(in_store(path, store)), options, check_data), on_error
+    )
 
 
 class RecordIterator:

@@ -147,6 +147,14 @@ def test_a_client_of_a_mount_does_not_choose_what_follows_the_question_mark(
         assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteDeniedError"), other
 
 
+@pytest.mark.promise("S65")
+def test_a_client_of_a_mount_does_not_choose_the_server(start: Start, web: Nginx) -> None:
+    client = start(roots=["s3://bucket/a"], anonymous=True).client()
+    store = f"endpoint_url={web.url}".replace("/", "%2F")
+    answer = client.answer(client.send(Ask.OPEN, 9, url=f"s3://{store}@bucket/a"))
+    assert (answer.kind, answer.error) == (Tell.FAILED, "OptionError")
+
+
 def test_a_cancelled_request_gets_no_answer(start: Start, tmp_path: Path) -> None:
     client = start().client()
     opened = client.open(put(tmp_path, "a", content()))

@@ -16,7 +16,7 @@ from obstore.store import S3Store
 import ffrfs
 from ffrfs.errors import OptionError, RemoteError
 from ffrfs.remote.url import parse_url
-from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
+from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter, tf_record_iterator
 from tests.ffrecord_file import write_folder, write_records
 from tests.remote.reading import reading_urls
 from tests.remote.servers.nginx import Nginx
@@ -70,7 +70,12 @@ def of_stream(url: str, **store: Any) -> bytes:
     return record
 
 
-@pytest.mark.parametrize("read", [of_pack, of_records, of_tfrecords, of_stream])
+def of_iterator(url: str, **store: Any) -> bytes:
+    with tf_record_iterator(f"{url}{KEYS['records']}", **store) as records:
+        return next(records)
+
+
+@pytest.mark.parametrize("read", [of_pack, of_records, of_tfrecords, of_stream, of_iterator])
 @pytest.mark.parametrize("how", ["keywords", "fsspec"])
 def test_each_reads_its_own(read: Callable[..., bytes], how: str, web: Nginx, bucket: str) -> None:
     options: dict[str, Any] = {"anonymous": True, "endpoint_url": web.url}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from torch.utils.data import IterableDataset
 
 from ffrfs.adapters.torch.record_stream import find_place, find_ranks
 from ffrfs.adapters.torch.tfrecord_item import Description
 from ffrfs.adapters.torch.tfrecord_stream import item_dataset
+from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.dataset.record_dataset import RecordDataset
 
 
@@ -42,6 +43,7 @@ class MultiTFRecordDataset(IterableDataset[Any]):
         sequence_description: Description | None = None,
         compression_type: str | None = None,
         infinite: bool = True,
+        **store: Unpack[StoreKeywords],
     ) -> None:
         total = sum(splits.values())
         if not (math.isfinite(total) and total > 0 and all(r >= 0 for r in splits.values())):
@@ -51,7 +53,7 @@ class MultiTFRecordDataset(IterableDataset[Any]):
         self._datasets: list[tuple[RecordDataset, float]] = [
             (
                 item_dataset(
-                    data_pattern.format(name),
+                    in_store(data_pattern.format(name), store),
                     None if index_pattern is None else index_pattern.format(name),
                     description,
                     math.ceil((shuffle_queue_size or 0) * ratio / total),
