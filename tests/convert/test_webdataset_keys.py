@@ -107,7 +107,7 @@ def test_features_of_other_types_keep_the_key(tmp_path: Path) -> None:
 _parts = st.text("aA._/\n\0é-", max_size=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(_parts, st.dictionaries(_parts | st.just("example.json"), st.binary(max_size=2), max_size=3))
 def test_any_key(
     tmp_path_factory: pytest.TempPathFactory, key: str, fields: dict[str, bytes]
