@@ -44,7 +44,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         yield [ours.url, theirs.url]
 
 
-@pytest.mark.parametrize("workers", ["none", "fork", "spawn"])
+@pytest.mark.parametrize("workers", ["none", "fork"])
 def test_each_store_has_its_own(
     urls: list[str], workers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,3 +62,14 @@ def test_each_store_has_its_own(
             (drawn,) = DataLoader(mixed, **how)
             (batch,) = DataLoader(Records("s3://b/plain.ffr", **store), **how | {"sampler": [[0]]})
             assert (packed, record["x"], drawn["x"], batch) == ([data, 0], data, data, [data])
+
+
+def test_a_spawned_worker_knows_the_store(
+    urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with reading_urls(monkeypatch, tmp_path, "http://127.0.0.1:9"):
+        dataset = PackedFolderDataset("s3://b/pack.ffr", endpoint_url=urls[1], anonymous=True)
+        loader = DataLoader(
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+        )
+        assert [*loader] == [[STORES[1], 0]]
