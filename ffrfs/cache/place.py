@@ -38,6 +38,7 @@ class CachePlace:
 
     def __init__(self, path: str, *, make: bool = True, shared: bool = False) -> None:
         self.path = path
+        self._advice = f"; {_OTHER}" if make else ""
         with self.naming():
             if make:
                 os.makedirs(path, 0o700, exist_ok=True)
@@ -199,4 +200,4 @@ class CachePlace:
             if isinstance(error, (CacheError, *but)):
                 raise
             reason = error.strerror or str(error)
-            raise CacheError.at(shown or self.path, f"{reason}; {_OTHER}") from error
+            raise CacheError.at(shown or self.path, f"{reason}{self._advice}") from error

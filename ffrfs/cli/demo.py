@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from ffrfs.cli import output
-from ffrfs.errors import MountError
+from ffrfs.errors import MountError, PackError
 
 HELP = "try it: make a small data set, pack it, mount it, read it"
 DESCRIPTION = """\
@@ -50,7 +50,10 @@ def run(args: argparse.Namespace) -> int:
         ) as folder:
             _show(folder)
         return 0
-    os.makedirs(args.directory)
+    try:
+        os.makedirs(args.directory)
+    except FileExistsError:
+        raise PackError(f"{args.directory}: exists already; name a new directory") from None
     _show(args.directory)
     return 0
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs.errors import ChecksumError, FormatError, cause, describe
+from ffrfs.errors import ChecksumError, FormatError, PackError, cause, describe
 from ffrfs.remote.url import is_url, parse_url
 
 if TYPE_CHECKING:
@@ -19,16 +20,19 @@ if TYPE_CHECKING:
 
 _TFRECORD = "a TFRecord file"
 _EITHER = "a pack or a TFRecord file"
+_SOURCE = "a directory, an archive or a pack"
 # What the commands that read records want.
 _WANTED = {
     **dict.fromkeys(("head", "schema"), _TFRECORD),
     **dict.fromkeys(("cat", "extract", "info", "ls", "mount", "verify"), _EITHER),
-    **dict.fromkeys(("convert", "index"), _EITHER),
+    **dict.fromkeys(("convert", "diff", "index", "view"), _EITHER),
+    "pack": _SOURCE,
 }
 # What may be what the commands want, but damaged.
 _TAKEN = {
     _TFRECORD: (_TFRECORD,),
     _EITHER: (_TFRECORD, "a pack", "an FFRecord file"),
+    _SOURCE: ("a tar archive", "a zip archive", "a pack", "a gzip file"),
 }
 _JSON_LINES = "a file of JSON lines"
 _ADVICE = {
@@ -36,31 +40,36 @@ _ADVICE = {
     "a zip archive": "ffrfs pack {file} OUT.ffr makes a pack of it",
     "a Parquet file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
     _JSON_LINES: "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
+    _TFRECORD: "ffrfs convert {file} OUT.ffr makes a pack of it",
     "a pack": "ffrfs ls {file} lists its files",
     "an FFRecord file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
 }
 # What convert takes beside the others.
 _CONVERTED = ("a tar archive", "a Parquet file", _JSON_LINES)
 # Of these what went wrong says more: a pack has an index, a data set descriptions as text.
-_OTHERS = ("a file of unknown kind", "an empty file", "an index of a pack", "a text file")
+_OTHERS = ("a file of unknown kind", "an empty file", "an index of a pack")
+_TEXT = "a text file"
+_SAY_TEXT = ("head", "pack")  # for which text is no damaged file
+_NO_URL = re.compile(r"(?:^|/)(?!(?:s3|gs|az|https?|file)://)[a-z][a-z0-9]+:/")
 
 
 def failure_line(error: BaseException, command: str) -> str:
     """Return what describe() says, or "FILE: is KIND, not …; COMMAND makes … of it"."""
     error = cause(error)
-    wanted = _WANTED.get(command)
-    if wanted is None or not isinstance(error, FormatError | ChecksumError):
+    if isinstance(error, FileNotFoundError) and _NO_URL.search(describe(error)):
+        return f"{describe(error)}; a URL begins with s3://, gs://, az://, https:// or http://"
+    if not isinstance(error, FormatError | ChecksumError | PackError) or error.record:
         return describe(error)
-    file = error.file
-    if file is None or error.record or not (is_url(file) or os.path.isfile(file)):
+    wanted, file = _WANTED.get(command), error.file
+    if wanted is None or file is None or not (is_url(file) or os.path.isfile(file)):
         return describe(error)
     try:
         name, whole_name = _kind(file)
     except (OSError, ValueError):  # a URL is shown without its query, and may be none then
         return describe(error)
-    if command == "convert" and whole_name in _CONVERTED:
-        return describe(error)
-    if name in (*_TAKEN[wanted], *_OTHERS):
+    says_more = name in (*_TAKEN[wanted], *_OTHERS)
+    says_more |= name == _TEXT and command not in _SAY_TEXT
+    if says_more or (command == "convert" and whole_name in _CONVERTED):
         return describe(error)
     advice = _ADVICE.get(name)
     text = f"{file}: is {whole_name}, not {wanted}"

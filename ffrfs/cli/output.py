@@ -141,7 +141,17 @@ def path(name: str | bytes | int) -> str:
 
 
 def open_streams() -> None:
-    """Let what is printed go nowhere if the caller has closed stdout or stderr."""
+    """Open /dev/null for each stream that the caller has closed.
+
+    Otherwise a file that is opened later gets its number, and is taken for the stream.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number: fd
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - to the end
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end

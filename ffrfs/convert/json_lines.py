@@ -147,6 +147,8 @@ def parsed_json(text: bytes) -> object:
         raise ValueError("the JSON is nested too deep") from None
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.pos + 1}") from None
     except ValueError as error:
         raise ValueError(parse_reason(error)) from None
 

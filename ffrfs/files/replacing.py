@@ -29,6 +29,8 @@ def may_replace(path: str, force: bool) -> bool:
 
     Raises PackError, which says the kind of the file, if it may not.
     """
+    if os.path.isdir(path):
+        raise PackError(f"{path}: is a directory; name a file")
     if force:
         return True
     try:

@@ -199,6 +199,6 @@ def _refuse_irregular(path: str, follow: bool) -> None:
     except OSError:  # no file; other failures show when the directory is opened
         return
     if stat.S_ISDIR(mode):
-        raise PackError(f"{path}: cannot create: Is a directory")
+        raise PackError(f"{path}: is a directory; name a file")
     if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
         raise PackError(f"{path}: cannot replace it: not a regular file")

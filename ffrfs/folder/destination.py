@@ -44,7 +44,8 @@ class Destination:
         self._path = path
         self._existing = existing
         self._made: set[str] = set() if os.path.isdir(path) else {""}
-        os.makedirs(path, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # of a file, which is no directory to open
+            os.makedirs(path, exist_ok=True)
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # The last directory is kept open, because the next file is usually in it, too.
         self._below = ""

@@ -60,8 +60,8 @@ class ObjectOrigin:
 
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
-            why = f"is a directory, not an object; for all packs in it: {url.shown}"
-            raise RemoteError.at(url.shown, why)
+            named = url.shown.removesuffix("/")  # a bucket: what ends in a / is listed
+            raise RemoteError.at(named, f"is no object; for all packs in it add a /: {url.shown}")
         once = functools.partial(self._pin_once, url)
         return await self._persistently(url, once, min(_PATIENCE_S, self._seconds()))
 

@@ -99,7 +99,7 @@ def test_a_damaged_record(ffrfs: Run, file: Path, tmp_path: Path) -> None:
         ("fifo.tfrecord", "y.ffr", "fifo.tfrecord: not a regular file"),
         ("x.tfrecord", "no/y.tfrecord", "no/y.tfrecord: No such file or directory"),
         ("x.tfrecord", "no/y.ffr", "no/y.ffr: cannot create: No such file or directory"),
-        ("x.tfrecord", "folder.tfrecord", "folder.tfrecord: cannot create: Is a directory"),
+        ("x.tfrecord", "folder.tfrecord", "folder.tfrecord: is a directory; name a file"),
         ("x.tfrecord", "fifo.ffr", "fifo.ffr: cannot replace it: not a regular file"),
         ("x.tfrecord", "fifo.tfrecord", "fifo.tfrecord: cannot replace it: not a regular file"),
         ("x.tfrecord", "x.tfrecord", "x.tfrecord: is the source"),

@@ -82,6 +82,16 @@ def test_closed_stdout_and_stderr_are_no_error(pack: Path) -> None:
     assert (done.stdout, done.stderr) == (b"0\n1\n", b"")
 
 
+@pytest.mark.parametrize("arguments", [["ls", "file://{}"], ["mount", "--check", "{}"], ["top"]])
+def test_closed_stdin_is_no_error(pack: Path, tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "mnt").mkdir()
+    words = [word.format(pack) for word in arguments]
+    words += {"mount": [str(tmp_path / "mnt")], "top": ["-n", "1"]}.get(words[0], [])
+    script = f"{shlex.join([sys.executable, '-m', 'ffrfs', *words])} <&-"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     names = ("\x1b]0;title\x07", "new\nline", "\udcff")
     file = write_folder(tmp_path / "x.ffr", dict.fromkeys(names, b""))

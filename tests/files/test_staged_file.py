@@ -71,7 +71,7 @@ def test_what_is_no_file_is_not_buried(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(PackError, match=r"/fifo: cannot replace it: not a regular file$"):
         StagedFile(str(tmp_path / "fifo"))
-    with pytest.raises(PackError, match=f"^{tmp_path}: cannot create: Is a directory$"):
+    with pytest.raises(PackError, match=f"^{tmp_path}: is a directory; name a file$"):
         StagedFile(str(tmp_path))
     with pytest.raises(FileNotFoundError) as caught:
         StagedFile(str(tmp_path / "no" / "x"))

@@ -134,7 +134,7 @@ def test_force_replaces_no_directory_and_no_pipe(folder: Path, tmp_path: Path) -
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for force in (False, True):
-        with pytest.raises(OSError, match="Is a directory"):
+        with pytest.raises(OSError, match="is a directory; name a file"):
             pack_folder(folder, tmp_path / "directory", force=force)
         with pytest.raises(OSError, match="not a regular file"):
             pack_folder(folder, tmp_path / "pipe", force=force)

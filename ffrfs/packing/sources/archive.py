@@ -254,8 +254,8 @@ class ArchiveSource:
         except FfrfsError:
             raise
         except self._damage_errors as error:
-            raise PackError(
-                f"{self.name}: not a tar or zip archive, or damaged ({error})"
+            raise PackError.at(
+                self.name, f"not a tar or zip archive, or damaged ({error})"
             ) from None
         except OSError as error:
             if error.filename is not None:
