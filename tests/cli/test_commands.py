@@ -270,11 +270,7 @@ def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("source", "target", "reason"),
     [
-        ("nothing", "x.ffr", "nothing: No such file or directory"),
         ("file", "x.ffr", "file: not a tar or zip archive"),
-        ("folder", "no/x.ffr", "no: No such file or directory"),
-        ("folder", "folder/x.ffr", "folder: the pack would be inside the directory that it packs"),
-        ("folder", "other", "other: cannot create: Is a directory"),
         ("folder", "fifo", "fifo: cannot replace it: not a regular file"),
     ],
 )
@@ -282,7 +278,6 @@ def test_pack_that_cannot_be(
     ffrfs: Run, tmp_path: Path, source: str, target: str, reason: str
 ) -> None:
     make_folder(tmp_path / "folder", TREE)
-    (tmp_path / "other").mkdir()
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "fifo")
     assert ffrfs("pack", tmp_path / source, tmp_path / target).complaint.startswith(

@@ -146,10 +146,10 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
             for question in ("stats", "status"):
                 timeout_s = max(round((deadline_s - time.monotonic()) * _ANSWER_SHARE, 2), 0.01)
                 told |= control_client.ask(place, question, timeout_s)
+            if told.get("refusal"):
+                raise MountError(f"all reads fail: {told['refusal']}; try: ffrfs restart {place}")
         except MountError as error:
             return critical(str(error))
-    if told.get("refusal"):
-        return critical(f"all reads fail: {told['refusal']}; try: ffrfs restart {place}")
     who = "the mount does not answer" + (", though its daemon does" if told else "")
     say(critical(f"{who}; if that stays: ffrfs umount {place}"))
     if not _is_served(there):

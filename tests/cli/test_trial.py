@@ -1,0 +1,106 @@
+"""A new user's trial: commands and mistakes, each with its status and its first line.
+
+trial.txt has "$ COMMAND", and below it "STATUS LINE": what is said on standard error, or printed if
+nothing is said there; "…" is any text. Each command runs in a directory of its own, DIR.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shlex
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs.tfrecord import from_dict
+from tests.cli.command_run import Run
+from tests.ffrecord_file import record_extents, write_records
+from tests.folder.folder_model import make_folder
+from tests.tfrecord_file import flip_record, write_tfrecord
+
+JPEG = b"\xff\xd8\xff\xe0" + bytes(300)
+PETS = {
+    "cat": {"1.jpg": JPEG, "1.json": b'{"label": 0}\n'},
+    "dog": {"2.jpg": JPEG, "2.json": b'{"label": 1}\n'},
+    "README": b"pets\n",
+}
+FILES = {
+    "empty.ffr": b"",
+    "notes.txt": b"some notes\n" * 9,
+    "photo.jpg": JPEG,
+    "train.jsonl": b'{"features": {"label": {"int64_list": [3]}}}\n',
+    "bad.jsonl": b'{"features": \n',
+    "bad.toml": b"packs = [\n",
+    "wrong.toml": b'packs = ["pets.ffr"]\nmountpont = "mnt"\n',
+    "paths.txt": b"cat/1.jpg\ncat/9.jpg\n",
+}
+KEEPS_WHAT_IS_GOOD = ("extract",)  # Other commands that fail leave nothing behind.
+USAGE = {"mount": 1}  # as mount(8) has it; of other commands 2
+
+
+def rows() -> dict[str, str]:
+    text = Path(__file__).with_name("trial.txt").read_text()
+    found = re.findall(r"^\$ ffrfs ?(.*)\n(\d+.*)$", text, re.MULTILINE)
+    assert len(dict(found)) == len(found) == text.count("\n$ ") + text.startswith("$ ")
+    return dict(found)
+
+
+ROWS = rows()
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What each command finds."""
+    folder = tmp_path_factory.mktemp("trial")
+    pets = make_folder(folder / "pets", PETS)
+    pack = folder / "pets.ffr"
+    pack_folder(pets, pack)
+    pack_folder(pets, folder / "set", shards=2)
+    shutil.copy(pack, folder / "damaged.ffr")
+    with open(folder / "damaged.ffr", "r+b") as file:
+        file.seek(record_extents(pack)[1][0])
+        file.write(b"?")
+    (folder / "cut.ffr").write_bytes(pack.read_bytes()[:-100])
+    write_records(folder / "records.ffr", [b"one", b"two"])
+    with tarfile.open(folder / "pets.tar", "w") as tar:
+        tar.add(pets, "pets")
+    (folder / "pets.tar.gz").write_bytes(gzip.compress((folder / "pets.tar").read_bytes()))
+    (folder / "cut.tar").write_bytes((folder / "pets.tar").read_bytes()[:1500])
+    with zipfile.ZipFile(folder / "pets.zip", "w") as archive:
+        archive.writestr("README", "pets\n")
+    records = [from_dict({"label": i, "text": f"pet {i}"}).SerializeToString() for i in range(3)]
+    train = write_tfrecord(folder / "train.tfrecord", records)
+    (folder / "cut.tfrecord").write_bytes(train.read_bytes()[:-3])
+    flip_record(write_tfrecord(folder / "damaged.tfrecord", records), 1)
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+    for name in ("mnt", "none"):
+        (folder / name).mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("command", ROWS)
+def test_trial(
+    ffrfs: Run, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    folder = shutil.copytree(examples, tmp_path / "dir")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    before = sorted(folder.rglob("*"))
+    words = shlex.split(command)
+    done = ffrfs(*words)
+    said = (done.err or done.out.decode()).replace(str(folder), "DIR")
+    first = said.partition("\n")[0]
+    wanted = re.escape(ROWS[command]).replace("…", ".*")
+    assert re.fullmatch(wanted, f"{done.status} {first}".rstrip()), f"{done.status} {first}"
+    if done.status and words[:1] not in [[name] for name in KEEPS_WHAT_IS_GOOD]:
+        assert sorted(folder.rglob("*")) == before
+    if " --help" in first:
+        assert done.status == USAGE.get(words[0] if words else "", 2)
+        assert (done.out, done.err.count("\n")) == (b"", 1)
