@@ -1,0 +1,164 @@
+"""The commands that the documents show, run as somebody would who pastes them into a shell.
+
+The commands of a document run one after the other, in a directory with what they read; places
+such as /mnt are below it. A command that looks at a mount gets one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.checkout import CHECKOUT
+
+DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md")))
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SHELLS = ("", "sh", "console")
+_COMMAND = re.compile(r"^(?:\$ )?((?:\w+=\S+ )*(?:find .*\| )?(?:sudo )?\S*\bffrfs [a-z].*)$", re.M)
+_LIST = "ffrfs pack SRC DST "
+# How a command begins that the tests of documents leave out, and why.
+NOT_RUN = {
+    "ffrfs pack --shards 1000 --executor": "tests/adapters/dask and ray pack with clusters",
+    "ffrfs verify  --executor dask": "tests/adapters/dask verifies with a cluster",
+    "ffrfs index   --executor ray": "tests/adapters/ray indexes with a cluster",
+    "ffrfs pack --plan set.plan": "tests/cluster/test_recipes.py runs the array of Slurm",
+    "sudo ffrfs": "tests/service installs units and reads their configuration",
+    "/opt/ffrfs/bin/": "tests/packages installs in bare roots",
+    "AZURE_": "tests/remote/test_mount_clouds.py mounts from Azurite",
+    "GOOGLE_": "tests/remote/test_mount_clouds.py mounts from fake-gcs-server",
+    "ffrfs mount --anonymous gs:": "the same",
+}
+_PLACES = re.compile(r"(?<![\w./~])/(mnt|nvme|shared|data)/")
+# They end when they are interrupted.
+_ENDLESS = re.compile(r"ffrfs (?:top|view|log -f)\b")
+_LOOKS = re.compile(r"ffrfs (?:stats|check|log|prefetch|warm|view) .*?(/\S*/mnt/\w+)")
+_DEVIATES = "ffrfs schema validate"  # 1: there are anomalies
+_ADVISED = "--to parquet --shards"  # against files that are as small as those of a test
+TIMEOUT_S = 120
+
+
+def commands(document: str) -> list[str]:
+    """Return the commands in the order of the document, but not its list of all commands."""
+    text = (CHECKOUT / document).read_text()
+    blocks = [block for language, block in _BLOCK.findall(text) if language in _SHELLS]
+    shown = [line for block in blocks if _LIST not in block for line in _COMMAND.findall(block)]
+    return [line.partition("  #")[0].rstrip() for line in shown]
+
+
+def is_run(line: str) -> bool:
+    return not line.startswith(tuple(NOT_RUN))
+
+
+def is_remote(line: str) -> bool:
+    return "://" in line or "prefetch --all" in line  # which fills the cache of a mounted URL
+
+
+@dataclass
+class Shell:
+    """A shell whose home, working directory and places such as /mnt are below `work`."""
+
+    work: Path
+    replaced: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    _mounts: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        bin_folder = self.work / "bin"
+        bin_folder.mkdir()
+        for name, text in {
+            "ffrfs": f'exec "{sys.executable}" -m ffrfs "$@"',
+            "python": f'exec "{sys.executable}" "$@"',
+            "ssh": 'while [ "$1" != ffrfs ]; do shift; done; exec "$@"',
+        }.items():
+            (bin_folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (bin_folder / name).chmod(0o755)
+        for place in ("mnt", "nvme", "shared", "data"):
+            (self.work / place).mkdir()
+
+    def run(self, shown: str) -> None:
+        """Run a command. Raises AssertionError, with what it said, unless it ends well."""
+        line = _PLACES.sub(rf"{self.work}/\1/", shown)
+        for old, new in self.replaced.items():
+            line = line.replace(old, new)
+        look = _LOOKS.search(line)
+        if look is not None and not os.path.ismount(look[1]):
+            self._shell(f"ffrfs mount imagenet.ffr {look[1]}")
+            self._mounts.add(look[1])
+        if "ffrfs mount" in line:
+            (mountpoint,) = re.findall(r"\S*\bmnt\b\S*", line)
+            self._unmount(mountpoint)
+            self._mounts.add(mountpoint)
+        *words, target = shlex.split(line)
+        if re.search("ffrfs (?:pack|convert) (?!--append)", line) and target not in words:
+            self._remove(self.work / "here" / target)  # of another recipe
+        if _ENDLESS.search(line):
+            self._interrupted(line)
+        else:
+            self._shell(line, shown)
+
+    def close(self) -> None:
+        for mountpoint in self._mounts:
+            self._unmount(mountpoint)
+
+    def _remove(self, path: Path) -> None:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def _unmount(self, mountpoint: str) -> None:
+        if os.path.ismount(self.work / "here" / mountpoint):
+            self._shell(f"ffrfs umount {mountpoint}")
+
+    def _environ(self) -> dict[str, str]:
+        path = f"{self.work}/bin:{os.environ['PATH']}"
+        own = {"HOME": str(self.work), "PATH": path, "USER": "me", "BROWSER": "true"}
+        return os.environ | own | self.environment
+
+    def _shell(self, line: str, shown: str = "") -> None:
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            cwd=self.work / "here",
+            env=self._environ(),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        good = (0, 1) if line.startswith(_DEVIATES) else (0,)
+        says = not done.stderr or _ADVISED in line
+        assert done.returncode in good and says, f"{shown or line}: {done}"
+
+    def _interrupted(self, line: str) -> None:
+        """Run it until it has printed something, then interrupt it."""
+        with subprocess.Popen(
+            ["bash", "-c", f"exec {line}"],
+            cwd=self.work / "here",
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                assert process.stdout is not None
+                first = process.stdout.readline()
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=TIMEOUT_S)
+            finally:
+                process.kill()
+        assert first.strip(), f"{line}: {err}"
+
+
+def left_out() -> Iterator[str]:
+    """The commands that are not run."""
+    for document in DOCUMENTS:
+        yield from (line for line in commands(document) if not is_run(line))
