@@ -96,7 +96,16 @@ def test_each_contender_has_a_colour_of_its_own() -> None:
     pytest.importorskip("matplotlib", reason="the pictures need matplotlib (extra `bench`)")
     from benchmarks import contenders, packers, plots
 
-    names = [*contenders.PACKERS, contenders.WARMED, contenders.HINTS]
+    others = (contenders.PYFUSE3, contenders.URING)  # of the tables alone
+    names = [name for name in contenders.PACKERS if name not in others]
+    names += [contenders.WARMED, contenders.HINTS]
     names += [contenders.CEILING, contenders.AIO]
     assert [*names, packers.FFR, *packers.PROGRAMS] == list(plots.COLOURS)
     assert len({plots.COLOURS[name] for name in names}) == len(names)
+
+
+def test_pictures_show_one_ffrfs_beside_others(drawings: dict[str, Drawing]) -> None:
+    """And the same with hints; the tables have its engines and transports."""
+    shown = {text.partition(": ")[2] for each in drawings.values() for text in texts(each)}
+    ours = {text for text in shown if text.startswith("ffrfs")}
+    assert ours == {"ffrfs", "ffrfs with hints", "ffrfs pack"}
