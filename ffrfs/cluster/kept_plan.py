@@ -178,7 +178,7 @@ def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool
         if is_own:
             os.unlink(plan.path)
         raise PackError(
-            f"{other}: is there already, and is not of this plan; remove it, or write elsewhere"
+            f"{other}: exists already, and is not of this plan; remove it, or write elsewhere"
         )
     return True
 

@@ -262,7 +262,7 @@ def existing_row(task: PackTask) -> Row | None:
     if pack.shard != task.shard:
         name = parse_url(task.target).shown if is_url(task.target) else task.target
         raise PackError(
-            f"{name}: is there already, and is not of this plan; remove it, or write elsewhere"
+            f"{name}: exists already, and is not of this plan; remove it, or write elsewhere"
         )
     try:
         pack.offset(0)  # compares the header with its checksum

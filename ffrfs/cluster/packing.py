@@ -65,8 +65,8 @@ def make_shards(
 
     def failed(failures: Sequence[tuple[PackTask, Exception]]) -> UnfinishedError:
         return UnfinishedError(
-            f"{plan.target}: {len(failures):,} of {len(plan):,} shards could not be made; what is "
-            "there is kept, and the same command makes the rest",
+            f"{plan.target}: {len(failures):,} of {len(plan):,} shards could not be made; the "
+            "others are kept: run the same command again, and it makes the rest",
             [f"{shard_name(task.shard[1])}: {describe(error)}" for task, error in failures],
         )
 
@@ -79,6 +79,6 @@ def _not_as_listed(plan: Plan, row: Row) -> UnfinishedError:
     first, more = row.missing[0], len(row.missing) - 1
     return UnfinishedError(
         f"{plan.request.sources[0]}: {first.path}: {first.reason}"
-        f"{f' (and {more:,} more files of {row.name})' if more else ''}; repair it and go on by "
-        "the same command, leave such files out by --on-error skip, or plan anew"
+        f"{f' (and {more:,} more files of {row.name})' if more else ''}; repair it and "
+        "run the same command again, leave such files out by --on-error skip, or plan anew"
     )

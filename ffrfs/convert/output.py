@@ -70,7 +70,7 @@ def staged_set(path: str) -> Iterator[str]:
     """
     place = os.path.realpath(path)
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
-        raise PackError(f"{path}: is there already; write into a new directory")
+        raise PackError(f"{path}: exists already; write into a new directory")
     above, name = os.path.split(place)
     with staged_folder(above, name, path) as staging:
         yield staging

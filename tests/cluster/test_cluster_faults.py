@@ -81,7 +81,9 @@ def test_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(UnfinishedError) as caught:
             pack_by_plan(plan, pool)
-        assert str(caught.value).startswith(f"{tree}: {BAD}: {reason}; repair it and go on")
+        assert str(caught.value).startswith(
+            f"{tree}: {BAD}: {reason}; repair it and run the same command"
+        )
         assert all(path.suffix == ".ffr" for path in target.iterdir())
         with pytest.raises(PackError, match="shards are missing: number"):
             commit(plan)
@@ -337,7 +339,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert status == 1
     assert "No space left on device" in text
     assert f"{disk}/set" in text.splitlines()[-1]
-    assert "the same command makes the rest" in text
+    assert "and it makes the rest" in text
     shards = {name: inode for name, inode in kept.items() if name.endswith(".ffr")}
     assert 1 <= len(shards) < 8
     assert set(kept) == {*shards, ".ffrfs-plan"}

@@ -176,14 +176,14 @@ def test_a_shard_of_another_plan(
         pack_folder(tree, target.parent / "one", shards=2, symlinks="skip")
         shutil.copy(target.parent / "one" / place.name, place)
     before = place.read_bytes()
-    with pytest.raises(PackError, match=f"^{place}: is there already, and is not of this plan; "):
+    with pytest.raises(PackError, match=f"^{place}: exists already, and is not of this plan; "):
         run(plan, 1)
     with pytest.raises(PackError, match="is not of this plan"):
         commit(plan)
     with pytest.raises(UnfinishedError, match="1 of 3 shards could not be made") as caught:
         pack_by_plan(plan, executor)
     (failure,) = caught.value.failures
-    assert failure.startswith(f"part_00001.ffr: {place}: is there already")
+    assert failure.startswith(f"part_00001.ffr: {place}: exists already")
     assert place.read_bytes() == before
     assert sorted(os.listdir(target)) == [f"part_0000{number}.ffr" for number in range(3)]
     place.unlink()

@@ -142,7 +142,7 @@ def test_the_shard_of_another_plan(bucket: str, store: S3Store, tree: Path, stag
     ):
         run(one, 1, tmp_dir=str(staging))
         before = objects(store, "another")
-        with pytest.raises(PackError, match=f"^{url}/part_00001.ffr: is there already, and "):
+        with pytest.raises(PackError, match=f"^{url}/part_00001.ffr: exists already, and "):
             run(two, 1, tmp_dir=str(staging))
         with pytest.raises(UnfinishedError), ThreadPoolExecutor(1) as pool:
             pack_by_plan(two, pool, tmp_dir=str(staging))

@@ -196,7 +196,7 @@ def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
     assert done.status == status
     if on_error == "stop":
         assert done.err.splitlines()[-1].startswith(
-            f"ffrfs: {tree}: top: No such file or directory; repair it and go on"
+            f"ffrfs: {tree}: top: No such file or directory; repair it and run the same command"
         )
         assert not (target / ".ffrfs-manifest.jsonl").exists()
         return

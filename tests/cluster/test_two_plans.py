@@ -73,7 +73,7 @@ def assert_set_of(target: Path, *sources: Path) -> None:
 
 def test_another_set_is_complete_by_now(one: Path, two: Path, target: Path) -> None:
     """Fewer shards, or more: what is left over would be of two sets."""
-    with pytest.raises(PackError, match=r"part_0000.\.ffr: is there already, and is not of this"):
+    with pytest.raises(PackError, match=r"part_0000.\.ffr: exists already, and is not of this"):
         pack(one, target, 8, while_listing=lambda: pack(two, target, 5))
     assert_set_of(target, two)
     assert len(shards_of(target)) == 5

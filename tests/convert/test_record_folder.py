@@ -64,7 +64,7 @@ def test_what_cannot_be(file: Path, tmp_path: Path) -> None:
     for options in ({"records": True}, {"on_error": "skip"}, {"shards": 2}, {"features": True}):
         with pytest.raises(OptionError):
             convert(file, tmp_path / "out", "folder", **options)  # type: ignore[arg-type]
-    with pytest.raises(PackError, match="is there already"):
+    with pytest.raises(PackError, match="exists already"):
         convert(file, tmp_path, "folder")
     assert not (tmp_path / "out").exists()
 

@@ -59,7 +59,7 @@ def test_what_is_there_stays(file: Path, tmp_path: Path) -> None:
     for target in (tmp_path / "train", file.with_suffix(".other")):
         if target.name != "train":
             target.write_bytes(b"mine")
-        with pytest.raises(PackError, match="is there already"):
+        with pytest.raises(PackError, match="exists already"):
             convert(file, target, "tfrecord", shards=2)
     assert sorted(os.listdir(tmp_path)) == ["train", "x.other", "x.tfrecord"]
     (tmp_path / "train" / "mine").unlink()
