@@ -50,7 +50,7 @@ const char* kind_name(const Inode& inode) {
   throw FormatError(
       first.pack + " and " + second.pack + ": both have " + quoted(first.tree->path(own)) + ", " +
       kind_name(first.tree->inode(own).value()) + " and " + kind_name(parts.inode(other).value()) +
-      ": mount them apart, or choose one with --on-conflict first or last");
+      "; choose one with --on-conflict first or last");
 }
 
 bool is_one_set(const UnionParts& parts, std::span<const Ino> inos) {

@@ -238,8 +238,8 @@ TEST_CASE("a conflict names the path and both packs") {
   packs[1].record_count = 1;
   packs[3].model.entries["a"].entries["b"].entries["c\n"] = Model();
   CHECK(fault_of(packs) ==
-        "1.ffr and 3.ffr: both have \"a/b/c\\x0a\", a file and a directory: mount them apart, or "
-        "choose one with --on-conflict first or last");
+        "1.ffr and 3.ffr: both have \"a/b/c\\x0a\", a file and a directory; choose "
+        "one with --on-conflict first or last");
   // Two of one set, which are not compared, and a stranger.
   packs[0] = packs[1];
   packs[3] = packs[1];
