@@ -18,6 +18,7 @@ The daemon stays the one that it is.
 
 Examples:
     ffrfs restart /mnt/imagenet
+    ffrfs restart ~/data
 """
 
 

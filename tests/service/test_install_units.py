@@ -221,7 +221,7 @@ def test_what_is_no_small_regular_file_is_not_ours(
             file.truncate(1 << 30)
     assert failed(command(), str(path), "not written by ffrfs install-units")
     if kind == "folder":
-        assert failed(command("--force"), str(path), "Is a directory")
+        assert failed(command("--force"), str(path), "is a directory")
     else:
         assert command("--force").status == 0
         assert path.is_file()
