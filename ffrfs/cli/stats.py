@@ -103,6 +103,17 @@ def _is_zero(value: str) -> bool:
     return bool(numbers) and not any(re.search("[1-9]", number) for number in numbers)
 
 
+def _deaths(found: dict[str, Any] | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    causes = ", ".join(f"{count:,} by {cause}" for cause, count in found["causes"].items())
+    return {
+        "worker deaths": f"{found['deaths']:,}{f' ({causes})' if causes else ''}, "
+        f"{found['resent']:,} requests resent, {found['quarantined']:,} quarantined, longest "
+        f"pause {found['longest_pause_s']:g} s"
+    }
+
+
 def _facts(found: dict[str, Any]) -> dict[str, str]:
     hinted, ordered, around = found["prefetch"], found["readahead"], found["read_around"]
     worker = f", worker {found['worker_pid']}" if found["worker_pid"] is not None else ""
@@ -122,6 +133,7 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "from memory": output.size(found["bytes_memory"]),
         "checksums": f"{found['checksums_verified']:,} verified, "
         f"{found['checksums_failed']:,} failed",
+        **_deaths(found.get("worker")),
         "could not read": f"{output.count(found['unreadable_files'], 'file')}",
         "queue depth": f"{found['queue_depth']:,}",
         "prefetch": f"{hinted['hinted']:,} hinted, {hinted['fetched']:,} fetched, "

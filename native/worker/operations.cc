@@ -130,7 +130,6 @@ bool Operations::is_quarantined(const Request& request) const {
 }
 
 void Operations::refuse(const Request& request, const Reply& reply) noexcept {
-  ++volume_.counters().requests_quarantined;
   fail(reply, request.ino, RequestTimer(log_, RequestKind::kRefuse, request.ino),
        std::make_exception_ptr(
            std::runtime_error("it has ended the worker twice; try it again by `ffrfs restart`")));

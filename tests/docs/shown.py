@@ -29,7 +29,7 @@ NOT_RUN = {
     "ffrfs pack --shards 1000 --executor": "tests/adapters/dask and ray pack with clusters",
     "ffrfs verify  --executor dask": "tests/adapters/dask verifies with a cluster",
     "ffrfs index   --executor ray": "tests/adapters/ray indexes with a cluster",
-    "ffrfs cluster ": "tests/cluster/test_planned_pack.py plans, runs and commits, test_recipes.py by Slurm",
+    "ffrfs cluster ": "tests/cluster/test_planned_pack.py and test_recipes.py run a plan",
     "sudo ffrfs": "tests/service installs units and reads their configuration",
     "/opt/ffrfs/bin/": "tests/packages installs in bare roots",
     "AZURE_": "tests/remote/test_mount_clouds.py mounts from Azurite",

@@ -91,6 +91,7 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
         )
     yield from _around(found["read_around"], found["pushed_limit_bytes"])
     yield from _remote(found["remote"])
+    yield from _worker(found["worker"])
     yield "queue_depth", "gauge", "Reads that wait for storage.", _one(found["queue_depth"])
     yield from _memory(found)
 
@@ -119,6 +120,21 @@ def _remote(
         *("blocks_total", "counter", "Blocks that were read from the cache, or fetched."),
         _by("event", blocks),
     )
+
+
+def _worker(
+    found: Mapping[str, Any] | None,
+) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
+    """Yield the metrics of a mount that has a worker."""
+    if found is None:
+        return
+    for name, kind, field, text in (
+        ("worker_deaths_total", "counter", "deaths", "Workers that died, and were replaced."),
+        ("resent_requests_total", "counter", "resent", "Requests of dead workers, sent again."),
+        ("quarantined_requests", "gauge", "quarantined", "Requests that ended workers."),
+        ("worker_pause_seconds_max", "gauge", "longest_pause_s", "Longest time without a worker."),
+    ):
+        yield name, kind, text, _one(found[field])
 
 
 def _around(

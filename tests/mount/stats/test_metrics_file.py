@@ -21,6 +21,7 @@ from ffrfs.mount.daemon import metrics_file
 from ffrfs.mount.daemon.metrics_file import MetricsFile, check_metrics_file, replace_file
 from ffrfs.mount.daemon.statistics import counted, fetched
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.worker_deaths import WorkerDeaths
 from ffrfs.mount.stats.metrics import prometheus
 from ffrfs.mount.stats.request_rate import RequestRate
 from tests.checkout import CHECKOUT
@@ -38,7 +39,7 @@ def statistics(**more: Any) -> dict[str, Any]:
         **{"cache_limit_bytes": 5, "memory_limit_bytes": None, "memory_pressure": None},
         **{"unreadable_files": 2, "pushed_limit_bytes": 6},
         **{"daemon_resident_bytes": 7, "worker_resident_bytes": None},
-        **{"fetcher_resident_bytes": None, "remote": None},
+        **{"fetcher_resident_bytes": None, "remote": None, "worker": None},
     }
     return found | more
 
@@ -66,6 +67,7 @@ def test_document_names_every_figure() -> None:
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
     known: dict[str, Any] = {"memory_limit_bytes": 1, "memory_pressure": 1.0}
     known["remote"] = fetched({"remote_starts": [1]})
+    known["worker"] = WorkerDeaths().figures({})
     text = prometheus(statistics(**known))
     named = set(re.findall(r"ffrfs_\w+", table))
     assert named == set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
