@@ -207,7 +207,37 @@ def test_a_fetcher_that_is_killed_in_mid_epoch_costs_a_delay(reach: Reach, serve
     assert reading.result() == ALL_RIGHT
 
 
-@pytest.mark.parametrize("victims", ["worker", "daemon", "all"])
+@pytest.mark.promise("S19", "S63")
+@pytest.mark.parametrize("victims", [("worker",), ("worker", "fetcher"), ("fetcher", "worker")])
+def test_a_worker_that_is_killed_in_mid_epoch_costs_a_delay(
+    reach: Reach, server: Faulty, packed: Path, victims: tuple[str, ...]
+) -> None:
+    tree = reach()
+    server.shape(bytes_per_s=5_000_000)
+    reading = Reading(tree.path)
+    for turn in range(1, 4):
+        fetched = tree.statistics()["remote"]["blocks_fetched"]
+        wait_until(
+            lambda: tree.statistics()["remote"]["blocks_fetched"] > fetched,  # noqa: B023
+            "it goes on",
+            PATIENCE_S,
+        )
+        now = tree.statistics()
+        for victim in victims:
+            os.kill(now[f"{victim}_pid"], signal.SIGKILL)
+        wait_until(
+            lambda: tree.statistics()["worker"]["starts"] == turn,  # noqa: B023
+            "another one serves",
+            PATIENCE_S,
+        )
+    assert reading.process.poll() is None, "nothing was killed in mid-epoch"
+    server.shape()
+    assert reading.result() == ALL_RIGHT
+    # Again comes at most what was on its way.
+    assert server.counts().bytes["/tree.ffr"] <= 1.5 * packed.stat().st_size
+
+
+@pytest.mark.parametrize("victims", ["daemon", "all"])
 def test_a_mount_that_is_killed_in_mid_epoch_has_kept_what_it_fetched(
     reach: Reach, server: Faulty, packed: Path, victims: str
 ) -> None:
