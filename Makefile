@@ -42,7 +42,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 
 .PHONY: help docs demo demo-train test test-native build-native load-test check check-native \
     check-memory check-threads check-mounts build-memory build-threads check-lint \
-    check-packages check-python check-programs soak fuzz manual build bench golden-tf \
+    check-packages check-python check-programs soak chaos fuzz manual build bench golden-tf \
     wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -55,6 +55,7 @@ help:
 	@echo '             check-native, check-lint, check-torch, check-clouds ...: a part; ROOM=ffrfs/remote:'
 	@echo '             what that room and those above it need'
 	@echo 'make load-test   make test, five times, beside busy loops'
+	@echo 'make chaos   a mount whose worker is killed at random; ten minutes'
 	@echo 'make soak    a thousand mounts, 64 readers at once, turmoil, packs that change; two hours'
 	@echo 'make manual  manual pages and completions, out of the argument parser'
 	@echo 'make docs    build/docs: the documents and the Python API as a site'
@@ -157,6 +158,11 @@ check-programs: $(VENV)/test $(VENV)/programs
 # the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
 soak: build $(VENV)/test
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak tests/hostile
+
+# A mount whose worker is killed, stopped and replaced at random, for ten minutes.
+CHAOS_S ?= 600
+chaos: build $(VENV)/test
+	@FFRFS_CHAOS_S=$(CHAOS_S) $(BIN)/python -m pytest -rP tests/soak/test_chaos.py
 
 # libFuzzer for MINUTES, going on from what was found before. Then two million pieces of damage
 # at random (SEEDS=N for another number): some 25 minutes.
