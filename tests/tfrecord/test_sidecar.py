@@ -168,7 +168,7 @@ def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
     cached(file).mkdir(parents=True)  # in the way, for root too
     assert TFRecordReader(file)[:] == RECORDS
     Path(f"{file}.idx").mkdir()
-    with pytest.raises(PackError, match="Is a directory"):
+    with pytest.raises(PackError, match="is a directory"):
         write_sidecar(file)
     assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
 
