@@ -163,13 +163,15 @@ class NativeEngine:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._copy_log, stream, is_copied)
                 nursery.start_soon(self._obey_restarts)
-                while not (has_ended := await life.wait_for_end()) and self.transport == "uring":
+                dying = await life.wait_for_end()
+                while dying is not None and self.transport == "uring":
                     abort()
+                    dying = await life.wait_for_end()
                 self._died_s = time.monotonic()
-                with trio.move_on_after(_LAST_LINES_S if has_ended else 0):
+                with trio.move_on_after(_LAST_LINES_S if dying is None else 0):
                     await is_copied.wait()
                 nursery.cancel_scope.cancel()
-            status = self._worker.reap() if has_ended else life.status_of_the_dying()
+        status = self._worker.reap() if dying is None else dying
         if status == 0 or self._next is not None:
             return status == 0
         last = "; ".join(self._last_lines) or "it has logged nothing"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 from typing import Self
 
 import trio
@@ -41,27 +40,26 @@ class WorkerLife:
         os.close(self._proc)
         os.close(self._process)
 
-    async def wait_for_end(self) -> bool:
-        """Wait until the worker has ended; return False if it was killed and cannot quite end.
+    async def wait_for_end(self) -> int | None:
+        """Wait until the worker has ended; or return how, if it ended badly and cannot quite end.
 
-        A thread that stores bytes in the kernel waits there for a page that is locked by a read,
-        and no signal ends that wait. If its process is killed, that read gets no answer until
-        another worker gives it: so the process does not end, nor does its log.
+        The status is that of subprocess. A thread that stores bytes in the kernel waits there for a
+        page that is locked by a read, and no signal ends that wait. If its process is killed, that
+        read gets no answer until another worker gives it: so the process does not end, nor does its
+        log.
         """
         while True:
             with trio.move_on_after(_LIFE_INTERVAL_S):
                 await trio.lowlevel.wait_readable(self._process)
             # Both may have come: this process may have been stopped for a while.
             if self._ended.poll(0):
-                return True
-            if self._is_dying():
-                return False
+                return None
+            if self._is_dying() and (code := self._exit_code()):
+                return -(code & 0x7F) or code >> 8
 
-    def status_of_the_dying(self) -> int:
-        """Return minus the number of the signal that killed it; SIGKILL's if that is not known."""
-        fields = self._read("stat").rpartition(b")")[2].split()
-        number = int(fields[_EXIT_CODE]) & 0x7F
-        return -(number or signal.SIGKILL)
+    def _exit_code(self) -> int:
+        """Return what waitpid() will give; 0 while a worker ends well, which may take its time."""
+        return int(self._read("stat").rpartition(b")")[2].split()[_EXIT_CODE])
 
     def _read(self, name: str) -> bytes:
         file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
