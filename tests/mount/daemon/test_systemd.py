@@ -211,12 +211,22 @@ def cache_limit_bytes(pid_one: PidOne) -> int:
     return size_bytes
 
 
-@pytest.mark.promise("S46")
-@pytest.mark.parametrize("victim", ["daemon", "worker"])
-def test_killed_is_mounted_again(pid_one: PidOne, service: str, victim: str) -> None:
+@pytest.mark.promise("S19", "S46")
+def test_killed_worker_is_replaced(pid_one: PidOne, service: str) -> None:
     daemon, worker = pid_one.daemon_and_worker()
+    with pid_one.open_file(f"{PLACE}/a"):
+        os.kill(worker, signal.SIGKILL)
+        check_served(pid_one)
+        now = pid_one.daemon_and_worker()
+        assert now[0] == daemon
+        assert now[1] != worker
+    assert pid_one.show(service, "NRestarts") == ["0"]
+
+
+@pytest.mark.promise("S46")
+def test_killed_is_mounted_again(pid_one: PidOne, service: str) -> None:
     with pid_one.open_file(f"{PLACE}/a"):  # so that the dead mount is busy
-        os.kill(daemon if victim == "daemon" else worker, signal.SIGKILL)
+        os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
         wait_until(lambda: pid_one.show(service, "NRestarts") == ["1"], "restarted")
         wait_until(lambda: pid_one.is_in_state(service, "active", "running"), "mounted again")
         check_served(pid_one)

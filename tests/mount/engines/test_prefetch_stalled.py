@@ -222,9 +222,8 @@ def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
         return {reader.answer() for reader in readers}
 
 
-def wait_for_more(count: Callable[[], int]) -> None:
-    before = count()
-    wait_until(lambda: count() > before + 20, "it goes on")
+def wait_for_more(count: Callable[[], int], before: int) -> None:
+    wait_until(lambda: count() > before, "it goes on")
 
 
 @pytest.mark.promise("S19")
@@ -240,11 +239,13 @@ def test_worker_that_is_replaced_while_it_pushes(new_mount: MakeMount, tmp_path:
         reader.ask_next()
         for serial in range(ROUNDS):
             forget_pages(pack)
+            before = figures(tree)["prefetch.pushed"]
             with hinted(tree, texts(shuffled(serial))):
-                wait_for_more(lambda: figures(tree)["prefetch.pushed"])
+                wait_for_more(lambda: figures(tree)["prefetch.pushed"], before)
                 time.sleep(random.Random(serial).random() / 100)
                 os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
-            wait_for_more(lambda: tree.requests_now()["read"])  # another one serves
+            # Another one serves.
+            wait_for_more(lambda: tree.requests_now()["read"], tree.requests_now()["read"] + 20)
         assert not reader.has_answered()
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
