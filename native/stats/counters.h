@@ -33,7 +33,6 @@ class Counters {
   Counter& checksums_verified = page_.row("checksums_verified");
   Counter& checksums_failed = page_.row("checksums_failed");
 
-
   // Readahead for hints, in records, and for runs without hints:
   Counter& prefetch_hinted = page_.row("prefetch_hinted");
   Counter& prefetch_fetched = page_.row("prefetch_fetched");

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 from ffrfs.mount.client import control_client
@@ -212,6 +213,12 @@ class Mount:
     def statistics(self) -> dict[str, Any]:
         """As `ffrfs stats --json` shows them; the mount is not touched."""
         return control_client.ask(str(self.path), "stats", TIMEOUT_S)
+
+    def replace_worker(self, number: int = SIGKILL) -> None:
+        """Kill the native engine's worker, and wait until another one serves."""
+        before = self.statistics()["worker"]["starts"]
+        os.kill(self.statistics()["worker_pid"], number)
+        wait_until(lambda: self.statistics()["worker"]["starts"] > before, "another worker serves")
 
     def peak_memory_mb(self) -> float:
         """Of daemon and worker together."""

@@ -119,7 +119,7 @@ def test_killed_worker_under_load(tree: Mount) -> None:
         with load(tree, READERS, DURATION_S, drop=0.8) as readers:
             for _ in range(5):
                 time.sleep(min(BEFORE_END_S, DURATION_S / 10))
-                os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+                tree.replace_worker()
             results = readers.results(DURATION_S + 60)
         print(f"{check_bytes(results)}; {tree.statistics()['worker']}")
         assert {result["errno"] for result in results} == {0}

@@ -89,13 +89,6 @@ def worker_figures(tree: Mount) -> dict[str, Any]:
     return figures
 
 
-def kill_worker(tree: Mount, number: int = signal.SIGKILL) -> None:
-    """Kill it, and wait until another one serves."""
-    before = worker_figures(tree)["starts"]
-    os.kill(tree.statistics()["worker_pid"], number)
-    wait_until(lambda: worker_figures(tree)["starts"] > before, "another worker serves")
-
-
 @contextmanager
 def readers_at_work(tree: Mount) -> Iterator[list[Child]]:
     """Several, who ask the worker for every byte, and who end at the first error."""
@@ -124,7 +117,7 @@ def test_no_reader_notices_a_death(tree: Mount, number: signal.Signals) -> None:
     with readers_at_work(tree), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         for _ in range(5):
-            kill_worker(tree, number)
+            tree.replace_worker(number)
             wait_for_reads(tree)
         assert holder.next() == LARGE[1:]
     figures = worker_figures(tree)
@@ -139,7 +132,7 @@ def test_worker_that_is_killed_as_soon_as_it_serves(tree: Mount) -> None:
     with readers_at_work(tree):
         for _ in range(3):
             for _ in range(IN_ROW_MAX - 2):
-                kill_worker(tree)
+                tree.replace_worker()
             wait_for_reads(tree)
 
 
@@ -151,7 +144,7 @@ def test_requests_in_flight_are_asked_for_again(new_mount: MakeMount, disk: Disk
     with child(probes.read, tree / "stalled") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        kill_worker(tree)
+        tree.replace_worker()
         assert not reader.has_answered()
         disk.go()
         assert len(reader.answer()) > 0
@@ -167,10 +160,10 @@ def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: D
     with child(probes.errno_of, tree / "stalled", "read") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        kill_worker(tree, signal.SIGSEGV)
+        tree.replace_worker(signal.SIGSEGV)
         disk.wait_for("stalled")
         assert not reader.has_answered()
-        kill_worker(tree, signal.SIGSEGV)
+        tree.replace_worker(signal.SIGSEGV)
         assert reader.answer() == errno.EIO
     disk.go()
     assert worker_figures(tree)["quarantined"] == 1
@@ -272,7 +265,7 @@ def test_kernel_that_cannot_resend(
         disk.stall("stalled")
         reader.ask_next()
         disk.wait_for("stalled")
-        kill_worker(tree)
+        tree.replace_worker()
         assert reader.answer() == errno.EIO
     disk.go()
     assert tree.ask(probes.read, "stalled") == contents["stalled"]
