@@ -103,6 +103,10 @@ class MountError(FfrfsError, OSError):
     """The mount could not be made, or could not be taken away."""
 
 
+class LostWorkerError(MountError):
+    """A mount's worker has died, and no other one can go on with its connection."""
+
+
 class InstallError(FfrfsError, OSError):
     """Parts of a service, or a compatibility module, could not be installed or removed."""
 

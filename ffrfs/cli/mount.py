@@ -200,8 +200,14 @@ def _done_here(request: MountRequest, *, only_check: bool) -> Report:
     try:
         if not only_check:
             from ffrfs.mount.daemon import daemon
+            from ffrfs.mount.daemon.kept_mount import kept_mount
 
-            daemon.serve(request, lambda _: None, foreground=True)
+            kept = kept_mount()
+            if kept is not None and not kept.is_for(request):
+                kept.give_up()
+                kept = None
+            request = request if kept is None else kept.request
+            daemon.serve(request, lambda _: None, foreground=True, kept=kept)
             return Report()
         from ffrfs.mount.daemon import check
 

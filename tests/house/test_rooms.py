@@ -56,7 +56,7 @@ PYTHON_FRONT |= {"ffrfs.torch", "ffrfs.ray", "ffrfs.dask", "ffrfs.compat"}
 PYTHON_FRONT |= {"ffrfs.tfrecord.messages"}  # in pickles
 
 NATIVE_ROOMS = """
-python worker
+python worker guardian
 fuse
 volume
 prefetch

@@ -19,6 +19,8 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 5.0
+_PAUSE_S = 0.02  # between attempts to find another daemon
+_ENDING_S = 0.1  # from closing its sockets to its end
 ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
 
@@ -65,11 +67,26 @@ def request(command: str, **about: int) -> bytes:
 
 
 def _ask(place: str, line: bytes, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
-    directory, known = _find(place)
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        directory, known = _find(place)
+        try:
+            return _ask_one(directory, known, line, timeout_s)
+        except MountError:
+            # If it has died, its guardian starts another one.
+            is_next = known.guardian is not None and known.process.wait(_ENDING_S)
+            if not is_next or not known.is_guarded or time.monotonic() > deadline_s:
+                raise
+        time.sleep(_PAUSE_S)
+
+
+def _ask_one(
+    directory: str, known: state.MountState, line: bytes, timeout_s: float
+) -> tuple[socket.socket, dict[str, object]]:
+    place, deadline_s = known.mountpoint, time.monotonic() + timeout_s
     daemon = f"its daemon (process {known.process.pid})"
     if not known.process.is_alive():
         raise MountError(f"{place}: {daemon} has died; remove the mount with: ffrfs umount {place}")
-    deadline_s = time.monotonic() + timeout_s
     with contextlib.ExitStack() as failed:
         try:
             client = control_socket.connect(state.socket_path(directory, place), timeout_s)

@@ -41,7 +41,7 @@ def find_mounts() -> list[FoundMount]:
         _own(directory, one, one.mountpoint in ours)
         for directory, one in known
         # A killed daemon whose mount is gone, too, is not shown.
-        if one.mountpoint in ours or one.process.is_alive()
+        if one.mountpoint in ours or one.is_guarded
     ]
     own = {mount.mountpoint for mount in found}
     found += [

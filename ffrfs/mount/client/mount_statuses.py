@@ -78,7 +78,7 @@ def _known(
     if told is not None:
         condition = "live" if is_mounted else "detached"
     else:  # checked last, because the daemon may have ended since
-        condition = "not answering" if known.process.is_alive() else "dead"
+        condition = "not answering" if known.is_guarded else "dead"
     told = told or {}
     age_s = None if known.began_s is None else round(max(time.time() - known.began_s, 0), 3)
     return MountStatus(

@@ -110,7 +110,7 @@ def _detach(place: str) -> tuple[bool, _Known | None] | None:
             return None if found is None else (False, found)
         if not there.is_ours:
             raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
-        is_dead = found is not None and not found[1].process.is_alive()
+        is_dead = found is not None and not found[1].is_guarded
         return kernel_mount.detach(place, is_dead=is_dead), found
 
 

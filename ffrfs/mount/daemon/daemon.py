@@ -1,7 +1,8 @@
 """The process behind one mount: makes it, serves it, and ends with it.
 
 The order is: open the log, open the packs, claim the mount point, mount, announce, serve; a
-failed step undoes the steps before it. The modules of serving (server.py), above all trio, are
+failed step undoes the steps before it. A daemon that goes on with the mount of a dead one takes
+over packs and mount instead. The modules of serving (server.py), above all trio, are
 imported last: an engine with a worker process serves meanwhile.
 
 Not here: going to the background (background.py), printing (ffrfs.cli).
@@ -12,21 +13,28 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Iterator
 
+from ffrfs.errors import LostWorkerError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import signals
 from ffrfs.mount.daemon.announcement import Announcement, Ready
+from ffrfs.mount.daemon.keeper import Keeper
+from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.daemon.log import journal_match, logging_to
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
-from ffrfs.mount.daemon.mount_handle import make_mount
+from ffrfs.mount.daemon.mount_handle import MountHandle, make_mount, take_over
 from ffrfs.mount.daemon.notify import Notifier
+from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.engines.engine_factory import open_engine
+from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
 from ffrfs.mount.kernel import privileges, state
 from ffrfs.mount.kernel.pack_versions import versions_of
 
 # Descriptors for the loop, which begins when the mount is announced and must not fail any more.
 _LOOP_COUNT = 16
+_LIFE_ENOUGH_S = 10.0  # of a connection; mounts that end sooner in a row are not made anew
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +45,11 @@ def serve(
     *,
     foreground: bool = False,
     notifier: Notifier | None = None,
+    kept: KeptMount | None = None,
 ) -> None:
-    """Mount, and serve until the mount is gone.
+    """Mount, and serve until the mount is gone. `kept`: the mount, if another daemon has made it.
+
+    A mount whose connection is lost with its worker is made anew at the same place.
 
     Calls `ready` with the engine's notices once the tree answers; if `ready` raises OSError,
     the caller waits no more, and the mount is unmounted. The service manager gets the news
@@ -46,25 +57,56 @@ def serve(
     the mount from coming up, or from going on; nothing is left mounted then.
     """
     notifier = notifier or Notifier.from_environment()
+    in_row = 0
+    while True:
+        began_s = time.monotonic()
+        try:
+            _serve_one(request, ready, foreground=foreground, notifier=notifier, kept=kept)
+        except LostWorkerError:
+            in_row = in_row + 1 if time.monotonic() - began_s < _LIFE_ENOUGH_S else 1
+            if in_row == IN_ROW_MAX:
+                raise
+            ready, kept = _no_caller, None
+        else:
+            return
+
+
+def _no_caller(_: list[str]) -> None:
+    """Take the place of `ready` when the caller has its answer already."""
+
+
+def _serve_one(
+    request: MountRequest,
+    ready: Ready,
+    *,
+    foreground: bool,
+    notifier: Notifier,
+    kept: KeptMount | None,
+) -> None:
+    """As serve(), for one connection."""
     directory = state.runtime_directory()
     notices = privileges.drop()  # before any byte of a pack is read, and any thread started
-    if request.metrics_file is not None:
-        from ffrfs.mount.daemon.metrics_file import check_metrics_file
-
-        check_metrics_file(request.metrics_file)
+    _check_metrics_file(request)
     has_own_log = request.log_file is None and not foreground
     with logging_to(request.log_file, is_kept=has_own_log) as log_there:
         versions = versions_of(request.packs)  # before they are opened
-        engine = open_engine(request)
+        engine = open_engine(request, None if kept is None else kept.engine)
         engine.notices[:0] = notices
         try:
-            memory = MemoryLimit(request, engine)
+            memory = MemoryLimit(request, engine, None if kept is None else kept.base_bytes)
             engine.notices += memory.notices()
             with signals.held() as held_signals:
                 own_log = state.log_path(directory, request.mountpoint) if has_own_log else None
                 log_file = own_log or request.log_file
                 journal = journal_match() if log_file is None else None
-                mount = make_mount(request, directory, log_file, journal, versions)
+                if kept is None:
+                    mount = make_mount(request, directory, log_file, journal, versions)
+                else:
+                    mount = take_over(kept, directory)
+                to_keep = _to_keep(
+                    request, engine, mount, memory=memory, is_foreground=foreground, before=kept
+                )
+                keeper = Keeper(mount, engine, notifier, to_keep)
                 try:
                     # Not earlier: make_mount() first clears the place of a dead daemon's mount.
                     if own_log is not None:
@@ -72,8 +114,9 @@ def serve(
                     if mount.notice is not None:
                         log.warning("%s", mount.notice)
                     announcement = Announcement(request, engine, mount, notifier, ready)
+                    keeper.begin()
                     with _descriptors_kept():
-                        if engine.connect(mount.connection):
+                        if kept is not None or engine.connect(mount.connection):
                             announcement.make_if_answered()
                     from ffrfs.mount.daemon.server import Server
 
@@ -84,15 +127,49 @@ def serve(
                         memory=memory,
                         announcement=announcement,
                         notifier=notifier,
+                        keeper=keeper,
                         log_there=log_there,
                         held_signals=held_signals,
                     )
                     server.serve()
                 finally:
+                    keeper.forget()
                     mount.take_away()
                     mount.control.close()
         finally:
             engine.close()
+
+
+def _check_metrics_file(request: MountRequest) -> None:
+    if request.metrics_file is not None:
+        from ffrfs.mount.daemon.metrics_file import check_metrics_file
+
+        check_metrics_file(request.metrics_file)
+
+
+def _to_keep(  # noqa: PLR0913 - all that makes the mount
+    request: MountRequest,
+    engine: Engine,
+    mount: MountHandle,
+    *,
+    memory: MemoryLimit,
+    is_foreground: bool,
+    before: KeptMount | None,
+) -> KeptMount | None:
+    """Return what the next daemon needs, `before` what this one got; None: none can go on."""
+    if not isinstance(engine, LastingEngine):
+        return None
+    return KeptMount(
+        request=request,
+        state=mount.state,
+        entry=mount.entry,
+        connection=mount.connection,
+        engine=engine.kept(),
+        base_bytes=memory.base_bytes,
+        is_foreground=is_foreground,
+        daemon_starts=0 if before is None else before.daemon_starts + 1,
+        guardian=None if before is None else before.guardian,
+    )
 
 
 @contextlib.contextmanager

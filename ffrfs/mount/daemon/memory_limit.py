@@ -70,8 +70,13 @@ log = logging.getLogger(__name__)
 class MemoryLimit:
     """The memory limit of a mount; made when its engine has opened the packs, before it serves."""
 
-    def __init__(self, request: MountRequest, engine: Engine) -> None:
-        """Compute the wanted size. Raises OptionError if --max-memory cannot hold this mount."""
+    def __init__(
+        self, request: MountRequest, engine: Engine, base_bytes: int | None = None
+    ) -> None:
+        """Compute the wanted size. Raises OptionError if --max-memory cannot hold this mount.
+
+        `base_bytes`: of the limit that an earlier daemon of the mount has made.
+        """
         self._engine = engine
         threads = request.threads if engine.worker_pid is not None else 1
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
@@ -79,7 +84,9 @@ class MemoryLimit:
             self._serving_bytes += fetching_bytes(request.max_memory_bytes)
         if engine.may_use_rings:
             self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
-        self._base_bytes = self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
+        self.base_bytes = base_bytes or (
+            self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
+        )
         self._max_memory_bytes = request.max_memory_bytes
         self._group_bytes = memory_limit_bytes()
         self._asked_bytes = request.cache_bytes
@@ -168,7 +175,7 @@ class MemoryLimit:
     @property
     def _taken_bytes(self) -> int:
         """The memory of all but the cache, at most."""
-        return self._base_bytes + self._serving_bytes
+        return self.base_bytes + self._serving_bytes
 
     def _fit(self, cache_bytes: int, max_memory_bytes: int | None) -> int:
         """Return the wanted size. Raises OptionError if --max-memory cannot hold the mount."""
@@ -179,7 +186,7 @@ class MemoryLimit:
                 raise OptionError(
                     f"--max-memory {_mib(max_memory_bytes)}M cannot hold this mount: give it "
                     f"{_mib(self._taken_bytes + least_bytes)}M or more (the packs take "
-                    f"{_mib(self._base_bytes)}M once they are open, serving up to "
+                    f"{_mib(self.base_bytes)}M once they are open, serving up to "
                     f"{_mib(self._serving_bytes)}M, less with fewer --threads or a smaller "
                     f"--prefetch-window{dev}, the cache at least {_mib(least_bytes)}M)"
                 )

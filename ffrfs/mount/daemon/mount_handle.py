@@ -15,11 +15,13 @@ import time
 from dataclasses import dataclass, replace
 
 from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
+from ffrfs.mount.kernel.state import MountState
 
 # Unmounting opens a file of the kernel's, a lock, the list of mounts and, unless root, a helper's
 # pipes. These descriptors are kept for it, in case the daemon reaches its limit.
@@ -57,12 +59,18 @@ class MountHandle:
 
     def move_log(self, log_file: str) -> None:
         """Record that the log goes to that file from now on."""
-        moved = replace(self.state, log_file=log_file)
-        # If that fails, `ffrfs log` shows the old file.
+        self._record(replace(self.state, log_file=log_file))
+
+    def note_guardian(self, guardian: Process) -> None:
+        """Record who starts another daemon if this one dies."""
+        self._record(replace(self.state, guardian=guardian))
+
+    def _record(self, changed: MountState) -> None:
+        # If that fails, other commands know what was there before.
         with contextlib.suppress(OSError), state.locked(self.directory):
             if state.load(self.directory, self.state.mountpoint) == self.state:
-                state.save(self.directory, moved)
-                self.state = moved
+                state.save(self.directory, changed)
+                self.state = changed
 
     def abort(self) -> None:
         """End the connection by force; it may have ended already."""
@@ -119,6 +127,25 @@ def make_mount(
             undo.pop_all()
     kernel_mount.allow_more_requests(entry.device)
     return MountHandle(directory, known, entry, connection, control, notice, reserve)
+
+
+def take_over(kept: KeptMount, directory: str) -> MountHandle:
+    """Return the mount that another daemon has made, which has died."""
+    place = kept.state.mountpoint
+    known = replace(kept.state, process=Process.current())
+    path = state.socket_path(directory, place)
+    with state.locked(directory):
+        # `ffrfs umount` may have detached it, and another daemon may have the place by now: then
+        # this one only serves the files that are open, and commands cannot ask it.
+        is_known = state.load(directory, place) == kept.state
+        control = control_socket.listen(path if is_known else f"{path}.{os.getpid()}")
+        if is_known:
+            state.save(directory, known)
+        else:
+            os.unlink(f"{path}.{os.getpid()}")
+    reserve = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_RESERVE_COUNT)]
+    notice = f"the daemon before this one (process {kept.state.process.pid}) has ended"
+    return MountHandle(directory, known, kept.entry, kept.connection, control, notice, reserve)
 
 
 def _close_all(fds: list[int]) -> None:

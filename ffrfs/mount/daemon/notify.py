@@ -20,7 +20,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import MutableMapping
+from array import array
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from ffrfs.printable import printable
 
@@ -98,19 +99,39 @@ class Notifier:
         self._send("STOPPING=1")
         self._is_stopping = True
 
+    def keep(self, descriptors: Mapping[str, int]) -> None:
+        """Let the manager give copies of them to the next daemon, in place of those before."""
+        for name, fd in descriptors.items():
+            # FDPOLL: the manager would drop the connection of a dead worker.
+            stored = ("FDSTORE=1", f"FDNAME={name}", "FDPOLL=0")
+            if not (self._send(*_removed(name)) and self._send(*stored, fds=(fd,))):
+                return
+
+    def keep_none(self, names: Iterable[str]) -> None:
+        """Let the manager close what it keeps under these names."""
+        for name in names:
+            if not self._send(*_removed(name)):
+                return
+
     def feed(self) -> None:
         """Feed the watchdog, every `watchdog_interval_s`. A feed that would wait is dropped."""
         self._send("WATCHDOG=1", timeout_s=0)
 
-    def _send(self, *lines: str, timeout_s: float = SEND_TIMEOUT_S) -> None:
+    def _send(
+        self, *lines: str, timeout_s: float = SEND_TIMEOUT_S, fds: Sequence[int] = ()
+    ) -> bool:
+        """Send a message; return whether the manager has got it."""
         if self._address is None or self._is_stopping:
-            return
+            return False
         address = self._address
         name = b"\0" + os.fsencode(address[1:]) if address[0] == "@" else os.fsencode(address)
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
                 sending.settimeout(timeout_s)
-                sending.sendto("\n".join(lines).encode(), name)
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))
+                text = "\n".join(lines).encode()
+                sending.sendmsg([text], [rights] if fds else [], 0, name)
+                return True
         except OSError as error:
             if not self._has_failed:
                 self._has_failed = True
@@ -119,6 +140,11 @@ class Notifier:
                     address,
                     error.strerror or error,
                 )
+        return False
+
+
+def _removed(name: str) -> tuple[str, str]:
+    return "FDSTOREREMOVE=1", f"FDNAME={name}"
 
 
 def _checked(address: str | None) -> str | None:

@@ -21,10 +21,11 @@ import time
 
 import trio
 
-from ffrfs.errors import MountError, describe
+from ffrfs.errors import LostWorkerError, MountError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.announcement import Announcement
 from ffrfs.mount.daemon.control_server import ControlServer, HandOver, Request
+from ffrfs.mount.daemon.keeper import Keeper
 from ffrfs.mount.daemon.log import Log
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.metrics_file import MetricsFile
@@ -41,6 +42,7 @@ from ffrfs.mount.stats.storage_stall import StorageStall
 READY_TIMEOUT_S = 60.0
 HINTS_INTERVAL_S = 1.0  # between looks at the counter of hints that are too large
 WARMINGS_MAX = 64
+GUARDIAN_PAUSE_S = 0.1  # before another one
 LOOK_LIMIT_S = 1.0  # how long unmounting waits for the first answer of the tree
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class Server:
         memory: MemoryLimit,
         announcement: Announcement,
         notifier: Notifier,
+        keeper: Keeper,
         log_there: Log,
         held_signals: HeldSignals,
     ) -> None:
@@ -67,6 +70,7 @@ class Server:
         self._mount = mount
         self._announcement = announcement
         self._notifier = notifier
+        self._keeper = keeper
         self._held_signals = held_signals
         self._watchdog = Watchdog(notifier, request.mountpoint, mount.entry.device)
         self._metrics = MetricsFile(request.metrics_file, lambda: self._statistics(None))
@@ -75,14 +79,18 @@ class Server:
         self._is_ready = trio.Event()
         self._is_stopping = False
         self._warmings = 0  # number of accepted requests to warm a part, since the mount began
-        self._warmings_of = 0  # the worker that they were sent to
+        self._warmings_of = -1  # the worker that they were sent to
         self._failure: MountError | None = None
-        self._began_s = time.monotonic()
+        self._began_s = time.monotonic() - (time.time() - (mount.state.began_s or time.time()))
         self._rate: RequestRate
         self._stall: StorageStall
 
     def serve(self) -> None:
-        """Serve until the mount is gone. Raises MountError if it ended before it was ready."""
+        """Serve until the mount is gone.
+
+        Raises MountError if it ended before it was ready, and LostWorkerError if it must be made
+        anew.
+        """
         trio.run(self._run)
 
     async def _run(self) -> None:
@@ -96,6 +104,7 @@ class Server:
             self._nursery.start_soon(self._metrics.run)
             self._nursery.start_soon(self._memory.run)
             self._nursery.start_soon(self._tell_of_large_hints)
+            self._nursery.start_soon(self._watch_guardian)
             commands = {
                 "status": self._summary,
                 "stats": self._statistics,
@@ -109,7 +118,8 @@ class Server:
             if self._request.while_open is not None:
                 self._nursery.start_soon(self._watch_owner, self._request.while_open)
             await self._run_engine()
-            self._notifier.stopping()
+            if not isinstance(self._failure, LostWorkerError):
+                self._notifier.stopping()
             self._nursery.cancel_scope.cancel()
         if not (self._failure or self._is_ready.is_set() or self._is_stopping):
             self._fail("the mount ended before it was ready")
@@ -120,6 +130,10 @@ class Server:
     async def _run_engine(self) -> None:
         try:
             await self._engine.serve(self._mount.connection, self._mount.abort)
+        except LostWorkerError as error:
+            log.error("%s", error)
+            is_wanted = self._is_ready.is_set() and not self._is_stopping
+            self._fail(str(error), LostWorkerError if is_wanted else MountError)
         except MountError as error:
             log.error("%s", error)
             self._fail(str(error))
@@ -176,6 +190,14 @@ class Server:
             self._request = await self._reload.run(self._request)
             self._notifier.ready(self._announcement.status)
 
+    async def _watch_guardian(self) -> None:
+        while self._keeper.socket is not None:
+            await trio.lowlevel.wait_readable(self._keeper.socket)
+            log.warning("the guardian has died; another one begins")
+            self._keeper.note_end()
+            await trio.sleep(GUARDIAN_PAUSE_S)
+            self._keeper.begin()
+
     async def _watch_owner(self, fd: int) -> None:
         while True:
             await trio.lowlevel.wait_readable(fd)
@@ -227,6 +249,7 @@ class Server:
         logs_to = {"log_file": self._mount.state.log_file, "journal": self._mount.state.journal}
         return {
             **statistics(self._request, self._engine, self._memory, age_s, self._rate.per_s()),
+            "daemon_starts": self._keeper.starts,
             **logs_to,
         }
 
@@ -291,5 +314,5 @@ class Server:
             f"{self._memory.hinted_bytes_max:,}",
         )
 
-    def _fail(self, reason: str) -> None:
-        self._failure = MountError(f"{self._request.mountpoint}: {reason}")
+    def _fail(self, reason: str, kind: type[MountError] = MountError) -> None:
+        self._failure = kind(f"{self._request.mountpoint}: {reason}")

@@ -25,12 +25,20 @@ Counters = dict[str, list[int]]
 class CounterPage:
     """Memory that a worker maps, too. The page owns the descriptor until close()."""
 
-    def __init__(self) -> None:
-        self.fd = os.memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.truncate(self.fd, PAGE_SIZE)
-        # Sealed, because a worker that shortened it would cause a SIGBUS in the daemon.
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    def __init__(self, kept: int | None = None) -> None:
+        """`kept`: the descriptor of a page that is in use."""
+        if kept is None:
+            kept = self._new()
+        self.fd = kept
         self._memory = mmap.mmap(self.fd, PAGE_SIZE, prot=mmap.PROT_READ)
+
+    @staticmethod
+    def _new() -> int:
+        fd = os.memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.truncate(fd, PAGE_SIZE)
+        # Sealed, because a worker that shortened it would cause a SIGBUS in the daemon.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        return fd
 
     def read(self) -> Counters:
         return parse(self._memory[:])

@@ -8,9 +8,10 @@ readiness. Not here: which engine a mount gets (engine_factory.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker_deaths import WorkerDeaths
 
@@ -117,4 +118,17 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Close the packs, even if nothing was ever served."""
+        ...
+
+
+@runtime_checkable
+class LastingEngine(Engine, Protocol):
+    """An engine whose worker serves on when the daemon has died, until the next one follows it."""
+
+    def kept(self) -> KeptEngine:
+        """Return what the mount's next daemon needs; its descriptors stay the engine's."""
+        ...
+
+    def tell_changes(self, tell: Callable[[], None]) -> None:
+        """Call `tell` from the loop each time after kept() has changed."""
         ...

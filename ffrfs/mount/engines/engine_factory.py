@@ -8,12 +8,20 @@ import os
 from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.engines.sidecars import make_sidecars
 from ffrfs.remote.url import is_url
 
 
-def open_engine(request: MountRequest) -> Engine:
-    """Open the packs, return the engine. Raises the error of a pack before anything is mounted."""
+def open_engine(request: MountRequest, kept: KeptEngine | None = None) -> Engine:
+    """Open the packs, return the engine. Raises the error of a pack before anything is mounted.
+
+    `kept`: what the mount's last daemon has left.
+    """
+    if kept is not None:
+        from ffrfs.mount.engines.native_engine import NativeEngine
+
+        return NativeEngine(_behind_cache(_with_splits(request)[0]), kept)
     notices = make_sidecars([pack for pack in request.packs if not is_url(pack)])
     engine = open_packs(request)
     engine.notices[:0] = notices

@@ -6,7 +6,7 @@ the same connection; the kernel gives the requests that it was working on to its
 (Linux 6.9), and no reader notices. After five deaths in a row the daemon answers all requests with
 errors. No request and no byte passes through here otherwise.
 
-Requests in rings of io_uring are lost with their worker: there the mount ends.
+Requests in rings of io_uring are lost with their worker, and with them the connection.
 
 Concurrency: opened before the daemon's trio loop runs, then driven by one task of it.
 
@@ -24,13 +24,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ffrfs.errors import FfrfsError, MountError, describe
+from ffrfs.errors import FfrfsError, LostWorkerError, MountError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
+from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker import Worker
 from ffrfs.mount.engines.worker_deaths import (
     IN_ROW_MAX,
+    UNSEEN,
     WorkerDeaths,
     outcome_of,
     unanswered,
@@ -56,12 +58,14 @@ class NativeEngine:
 
     name = "native"
 
-    def __init__(self, request: MountRequest) -> None:
+    def __init__(self, request: MountRequest, kept: KeptEngine | None = None) -> None:
+        """`kept`: what the mount's last daemon has left."""
         self.failures = ReadFailures()
-        self.deaths = WorkerDeaths()
+        self.deaths = WorkerDeaths() if kept is None else WorkerDeaths.of(kept.deaths)
         self.refusal: str | None = None
         self._request = request  # a reload changes nothing that a worker needs
-        self._page = CounterPage()
+        self._page = CounterPage(None if kept is None else kept.descriptors["page"])
+        self._changed: Callable[[], None] = lambda: None
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._fetching: MountFetcher | None = None
         self._limits: dict[str, int] = {}
@@ -70,7 +74,9 @@ class NativeEngine:
         self._wish: trio.Event  # for a restart, while it serves
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)
-            self._transport = _choose_transport(request.transport)
+            self._transport = (
+                _choose_transport(request.transport) if kept is None else kept.transport
+            )
             self.may_use_rings = self._transport != "dev"
             if request.is_remote:
                 # Here, not above: most mounts have no fetcher.
@@ -78,10 +84,14 @@ class NativeEngine:
 
                 self._fetching = MountFetcher(request)
                 undo.callback(self._fetching.close)
-            self._worker = self._new_worker()
+            self.notices: list[str] = []
+            self._worker = self._new_worker() if kept is None else Worker.of(kept, request)
             undo.callback(self._worker.close)
-            self._bring_links()
-            self.notices = self._worker.wait_for_packs()
+            if kept is None:
+                self._bring_links()
+                self.notices = self._worker.wait_for_packs()
+            else:
+                self._resume()
             undo.pop_all()
 
     def _new_worker(self) -> Worker:
@@ -91,6 +101,19 @@ class NativeEngine:
         finally:
             if link is not None:
                 os.close(link)
+
+    def _resume(self) -> None:
+        """Give the worker what is the daemon's part; it may have ended."""
+        self.limit_cache(self._request.opening_cache_bytes)
+        if self._fetching is None:
+            return
+        link = self._fetching.link_for_next()
+        try:
+            with contextlib.suppress(OSError):
+                self._worker.take_fetcher(link)
+        finally:
+            os.close(link)
+        self._bring_links()
 
     def _bring_links(self) -> None:
         if self._fetching is not None:
@@ -137,27 +160,44 @@ class NativeEngine:
     def restart(self) -> None:
         self._wish.set()
 
+    def kept(self) -> KeptEngine:
+        return KeptEngine(
+            descriptors={"page": self._page.fd} | self._worker.kept(),
+            transport=self._transport,
+            identities=self._worker.identities.hex(),
+            deaths=self.deaths.kept(),
+        )
+
+    def tell_changes(self, tell: Callable[[], None]) -> None:
+        self._changed = tell
+
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         # Here, not above: the worker serves while these modules are imported.
         import trio
 
         self._wish = trio.Event()
         try:
-            while not await self._follow(abort) and await self._replace(connection):
+            while not await self._follow(connection, abort) and await self._replace(connection):
                 pass
         finally:
             abort()
             self._worker.let_go()
             os.close(connection)
 
-    async def _follow(self, abort: Callable[[], None]) -> bool:
+    async def _follow(self, connection: int, abort: Callable[[], None]) -> bool:
         """Wait for the worker's end; return whether it ended with the connection."""
         import trio
 
+        from ffrfs.mount.engines.refusal import has_ended
         from ffrfs.mount.engines.worker_life import WorkerLife
 
-        # Opened now, so that the mount goes on even if no descriptor is left later.
-        with WorkerLife(self._worker.pid) as life:
+        try:
+            # Opened now, so that the mount goes on even if no descriptor is left later.
+            life = WorkerLife(self._worker.process, self._worker.pid)
+        except FileNotFoundError:  # it has died, as has the daemon that started it
+            self._died_s = time.monotonic()
+            return has_ended(connection) or self._note_death(UNSEEN)
+        with life:
             stream = trio.lowlevel.FdStream(os.dup(self._worker.log))
             is_copied = trio.Event()
             async with trio.open_nursery() as nursery:
@@ -172,15 +212,21 @@ class NativeEngine:
                     await is_copied.wait()
                 nursery.cancel_scope.cancel()
         status = self._worker.reap() if dying is None else dying
-        if status == 0 or self._next is not None:
-            return status == 0
+        has_gone = status == 0 or (status == UNSEEN and has_ended(connection))
+        if has_gone or self._next is not None:
+            return has_gone
+        return self._note_death(status)
+
+    def _note_death(self, status: int) -> bool:
+        """Note how the worker has ended; return False. Raises MountError if none can follow."""
         last = "; ".join(self._last_lines) or "it has logged nothing"
         text = f"the worker {outcome_of(status)}: {last}"
         if self.transport == "uring":
-            raise MountError(text)
+            raise LostWorkerError(text)
         log.error("%s", text)
         self.deaths.last_failure = text
         self.deaths.note(status, self._page.read())
+        self._changed()
         return False
 
     async def _replace(self, connection: int) -> bool:
@@ -218,6 +264,7 @@ class NativeEngine:
                 set_limit(size_bytes)
         pause_s = time.monotonic() - self._died_s
         self.deaths.note_start(pause_s)
+        self._changed()
         log.info("another worker serves, after %.2f s: process %d", pause_s, self._worker.pid)
 
     async def _opened_worker(self, before: bytes) -> Worker:

@@ -2,7 +2,8 @@
 
 It is the program ffrfs-worker (native/worker/worker.cc), a child of the daemon. It opens
 the packs and reports that over a socket, gets the connection to the kernel through it, and
-logs to a pipe. It ends when the socket is closed, so it never outlives the daemon.
+logs to a pipe. It ends when the socket is closed: by the daemon, or when neither the daemon nor
+its guardian lives.
 
 Concurrency: no state but the child's; one thread starts it, the same one talks to it.
 Blocking: the daemon calls it before its loop runs.
@@ -23,6 +24,7 @@ from hashlib import blake2b
 from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
+from ffrfs.mount.engines.kept_engine import KeptEngine, KeptProcess
 from ffrfs.mount.engines.worker_deaths import WorkerDeaths, outcome_of
 from ffrfs.printable import printable
 
@@ -65,14 +67,15 @@ class Worker:
 
         `fetcher`: a link to a fetcher, which stays the caller's. `deaths`: of those before it.
         """
+        self._title = request.title
+        self.identities = bytearray()  # a few bytes for each file that it has opened
         path = worker_path()
         if path is None:
             raise MountError(
                 "the native engine was not built (there is no ffrfs-worker): "
                 "reinstall ffrfs, or choose --engine pyfuse3"
             )
-        self._title = request.title
-        self.identities = bytearray()  # a few bytes for each file that it has opened
+        self._process: subprocess.Popen[bytes] | KeptProcess
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.log, log_end = os.pipe()  # the daemon reads its lines
         with theirs:
@@ -93,6 +96,23 @@ class Worker:
                 )
             finally:
                 os.close(log_end)
+        self.process = os.pidfd_open(self._process.pid)
+
+    @classmethod
+    def of(cls, kept: KeptEngine, request: MountRequest) -> Worker:
+        """Return a worker that another daemon has started."""
+        worker = cls.__new__(cls)
+        worker._title = request.title
+        worker.identities = bytearray.fromhex(kept.identities)
+        worker.process = kept.descriptors["process"]
+        worker._process = KeptProcess(worker.process)
+        worker._socket = socket.socket(fileno=kept.descriptors["worker"])
+        worker.log = kept.descriptors["log"]
+        return worker
+
+    def kept(self) -> dict[str, int]:
+        """Return the descriptors that of() takes; they stay the worker's."""
+        return {"worker": self._socket.fileno(), "log": self.log, "process": self.process}
 
     @property
     def pid(self) -> int:
@@ -200,20 +220,25 @@ class Worker:
 
     def let_go(self) -> None:
         """Let the worker end: it closes the connection, even if its disks hang."""
+        # Not close() alone: what the guardian keeps is a copy of it.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def drop(self) -> None:
         """Close all descriptors of a worker that was killed, even if the kernel still holds it."""
         self.let_go()
         os.close(self.log)
+        os.close(self.process)
 
     def close(self) -> None:
         """End the worker, and close all descriptors. A worker that a disk blocks is abandoned."""
-        self.drop()
+        self.let_go()
         try:
             self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
+        self.drop()
 
 
 def _arguments(

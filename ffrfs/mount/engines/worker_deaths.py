@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from ffrfs.mount.engines.counter_page import Counters
 
@@ -21,6 +22,7 @@ IN_ROW_MAX = 5  # deaths without one answered request; then the mount fails all 
 _LIFE_ENOUGH_S = 10.0
 _PAUSE_S = 0.1  # before the second start in a row; doubled for each further one
 _QUARANTINED_MAX = 1000
+UNSEEN = 256  # in place of the exit status of a worker that was not this daemon's child
 _CRASHES = {
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -45,8 +47,16 @@ class WorkerDeaths:
     in_row: int = 0
     suspects: list[int] = field(default_factory=list)  # keys of requests, as in native/fuse
     quarantined: list[int] = field(default_factory=list)
-    _answered: int = 0
-    _began_s: float = field(default_factory=time.monotonic)
+    _answered: int = field(default=0, init=False)
+    _began_s: float = field(default_factory=time.monotonic, init=False)
+
+    @classmethod
+    def of(cls, kept: dict[str, Any]) -> WorkerDeaths:
+        """Return what kept() has given to another daemon."""
+        return cls(**kept)
+
+    def kept(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     def note_start(self, pause_s: float) -> None:
         """Note that a worker begins to serve, after a time without one."""
@@ -112,6 +122,8 @@ class WorkerDeaths:
 
 def cause_of(status: int) -> str:
     """Return the name of an exit status, as subprocess gives it."""
+    if status == UNSEEN:
+        return "unknown"
     if status >= 0:
         return f"status {status}"
     try:
@@ -122,6 +134,8 @@ def cause_of(status: int) -> str:
 
 def outcome_of(status: int) -> str:
     """Return what happened, for the log: "was killed by SIGABRT"."""
+    if status == UNSEEN:
+        return "has ended"
     return f"ended with {cause_of(status)}" if status >= 0 else f"was killed by {cause_of(status)}"
 
 

@@ -21,15 +21,11 @@ _EXIT_CODE = 49  # the field of /proc/PID/stat, counted behind the name, as wait
 class WorkerLife:
     """Tells whether a worker lives, by two descriptors that are opened once."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, process: int, pid: int) -> None:
+        """`process`: its pidfd, which stays the caller's. Raises OSError if there is none."""
         # Not by waitpid: a worker that has closed its log may live on.
-        self._process = os.pidfd_open(pid)
-        try:
-            self._proc = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
-        except BaseException:
-            os.close(self._process)
-            raise
-
+        self._process = process
+        self._proc = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
         self._ended = select.poll()
         self._ended.register(self._process, select.POLLIN)
 
@@ -38,7 +34,6 @@ class WorkerLife:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._proc)
-        os.close(self._process)
 
     async def wait_for_end(self) -> int | None:
         """Wait until the worker has ended; or return how, if it ended badly and cannot quite end.

@@ -40,7 +40,7 @@ def take_away_dead(directory: str, mountpoint: str) -> str | None:
     live, or cannot be told from living ones. Raises MountError if the kernel refuses.
     """
     known = state.load(directory, mountpoint)
-    if known is not None and known.process.is_alive():
+    if known is not None and known.is_guarded:
         return None
     wait_s = 0.0 if known is None else _WORKER_TIMEOUT_S
     taken = detach_dead(mountpoint, wait_s)

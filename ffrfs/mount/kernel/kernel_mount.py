@@ -134,10 +134,10 @@ def abort(connection: int, mount: MountEntry) -> None:
     try:
         with open(path, "wb", buffering=0) as file:
             # Tested after opening: while the connection lives, its device number is not reused.
-            if _is_connected(connection):
+            if is_connected(connection):
                 file.write(b"1")
     except OSError:
-        is_there = mount_at(mount.mountpoint) == mount and _is_connected(connection)
+        is_there = mount_at(mount.mountpoint) == mount and is_connected(connection)
         if is_there and os.geteuid() == 0:
             _libc.umount2(os.fsencode(mount.mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
 
@@ -156,7 +156,7 @@ def _may_users_allow_other() -> bool:
         return False
 
 
-def _is_connected(connection: int) -> bool:
+def is_connected(connection: int) -> bool:
     poll = select.poll()
     poll.register(connection, 0)
     return not poll.poll(0)  # POLLERR: the connection has ended

@@ -20,6 +20,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ffrfs.errors import MountError, is_shortage
 from ffrfs.files.staged_file import StagedFile
@@ -53,6 +54,12 @@ class MountState:
     packs: tuple[str, ...] = ()
     began_s: float | None = None  # of time.time()
     versions: dict[str, Version] = field(default_factory=dict, hash=False)  # of the packs' files
+    guardian: Process | None = None  # starts another daemon if this one dies
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a daemon serves the mount, or will soon."""
+        return self.process.is_alive() or (self.guardian is not None and self.guardian.is_alive())
 
 
 def runtime_directory(*, make: bool = True) -> str:
@@ -168,8 +175,16 @@ def find(mountpoint: str) -> tuple[str, MountState] | None:
         for directory in own_directories()
         if (state := load(directory, mountpoint)) is not None
     ]
-    alive = (known for known in found if known[1].process.is_alive())
+    alive = (known for known in found if known[1].is_guarded)
     return next(alive, found[0] if found else None)
+
+
+def of_fields(fields: dict[str, Any]) -> MountState:
+    """Return the state that asdict() has made `fields` of. Raises errors of any kind."""
+    fields = {**fields, "process": Process(**fields["process"])}
+    if guardian := fields.get("guardian"):
+        fields["guardian"] = Process(**guardian)
+    return MountState(**fields | {"packs": tuple(fields.get("packs", ()))})
 
 
 def find_ended(mountpoint: str) -> tuple[str, MountState] | None:
@@ -306,10 +321,7 @@ def _stem(mountpoint: str) -> str:
 def _read(path: str) -> MountState | None:
     try:
         with open(path, encoding="ascii") as file:
-            fields = json.load(file)
-        fields["process"] = Process(**fields["process"])
-        fields["packs"] = tuple(fields.get("packs", ()))
-        state = MountState(**fields)
+            state = of_fields(json.load(file))
         return state if isinstance(state.mountpoint, str) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

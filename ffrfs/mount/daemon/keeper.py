@@ -1,0 +1,132 @@
+"""Keeps what the next daemon needs: with the service manager, or with a guardian of our own.
+
+Under a service manager its store of descriptors is used (sd_pid_notify_with_fds(3)). A daemon in
+the foreground without one has whoever started it. All others have a guardian (native/guardian),
+which starts another daemon when this one dies; if the guardian itself dies, it is replaced.
+
+Concurrency: the daemon's main thread. Not here: what is kept (kept_mount.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+from ffrfs.errors import describe
+from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount
+from ffrfs.mount.daemon.mount_handle import MountHandle
+from ffrfs.mount.daemon.notify import Notifier
+from ffrfs.mount.engines.engine import Engine, LastingEngine
+from ffrfs.mount.kernel.process import Process
+
+_COMMAND = ("-P", "-m", "ffrfs.mount.daemon.resume")
+_END_LIMIT_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Keeps one mount, as often as it has changed, if its engine can go on without the daemon."""
+
+    def __init__(
+        self, mount: MountHandle, engine: Engine, notifier: Notifier, kept: KeptMount | None
+    ) -> None:
+        """`kept`: the mount as it is now, with an earlier daemon's guardian, or None."""
+        self._mount = mount
+        self._engine = engine
+        self._notifier = notifier
+        self._kept = kept
+        self._child: subprocess.Popen[bytes] | None = None
+        # The guardian's, which sends nothing: the end is its own.
+        self.socket: socket.socket | None = None
+        if kept is not None and kept.guardian is not None:
+            self.socket = socket.socket(fileno=kept.guardian)
+
+    @property
+    def starts(self) -> int:
+        """How many daemons have gone on with the mount."""
+        return 0 if self._kept is None else self._kept.daemon_starts
+
+    def begin(self) -> None:
+        """Start the guardian, if the mount wants one that does not live, and keep the mount."""
+        if self._kept is None:
+            return
+        wants_guardian = not (self._kept.is_foreground or self._notifier.is_active)
+        try:
+            if wants_guardian and self.socket is None:
+                self._start_guardian()
+        except OSError as error:
+            log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
+        self.keep()
+        assert isinstance(self._engine, LastingEngine)
+        self._engine.tell_changes(self.keep)
+
+    def keep(self) -> None:
+        """Keep the mount as it is now."""
+        assert self._kept is not None
+        assert isinstance(self._engine, LastingEngine)
+        now = replace(self._kept, state=self._mount.state, engine=self._engine.kept())
+        try:
+            found = now.descriptors()
+            try:
+                if self._notifier.is_active:
+                    self._notifier.keep(found)
+                elif self.socket is not None:
+                    names = ":".join(found).encode("ascii")
+                    socket.send_fds(self.socket, [names], list(found.values()))
+            finally:
+                os.close(found[FIGURES])
+        except OSError as error:
+            log.warning("if this daemon dies, the mount ends: %s", describe(error))
+
+    def _start_guardian(self) -> None:
+        path, place = _guardian_path(), self._mount.state.mountpoint
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = os.pidfd_open(os.getpid())
+            fds = (theirs.fileno(), process)
+            try:
+                self._child = subprocess.Popen(
+                    # The daemon ignores its argument, which says in a list whose daemon it is.
+                    [path, *map(str, fds), sys.executable, *_COMMAND, place],
+                    pass_fds=fds,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            finally:
+                os.close(process)
+        self.socket = ours
+        if (guardian := Process.of(self._child.pid)) is not None:
+            self._mount.note_guardian(guardian)
+
+    def forget(self) -> None:
+        """Keep nothing: the mount ends with this daemon."""
+        if self._kept is not None and self._notifier.is_active:
+            self._notifier.keep_none(NAMES)
+        elif self.socket is not None:
+            with contextlib.suppress(OSError):
+                self.socket.send(b"-")  # a name without a descriptor
+            self.note_end()
+
+    def note_end(self) -> None:
+        """Note that the guardian has ended."""
+        assert self.socket is not None
+        self.socket.close()
+        self.socket = None
+        if self._child is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(_END_LIMIT_S)
+
+
+def _guardian_path() -> str:
+    spec = importlib.util.find_spec("ffrfs._native")
+    assert spec is not None
+    assert spec.origin is not None
+    return os.path.join(os.path.dirname(spec.origin), "ffrfs-guardian")

@@ -1,0 +1,125 @@
+"""What a mount's next daemon needs: how it was mounted, by descriptors its connection and engine.
+
+A daemon that dies takes nothing with it: the guardian (guardian.py) or the service manager has
+this, and gives it to the next one as sd_listen_fds(3) says. Texts and numbers are in a file in
+memory, one of the descriptors.
+
+Concurrency: no state but the descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import MutableMapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ffrfs.mount.config.config import Config
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.kept_engine import KeptEngine
+from ffrfs.mount.kernel import dead_mount, kernel_mount, state
+from ffrfs.mount.kernel.mount_table import MountEntry
+from ffrfs.mount.kernel.options import TreeOptions
+
+_FIRST = 3  # SD_LISTEN_FDS_START
+_SIZE_MAX = 16 << 20
+CONNECTION, FIGURES, GUARDIAN, OWNER = "connection", "figures", "guardian", "owner"
+_ENGINES = ("page", "worker", "log", "process")
+NAMES = (CONNECTION, FIGURES, *_ENGINES, OWNER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptMount:
+    """A mount without its daemon."""
+
+    request: MountRequest
+    state: state.MountState  # of the daemon that kept it
+    entry: MountEntry
+    connection: int
+    engine: KeptEngine
+    base_bytes: int  # MemoryLimit.base_bytes
+    is_foreground: bool
+    daemon_starts: int = 0  # of daemons that went on with it
+    guardian: int | None = None  # a socket
+
+    def descriptors(self) -> dict[str, int]:
+        """Return all that the next daemon needs, in the order of NAMES.
+
+        The caller owns that of FIGURES. Raises OSError.
+        """
+        found = {CONNECTION: self.connection, FIGURES: self._figures(), **self.engine.descriptors}
+        owner = self.request.while_open
+        return found if owner is None else found | {OWNER: owner}
+
+    def is_for(self, request: MountRequest) -> bool:
+        """Return whether the request is for this mount, which has not ended."""
+        is_same = (request.packs, request.mountpoint) == (self.request.packs, self.entry.mountpoint)
+        return is_same and kernel_mount.is_connected(self.connection)
+
+    def give_up(self) -> None:
+        """End the mount and its engine."""
+        kernel_mount.abort(self.connection, self.entry)
+        dead_mount.detach_dead(self.entry.mountpoint)
+        for fd in (self.connection, *self.engine.descriptors.values()):
+            os.close(fd)
+
+    def _figures(self) -> int:
+        fields = asdict(self)
+        for name in ("connection", "guardian"):
+            del fields[name]
+        file = os.memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
+        with open(file, "wb", closefd=False) as writing:
+            writing.write(json.dumps(fields).encode("ascii"))
+        return file
+
+
+def kept_mount(environment: MutableMapping[str, str] | None = None) -> KeptMount | None:
+    """Return what the variables of sd_listen_fds(3) give to this process, and remove them.
+
+    None: nothing, or not a whole mount; its descriptors are closed then.
+    """
+    environment = os.environ if environment is None else environment
+    names = environment.pop("LISTEN_FDNAMES", "").split(":")
+    count = environment.pop("LISTEN_FDS", "")
+    if environment.pop("LISTEN_PID", "") != str(os.getpid()) or count != str(len(names)):
+        return None
+    found: dict[str, int] = {}
+    for fd, name in enumerate(names, _FIRST):
+        os.set_inheritable(fd, False)
+        if name in found:  # the manager may not have removed an older one
+            os.close(found[name])
+        found[name] = fd
+    if not {CONNECTION, FIGURES, *_ENGINES} <= found.keys():
+        for fd in found.values():
+            os.close(fd)
+        return None
+    return _decoded(found)
+
+
+def _decoded(found: dict[str, int]) -> KeptMount:
+    with open(found[FIGURES], "rb") as file:
+        file.seek(0)
+        fields = json.loads(file.read(_SIZE_MAX))
+    engine = {"descriptors": {name: found[name] for name in _ENGINES}}
+    return KeptMount(
+        **fields
+        | {
+            "request": replace(_request(fields["request"]), while_open=found.get(OWNER)),
+            "state": state.of_fields(fields["state"]),
+            "entry": MountEntry(**fields["entry"]),
+            "connection": found[CONNECTION],
+            "engine": KeptEngine(**fields["engine"] | engine),
+            "guardian": found.get(GUARDIAN),
+        }
+    )
+
+
+def _request(fields: dict[str, Any]) -> MountRequest:
+    """Return the request that asdict() has made `fields` of; JSON has lists for its tuples."""
+    asked = fields["asked"]
+    if asked is not None:
+        asked = Config(**asked | {name: tuple(asked[name]) for name in ("packs", "words")})
+    packs, options = tuple(fields["packs"]), TreeOptions(**fields["options"])
+    changed = {"packs": packs, "options": options, "asked": asked}
+    return MountRequest(**fields | changed)

@@ -1,0 +1,25 @@
+"""The command of a daemon that goes on with a mount: `python -m ffrfs.mount.daemon.resume PLACE`.
+
+The mount's guardian runs it, with the descriptors that the last daemon has left. Not here: what
+they are (kept_mount.py); a service manager runs `ffrfs mount -f` again instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ffrfs.mount.daemon import daemon
+from ffrfs.mount.daemon.kept_mount import kept_mount
+
+
+def main() -> None:
+    kept = kept_mount()
+    if kept is None:
+        sys.exit("ffrfs: this is the guardian's command, not one for people: run: ffrfs mount")
+    os.umask(0o022)
+    daemon.serve(kept.request, lambda _: None, foreground=kept.is_foreground, kept=kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+// ffrfs-guardian: keeps the descriptors of one mount, and starts its daemon again when that dies.
+//
+//   ffrfs-guardian SOCKET PIDFD COMMAND [ARGUMENT]...
+//
+// Started by ffrfs/mount/daemon/guardian.py, never by hand. PIDFD is of the daemon. Over SOCKET
+// (SOCK_SEQPACKET) the daemon sends names, separated by colons, and as many descriptors; they
+// replace those of the message before. The first is the connection to the kernel. COMMAND gets
+// them as a service manager passes descriptors: sd_listen_fds(3); one more, "guardian", is its
+// end of the next SOCKET. The guardian ends with the connection, by a message without descriptors,
+// or when COMMAND has died again and again before it has sent a message.
+//
+// One thread. After the start it allocates no memory: it must go on when there is none. For this
+// reason it uses no library but that of C.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+namespace {
+
+constexpr int kFdsMax = 16;
+constexpr size_t kNamesSizeMax = 256;
+constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
+constexpr int kWrongUsage = 2;
+constexpr int kFailuresMax = 10;  // starts in a row without a message; they take half a minute
+constexpr int kPauseMs = 100;     // doubled for each further start
+constexpr int kPauseMsMax = 5000;
+
+struct Kept {
+  char names[kNamesSizeMax + 1] = "";
+  int fds[kFdsMax] = {};
+  int count = 0;
+
+  void drop() {
+    while (count > 0) close(fds[--count]);
+  }
+};
+
+// The environment of the command: that of the guardian, and the variables of sd_listen_fds(3).
+struct Environment {
+  char pid[32] = "";
+  char count[32] = "";
+  char names[kNamesSizeMax + 32] = "";
+  char** all = nullptr;
+};
+
+Kept kept;
+Environment environment;
+
+// Returns false if there is no memory for it.
+bool make_environment() {
+  size_t count = 0;
+  while (environ[count] != nullptr) ++count;
+  environment.all = static_cast<char**>(std::calloc(count + 4, sizeof(char*)));
+  if (environment.all == nullptr) return false;
+  count = 0;
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (std::strncmp(*each, "LISTEN_", 7) != 0) environment.all[count++] = *each;
+  }
+  for (char* each : {environment.pid, environment.count, environment.names}) {
+    environment.all[count++] = each;
+  }
+  return true;
+}
+
+// Takes a message; returns false at the end of the socket.
+bool receive(int socket) {
+  Kept next;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof next.fds)];
+  iovec bytes{next.names, kNamesSizeMax};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    next.count = static_cast<int>((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(next.fds, CMSG_DATA(part), sizeof(int) * static_cast<size_t>(next.count));
+  }
+  if (size == 0) return false;
+  next.names[size] = '\0';
+  kept.drop();
+  kept = next;
+  return true;
+}
+
+// Waits for the end of the connection; returns whether it has ended.
+bool has_ended(int timeout_ms) {
+  if (kept.count == 0) return true;
+  pollfd connection{kept.fds[0], 0, 0};
+  return poll(&connection, 1, timeout_ms) > 0;
+}
+
+// In the child: never returns.
+[[noreturn]] void become_daemon(int socket, char** command) {
+  setsid();
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
+  // Out of the way of the numbers that they will have.
+  int passed[kFdsMax + 1];
+  for (int i = 0; i < kept.count; ++i) passed[i] = fcntl(kept.fds[i], F_DUPFD_CLOEXEC, 64);
+  passed[kept.count] = fcntl(socket, F_DUPFD_CLOEXEC, 64);
+  for (int i = 0; i <= kept.count; ++i) {
+    if (dup2(passed[i], kFirstPassed + i) < 0) _exit(kWrongUsage);
+  }
+  std::snprintf(environment.pid, sizeof environment.pid, "LISTEN_PID=%d", getpid());
+  std::snprintf(environment.count, sizeof environment.count, "LISTEN_FDS=%d", kept.count + 1);
+  std::snprintf(environment.names, sizeof environment.names, "LISTEN_FDNAMES=%s:guardian",
+                kept.names);
+  execve(command[0], command, environment.all);
+  _exit(kWrongUsage);
+}
+
+struct Daemon {
+  int socket = -1;
+  int pidfd = -1;  // -1: it has ended
+
+  void start(char** command) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
+    const pid_t child = fork();
+    if (child == 0) become_daemon(ends[1], command);
+    close(ends[1]);
+    socket = ends[0];
+    if (child > 0) pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  }
+
+  // Takes its messages until it ends; returns whether it has sent any.
+  bool follow() {
+    bool has_sent = false;
+    while (pidfd >= 0) {
+      pollfd events[] = {{socket, POLLIN, 0}, {pidfd, POLLIN, 0}};
+      if (poll(events, 2, -1) < 0) continue;
+      if (events[0].revents != 0) {
+        const bool goes_on = receive(socket);
+        if (goes_on && kept.count == 0) _exit(0);
+        has_sent = has_sent || goes_on;
+        if (!goes_on) close_socket();
+      } else if (events[1].revents != 0) {
+        close(pidfd);
+        pidfd = -1;
+      }
+    }
+    close_socket();
+    return has_sent;
+  }
+
+ private:
+  void close_socket() {
+    if (socket >= 0) close(socket);
+    socket = -1;  // poll() ignores it
+  }
+};
+
+int guard(Daemon daemon, char** command) {
+  int failures = 0;
+  for (bool has_come_up = daemon.follow(); !has_ended(0); has_come_up = daemon.follow()) {
+    failures = has_come_up ? 0 : failures + 1;
+    if (failures == kFailuresMax) return 1;
+    const int pause_ms = failures == 0 ? 0 : kPauseMs << (failures - 1);
+    if (has_ended(pause_ms < kPauseMsMax ? pause_ms : kPauseMsMax)) break;
+    daemon.start(command);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return kWrongUsage;
+  // Those of a terminal, or of a service manager, are for the daemon.
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(number, SIG_IGN);
+  signal(SIGCHLD, SIG_IGN);  // the kernel reaps the children
+  setsid();
+  prctl(PR_SET_NAME, "ffrfs-guardian");
+  if (!make_environment()) return kWrongUsage;
+  Daemon daemon;
+  daemon.socket = std::atoi(argv[1]);
+  daemon.pidfd = std::atoi(argv[2]);
+  for (const int fd : {daemon.socket, daemon.pidfd}) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return guard(daemon, argv + 3);
+}
