@@ -9,8 +9,6 @@ the commands said, and what is left.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +17,7 @@ from ffrfs import pack_folder
 from ffrfs.mount.client.mount_statuses import mount_statuses
 from ffrfs.mount.kernel import state
 from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
-from tests.mount.command import ffrfs, wait_until
+from tests.mount.command import ffrfs, kill_for_good, wait_until
 
 
 def main() -> None:
@@ -85,7 +83,7 @@ def mount(engine: str, pack: Path, place: Path) -> None:
 def kill(place: Path) -> None:
     (_, known) = state.find(str(place)) or (None, None)
     assert known is not None
-    os.kill(known.process.pid, signal.SIGKILL)
+    kill_for_good(known.process.pid)
     assert known.process.wait(20)
 
 

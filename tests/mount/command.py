@@ -114,6 +114,7 @@ class Mount:
         self._given_path = mountpoint
         self.log_file = log_file
         self.process: Process | None = None  # the daemon
+        self.guardian: Process | None = None  # starts another one, if the engine has a worker
         self.worker: Process | None = None  # its child, if the engine has one
         self.fetchers: list[Process] = []  # likewise, if a pack is at a URL
         self._expected: list[str] = []
@@ -148,7 +149,9 @@ class Mount:
     def find_daemon(self) -> None:
         found = state.find(str(self.path))
         self.process = found[1].process if found else None
+        self.guardian = found[1].guardian if found else None
         found = children(self.process) if self.process else []
+        found = [child for child in found if child != self.guardian]
         self.fetchers = [child for child in found if is_fetcher(child)]
         self.worker = next((child for child in found if child not in self.fetchers), None)
 
@@ -188,6 +191,11 @@ class Mount:
         assert self.process is not None
         os.kill(self.process.pid, number)
 
+    def kill(self) -> None:
+        """The daemon, for good."""
+        assert self.process is not None
+        kill_for_good(self.process.pid)
+
     def wait_for_daemon(self, timeout_s: float = TIMEOUT_S) -> None:
         """And for its worker."""
         assert self.process is not None
@@ -219,6 +227,24 @@ class Mount:
         before = self.statistics()["worker"]["starts"]
         os.kill(self.statistics()["worker_pid"], number)
         wait_until(lambda: self.statistics()["worker"]["starts"] > before, "another worker serves")
+
+    def signal_daemon(self, number: int) -> None:
+        """To the daemon that serves now, which may be a later one."""
+        os.kill(self.statistics()["daemon_pid"], number)
+
+    def replace_daemon(self, *, with_worker: bool = False) -> None:
+        """Kill the daemon, and wait until another one goes on with the mount."""
+        found = self.statistics()
+        if with_worker:
+            os.kill(found["daemon_pid"], signal.SIGSTOP)  # it would replace the worker itself
+            os.kill(found["worker_pid"], signal.SIGKILL)
+        os.kill(found["daemon_pid"], signal.SIGKILL)
+        before = found["daemon_starts"]
+        wait_until(lambda: self.statistics()["daemon_starts"] > before, "another daemon serves")
+
+    def wait_until_anew(self, count: int = 1) -> None:
+        """Until it was made anew so many times, as its worker died over rings."""
+        wait_until(lambda: self.log().count(": mounted at ") > count, "it is mounted anew")
 
     def peak_memory_mb(self) -> float:
         """Of daemon and worker together."""
@@ -272,11 +298,12 @@ class Mount:
     def processes(self) -> list[Process]:
         """Daemons by their command line, as some may never have come to mount anything,
         and workers."""
-        word = os.fsencode(self.log_file)
+        word, place = os.fsencode(self.log_file), os.fsencode(self.path)
         found = []
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if word in entry.read_bytes().split(b"\0"):
+                words = entry.read_bytes().split(b"\0")
+                if word in words or (b"ffrfs.mount.daemon.resume" in words and place in words):
                     process = Process.of(int(entry.parent.name))
                     found += [process, *children(process)] if process else []
         if self.worker is not None and self.worker not in found and self.worker.is_alive():
@@ -291,6 +318,16 @@ def children(process: Process) -> list[Process]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found += [Process.of(int(pid)) for pid in entry.read_text().split()]
     return [child for child in found if child is not None]
+
+
+def kill_for_good(daemon: int) -> None:
+    """Kill a daemon that no other one follows: its guardian dies first."""
+    os.kill(daemon, signal.SIGSTOP)  # else it would start another guardian
+    for child in children(Process(daemon, 0)):
+        if Path(f"/proc/{child.pid}/comm").read_text() == "ffrfs-guardian\n":
+            os.kill(child.pid, signal.SIGKILL)
+            assert child.wait(TIMEOUT_S)
+    os.kill(daemon, signal.SIGKILL)
 
 
 def is_fetcher(process: Process) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from ffrfs.mount.kernel.dead_mount import detach_dead, is_dead
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
-from tests.mount.command import children, engine_settings
+from tests.mount.command import children, engine_settings, kill_for_good
 from tests.mount.process_status import privileges
 
 # Loaded now: they are used only later.
@@ -215,7 +214,7 @@ def checks(given: Arguments) -> Seen:
         "root": check(place),
         "other": check_as(OTHER_USER_ID, place),
     }
-    os.kill(int(daemon_id), signal.SIGKILL)
+    kill_for_good(int(daemon_id))
     os.waitpid(server_id, 0)
     deadline_s = time.monotonic() + TIMEOUT_S
     while (dead := check(place))[0] == "ok" and time.monotonic() < deadline_s:
@@ -232,7 +231,7 @@ def is_killed(given: Arguments) -> Seen:
     there = mount_at(str(place))
     assert there is not None
     seen: Seen = {"live": is_dead(there)}
-    os.kill(int(daemon_id), signal.SIGKILL)
+    kill_for_good(int(daemon_id))
     os.waitpid(server_id, 0)
     seen["dead"] = is_dead(there, TIMEOUT_S)
     seen["taken"] = len(detach_dead(str(place)))
@@ -264,7 +263,7 @@ def mounts_again(given: Arguments) -> Seen:
     become(given.user_id)
     daemon_id = mount_as_user(given)
     there = mount_at(str(place))
-    os.kill(daemon_id, signal.SIGKILL)
+    kill_for_good(daemon_id)
     os.waitpid(daemon_id, 0)
     seen: Seen = {"known": state.find(str(place)) is not None}
     daemon_id = mount_as_user(given)

@@ -208,13 +208,14 @@ class PidOne:
         return int(daemon), int(worker.name)
 
     @contextlib.contextmanager
-    def open_file(self, path: str) -> Iterator[None]:
-        """Somebody in there has it open."""
+    def open_file(self, path: str) -> Iterator[str]:
+        """Somebody in there has it open: yields the name of that open file."""
         process = self._enter("sh", "-c", f"exec 9<{path}; echo; exec sleep 60")
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "\n"
-            yield
+            (inside,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            yield f"/proc/{inside}/fd/9"
         finally:
             kill_group(process)
 

@@ -515,7 +515,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
             finally:
                 os.close(connection)
 
-    daemon.open_engine = lambda _: Engine()  # type: ignore[assignment]
+    daemon.open_engine = lambda *_: Engine()  # type: ignore[assignment]
     server.READY_TIMEOUT_S = 1.0
     request = MountRequest(packs=(pack,), mountpoint=mountpoint, options=TreeOptions())
     try:

@@ -137,7 +137,7 @@ def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
     assert tree.process is not None
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()  # in the kernel's cache from now on
-        tree.signal(signal.SIGKILL)
+        tree.kill()
         tree.wait_for_daemon()
         line = checked(tree, 2, f"its daemon (process {tree.process.pid}) has died")
         assert f"ffrfs umount {tree.path}" in line
@@ -148,7 +148,7 @@ def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
 def test_dead_mount_that_no_daemon_is_known_of(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     # As in a container that sees the mount alone.
     done = ffrfs("check", tree.path, prefix=hidden_runtime_directory())

@@ -62,7 +62,7 @@ def logged(tree: Mount) -> str:
 def test_live_dead_and_unmounted(tree: Mount) -> None:
     pid = mount(tree)
     assert re.fullmatch(rf"\S+ \S+ \[{pid}\] INFO .* mounted at {tree.path}, .*\n", logged(tree))
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     before = logged(tree)
     assert ffrfs("umount", tree.path).status == 0

@@ -112,7 +112,7 @@ def test_kernels_list_is_not_read_for_each_mount(
 def test_dead_mount(tree: Mount) -> None:
     assert tree.process is not None
     pid = tree.process.pid
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     told = seen(tree)
     assert (told["state"], told["pid"], told["worker_pid"]) == ("dead", pid, None)
@@ -160,7 +160,7 @@ def test_all_packs_are_named(mount: MakeMount, pack_tree: PackTree, tmp_path: Pa
 
 def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None:
     other = mount(tree.pack, mountpoint=places / "a longer name")
-    other.signal(signal.SIGKILL)
+    other.kill()
     other.wait_for_daemon()
     short = ffrfs("ps").out.splitlines()[0].split()
     assert short == ["STATE", "PID", "AGE", "REQ/S", "MOUNTPOINT", "PACKS"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from pathlib import Path
 
 import pytest
@@ -115,7 +114,7 @@ def test_metrics_that_cannot_be_written_are_a_notice(engine: str, pack: Path, pl
 def test_a_dead_mount_is_no_hindrance(new_mount: MakeMount, pack: Path) -> None:
     mount = new_mount(pack)
     assert mount.mount().status == 0
-    mount.signal(signal.SIGKILL)
+    mount.kill()
     mount.wait_for_daemon()
     dead = mount_at(str(mount.path))
     done = mount.mount("--check")

@@ -130,7 +130,7 @@ def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
     with child(probes.read_directly_until_it_fails, tree / "d", contents, 0) as reader:
         assert reader.next() == "going"
         reader.ask_next()
-        tree.signal(signal.SIGKILL)
+        tree.kill()
         tree.wait_for_daemon()
         assert reader.answer() in ENDED
     assert tree.is_mounted
@@ -147,7 +147,7 @@ def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
 def test_umount_cleans_up_after_a_dead_daemon_whose_mount_is_gone(
     root_user: None, tree: Mount
 ) -> None:
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
     assert tree.path.exists()

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,14 +224,19 @@ def test_killed_worker_is_replaced(pid_one: PidOne, service: str) -> None:
     assert pid_one.show(service, "NRestarts") == ["0"]
 
 
-@pytest.mark.promise("S46")
-def test_killed_is_mounted_again(pid_one: PidOne, service: str) -> None:
-    with pid_one.open_file(f"{PLACE}/a"):  # so that the dead mount is busy
-        os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
-        wait_until(lambda: pid_one.show(service, "NRestarts") == ["1"], "restarted")
-        wait_until(lambda: pid_one.is_in_state(service, "active", "running"), "mounted again")
-        check_served(pid_one)
-        assert len(pid_one.mounts()) == 1
+@pytest.mark.promise("S19", "S46")
+def test_killed_daemon_is_replaced(pid_one: PidOne, service: str) -> None:
+    mounts = pid_one.mounts()
+    with pid_one.open_file(f"{PLACE}/a") as opened:
+        for count in ("1", "2"):
+            os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
+            wait_until(lambda count=count: pid_one.show(service, "NRestarts") == [count], "restart")
+            wait_until(lambda: pid_one.is_in_state(service, "active", "running"), "it serves")
+            check_served(pid_one)
+        assert pid_one.mounts() == mounts
+        past_the_cache = ["dd", f"if={opened}", "iflag=direct"]
+        done = subprocess.run(past_the_cache, capture_output=True, timeout=60, check=False)
+        assert done.stdout == TREE["a"]
 
 
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:

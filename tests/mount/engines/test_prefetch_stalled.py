@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -205,8 +206,8 @@ def test_mount_that_is_detached_while_busy_ends_with_its_last_file(
 # The daemon or its worker is killed.
 
 
-def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
-    """Kills that process while bytes are pushed and read; the errnos that readers get."""
+def end_of_readers(tree: Mount, kill: Callable[[], None], delay_s: float) -> set[int]:
+    """Kills something while bytes are pushed and read; the errnos that readers get."""
     with ExitStack() as stack:
         readers = []
         for serial in range(2):
@@ -218,8 +219,13 @@ def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
             stack.enter_context(hinted(tree, texts(shuffled(client))))
         wait_until(lambda: figures(tree)["prefetch.pushed"] > 0, "they are pushed")
         time.sleep(delay_s)
-        os.kill(killed, signal.SIGKILL)
+        kill()
         return {reader.answer() for reader in readers}
+
+
+def kill_worker(tree: Mount) -> None:
+    assert tree.worker is not None
+    os.kill(tree.worker.pid, signal.SIGKILL)
 
 
 def wait_for_more(count: Callable[[], int], before: int) -> None:
@@ -261,9 +267,11 @@ def test_worker_that_is_killed_while_it_pushes(new_mount: MakeMount, tmp_path: P
         assert tree.mount().status == 0
         forget_pages(pack)
         tree.ask(probes.sizes, "d")
-        assert tree.worker is not None
         delay_s = random.Random(serial).random() / 100
-        assert end_of_readers(tree, tree.worker.pid, delay_s) <= {*ENDED, errno.ENOENT}
+        errors = end_of_readers(tree, partial(kill_worker, tree), delay_s)
+        assert errors <= {*ENDED, errno.ENOENT}
+        tree.wait_until_anew(2 * serial + 1)
+        assert ffrfs("umount", tree.path).status == 0
         check_nothing_left(tree)
 
 
@@ -275,9 +283,8 @@ def test_daemon_that_is_killed_while_bytes_are_pushed(new_mount: MakeMount, tmp_
         assert tree.mount().status == 0
         forget_pages(pack)
         tree.ask(probes.sizes, "d")
-        assert tree.process is not None
         delay_s = random.Random(serial).random() / 100
-        assert end_of_readers(tree, tree.process.pid, delay_s) <= set(ENDED)
+        assert end_of_readers(tree, tree.kill, delay_s) <= set(ENDED)
         tree.wait_for_daemon()
         assert tree.ask(probes.errno_of, "d/never asked for", "stat") in ENDED
         done = ffrfs("umount", tree.path)

@@ -8,8 +8,6 @@ import os
 import random
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,13 @@ import pytest
 from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
 from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
 from tests.mount import probes
-from tests.mount.child import Child, child
+from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.readers import readers_at_work, wait_for_reads
 
 FILE_COUNT = 40
-READER_COUNT = 4
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
 OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
@@ -89,32 +87,10 @@ def worker_figures(tree: Mount) -> dict[str, Any]:
     return figures
 
 
-@contextmanager
-def readers_at_work(tree: Mount) -> Iterator[list[Child]]:
-    """Several, who ask the worker for every byte, and who end at the first error."""
-    with ExitStack() as stack:
-        readers = []
-        for seed in range(READER_COUNT):
-            reader = child(probes.read_directly_until_it_fails, tree / "d", TREE, seed)
-            readers.append(stack.enter_context(reader))
-        for reader in readers:
-            assert reader.next() == "going"
-            reader.ask_next()
-        wait_for_reads(tree)
-        yield readers
-        wait_for_reads(tree)
-        assert not any(reader.has_answered() for reader in readers)
-
-
-def wait_for_reads(tree: Mount) -> None:
-    before = tree.requests_now()["read"]
-    wait_until(lambda: tree.requests_now()["read"] > before + 20, "they read")
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGSYS])
 def test_no_reader_notices_a_death(tree: Mount, number: signal.Signals) -> None:
     tree.expect_log(f"the worker was killed by {number.name}: it has logged nothing")
-    with readers_at_work(tree), child(probes.hold_open, tree / "large") as holder:
+    with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         for _ in range(5):
             tree.replace_worker(number)
@@ -129,7 +105,7 @@ def test_no_reader_notices_a_death(tree: Mount, number: signal.Signals) -> None:
 
 def test_worker_that_is_killed_as_soon_as_it_serves(tree: Mount) -> None:
     tree.expect_log("killed by SIGKILL")
-    with readers_at_work(tree):
+    with readers_at_work(tree, "d", TREE):
         for _ in range(3):
             for _ in range(IN_ROW_MAX - 2):
                 tree.replace_worker()
@@ -232,7 +208,7 @@ def test_pack_that_was_replaced_is_not_served(
 
 
 def test_restart_under_readers(tree: Mount) -> None:
-    with readers_at_work(tree), child(probes.hold_open, tree / "large") as holder:
+    with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         for _ in range(3):
             before = tree.statistics()["worker_pid"]

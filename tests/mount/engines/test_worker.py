@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.mount.kernel import state
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.child import Child, child
@@ -70,19 +69,6 @@ def readers_at_work(
         yield readers
 
 
-def check_state_is_gone(tree: Mount, directory: str) -> None:
-    check_nothing_left(tree)
-    assert state.load(directory, str(tree.path)) is None
-    assert not Path(state.socket_path(directory, str(tree.path))).exists()
-
-
-def runtime_directory(tree: Mount) -> str:
-    found = state.find(str(tree.path))
-    assert found is not None
-    assert Path(state.socket_path(found[0], str(tree.path))).exists()
-    return found[0]
-
-
 # Over rings, where no other worker can take over.
 only_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
 DEATHS = [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL]
@@ -91,14 +77,19 @@ DEATHS = [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL]
 @only_uring
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("number", DEATHS)
-def test_worker_that_dies_idle_ends_the_mount(tree: Mount, number: signal.Signals) -> None:
-    directory = runtime_directory(tree)
+def test_mount_whose_worker_dies_idle_is_made_anew(tree: Mount, number: signal.Signals) -> None:
     tree.expect_log("cannot read bad: ")
     assert tree.ask(probes.errno_of, "bad", "read") == errno.EIO
     tree.expect_log(rf"the worker was killed by {number.name}: cannot read bad: .*record 0")
+    daemon = tree.process
     kill_worker(tree, number)
-    check_state_is_gone(tree, directory)
+    tree.wait_until_anew()
+    assert tree.ask(probes.read, "large") == LARGE
     assert len(re.findall(number.name, tree.log())) == 1
+    tree.find_daemon()
+    assert tree.process == daemon
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
 
 
 @only_uring
@@ -107,27 +98,18 @@ def test_worker_that_dies_idle_ends_the_mount(tree: Mount, number: signal.Signal
 def test_worker_that_dies_under_readers_gives_them_an_error(
     tree: Mount, number: signal.Signals
 ) -> None:
-    directory = runtime_directory(tree)
     tree.expect_log(rf"the worker was killed by {number.name}: it has logged nothing$")
     with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         kill_worker(tree, number)
         for reader in readers:
-            # The last: the path leads to an empty place by then.
+            # The last: the path leads to an empty place for a moment.
             assert reader.answer() in (*ENDED, errno.ENOENT)
         with pytest.raises(OSError) as caught:
             holder.next()
         assert caught.value.errno in ENDED
-        check_state_is_gone(tree, directory)
-
-
-@only_uring
-def test_mount_can_be_made_anew_after_its_worker_died(tree: Mount) -> None:
-    tree.expect_log("killed by SIGKILL")
-    kill_worker(tree, signal.SIGKILL)
-    check_nothing_left(tree)
-    assert tree.mount().status == 0
-    assert tree.ask(probes.read, "large") == LARGE
+        tree.wait_until_anew()
+        assert tree.ask(probes.read, "large") == LARGE
 
 
 @only_uring
@@ -145,6 +127,8 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
         # A killed process keeps what it has open until its disk has answered.
         disk.go()
         assert reader.answer() in ENDED
+    tree.wait_until_anew()
+    assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
 
 
@@ -205,7 +189,7 @@ def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
             check_nothing_left(tree)
 
 
-# The daemon dies.
+# The daemon dies, for good.
 
 
 @over_both
@@ -214,7 +198,7 @@ def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
 def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
     with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
-        tree.signal(signal.SIGKILL)
+        tree.kill()
         if both:
             kill_worker(tree, signal.SIGKILL)
         for reader in readers:
@@ -238,7 +222,7 @@ def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk:
     with child(probes.errno_of, tree / "stalled", "read") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        tree.signal(signal.SIGKILL)
+        tree.kill()
         assert reader.answer() in ENDED  # though the disk has not answered
         assert tree.ask(probes.errno_of, "cold", "read") in ENDED
         disk.go()

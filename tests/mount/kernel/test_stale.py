@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 import subprocess
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
 
 def kill(tree: Mount) -> None:
     """The daemon; its worker ends by itself."""
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     assert tree.is_mounted
 

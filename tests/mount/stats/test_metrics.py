@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import signal
 import stat
 import time
 from pathlib import Path
@@ -113,7 +112,7 @@ def test_daemon_that_was_killed_leaves_a_file_which_the_next_one_takes_over(
     tree = new_mount(pack_tree(dict(TREE)))
     assert tree.mount("--metrics-file", str(file)).status == 0
     wait_until(file.exists, "the figures are written")
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     assert ffrfs("umount", tree.path).status == 0
     inode = file.stat().st_ino

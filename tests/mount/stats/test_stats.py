@@ -217,7 +217,7 @@ def test_socket_is_private_and_goes_with_the_mount(tree: Mount) -> None:
 @pytest.mark.promise("S22")
 def test_dead_daemon_is_told_and_its_socket_goes(tree: Mount) -> None:
     path = socket_of(tree)
-    tree.signal(signal.SIGKILL)
+    tree.kill()
     tree.wait_for_daemon()
     for arguments in ([], ["--json"]):
         done = ffrfs("stats", tree.path, *arguments)

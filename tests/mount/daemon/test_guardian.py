@@ -1,0 +1,173 @@
+"""A daemon that dies is replaced by another one, which goes on with its mount."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ffrfs.mount.kernel.mount_table import mount_at
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, ffrfs, kill_for_good, mount_command_fails, wait_until
+from tests.mount.makers import MakeMount, PackTree
+from tests.mount.readers import readers_at_work, wait_for_reads
+
+TREE = {f"{i:03d}": random.Random(i).randbytes(20_000 + 5000 * i) for i in range(20)}
+LARGE = random.Random("large").randbytes(6 << 20)
+OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
+REPLACED = "the daemon before this one"
+RESIDENT_KB_MAX = 1400  # linked to the C library of the machine; 700 with its own
+
+pytestmark = pytest.mark.promise("S19")
+native = pytest.mark.parametrize("engine", ["native"], indirect=True)
+lasting = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+
+
+@pytest.fixture
+def pack(pack_tree: PackTree) -> Path:
+    return pack_tree({"d": dict(TREE), "large": LARGE})
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack: Path) -> Mount:
+    made: Mount = mount(pack, *OPTIONS)
+    return made
+
+
+def state_of(tree: Mount) -> str:
+    lines = ffrfs("ps").out.splitlines()
+    (line,) = [line for line in lines if str(tree.path) in line]
+    return line.split()[0]
+
+
+@lasting
+def test_no_reader_notices_a_death(tree: Mount) -> None:
+    tree.expect_log(REPLACED)
+    worker = tree.statistics()["worker_pid"]
+    with (
+        readers_at_work(tree, "d", TREE),
+        child(probes.hold_open, tree / "large") as holder,
+        child(probes.work_inside, tree / "d") as inside,
+    ):
+        assert holder.next() == LARGE[:1]
+        assert inside.next() == tree / "d"
+        for count in range(1, 4):
+            tree.replace_daemon()
+            wait_for_reads(tree)
+            assert tree.statistics()["daemon_starts"] == count
+        assert holder.next() == LARGE[1:]
+    found = tree.statistics()
+    assert found["worker_pid"] == worker
+    assert found["worker"]["deaths"] == 0
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+
+
+@native
+def test_daemon_and_worker_at_once(tree: Mount) -> None:
+    tree.expect_log(REPLACED)
+    tree.expect_log("the worker has ended")
+    with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        for count in range(1, 4):
+            tree.replace_daemon(with_worker=True)
+            wait_for_reads(tree)
+            assert tree.statistics()["worker"]["deaths"] == count
+        assert holder.next() == LARGE[1:]
+    tree.replace_worker()
+    tree.expect_log("killed by SIGKILL")
+    assert tree.statistics()["worker"]["causes"] == {"unknown": 3, "SIGKILL": 1}
+
+
+@native
+def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
+    tree.expect_log("the guardian has died; another one begins")
+    tree.expect_log(REPLACED)
+    for _ in range(2):
+        guardian = tree.guardian
+        assert guardian is not None
+        os.kill(guardian.pid, signal.SIGKILL)
+
+        def is_guarded(before: object = guardian) -> bool:
+            tree.find_daemon()
+            return tree.guardian not in (None, before)
+
+        wait_until(is_guarded, "another one guards")
+        with readers_at_work(tree, "d", TREE):
+            tree.replace_daemon()
+        tree.find_daemon()
+
+
+@native
+def test_guardian_takes_little_memory(tree: Mount) -> None:
+    assert tree.guardian is not None
+    status = Path(f"/proc/{tree.guardian.pid}/status").read_text()
+    (resident_kb,) = re.findall(r"VmRSS:\s*(\d+) kB", status)
+    assert int(resident_kb) < RESIDENT_KB_MAX
+
+
+@native
+def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
+    tree.expect_log(REPLACED)
+    tree.signal_daemon(signal.SIGKILL)
+    assert ffrfs("stats", tree.path).status == 0
+    assert state_of(tree) == "live"
+    mount_command_fails(tree.mount(), 32, str(tree.path), "already")
+
+
+@native
+def test_mount_without_a_daemon_can_be_unmounted(tree: Mount) -> None:
+    with child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        tree.expect_log(REPLACED)
+        tree.signal_daemon(signal.SIGKILL)
+        done = ffrfs("umount", tree.path)
+        assert done.status == 0
+        assert "busy" in done.err
+        assert not tree.is_mounted
+        assert holder.next() == LARGE[1:]
+
+
+def test_mount_of_a_program_ends_with_the_program(pack: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys, time, ffrfs\n"
+        "with ffrfs.mounted(sys.argv[1], sys.argv[2]) as root:\n"
+        "    print(root, flush=True)\n"
+        "    time.sleep(1000)\n"
+    )
+    place = tmp_path / "mount"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(pack), str(place)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    tree = Mount("native", [pack], place, tmp_path / "log")
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == str(place)
+        tree.find_daemon()
+        tree.replace_daemon()
+        assert mount_at(str(place)) is not None
+        process.kill()
+        wait_until(lambda: not place.exists(), "mount and mount point are gone")
+    finally:
+        process.kill()
+        process.communicate()
+        tree.close()
+
+
+@native
+def test_daemon_without_a_guardian_takes_the_mount_along(tree: Mount) -> None:
+    assert tree.process is not None
+    kill_for_good(tree.process.pid)
+    tree.wait_for_daemon()
+    assert state_of(tree) == "dead"
+    assert ffrfs("umount", tree.path).status == 0
