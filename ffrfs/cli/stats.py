@@ -134,6 +134,7 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "checksums": f"{found['checksums_verified']:,} verified, "
         f"{found['checksums_failed']:,} failed",
         **_deaths(found.get("worker")),
+        "daemons before": f"{found.get('daemon_starts', 0):,}",
         "could not read": f"{output.count(found['unreadable_files'], 'file')}",
         "queue depth": f"{found['queue_depth']:,}",
         "prefetch": f"{hinted['hinted']:,} hinted, {hinted['fetched']:,} fetched, "

@@ -53,6 +53,13 @@ class Keeper:
         """How many daemons have gone on with the mount."""
         return 0 if self._kept is None else self._kept.daemon_starts
 
+    @property
+    def is_keeping(self) -> bool:
+        """Whether another daemon goes on with the mount when this one ends."""
+        return self._kept is not None and (
+            self.socket is not None or self._notifier.keeps_descriptors
+        )
+
     def begin(self) -> None:
         """Start the guardian, if the mount wants one that does not live, and keep the mount."""
         if self._kept is None:
@@ -67,15 +74,20 @@ class Keeper:
         assert isinstance(self._engine, LastingEngine)
         self._engine.tell_changes(self.keep)
 
-    def keep(self) -> None:
-        """Keep the mount as it is now."""
+    def keep(self, *, is_renewal: bool = False) -> None:
+        """Keep the mount as it is now. `is_renewal`: this daemon ends for the next one."""
         assert self._kept is not None
         assert isinstance(self._engine, LastingEngine)
-        now = replace(self._kept, state=self._mount.state, engine=self._engine.kept())
+        now = replace(
+            self._kept,
+            state=self._mount.state,
+            engine=self._engine.kept(),
+            is_renewal=is_renewal,
+        )
         try:
             found = now.descriptors()
             try:
-                if self._notifier.is_active:
+                if self._notifier.keeps_descriptors:
                     self._notifier.keep(found)
                 elif self.socket is not None:
                     names = ":".join(found).encode("ascii")
@@ -108,7 +120,7 @@ class Keeper:
 
     def forget(self) -> None:
         """Keep nothing: the mount ends with this daemon."""
-        if self._kept is not None and self._notifier.is_active:
+        if self._kept is not None and self._notifier.keeps_descriptors:
             self._notifier.keep_none(NAMES)
         elif self.socket is not None:
             with contextlib.suppress(OSError):

@@ -41,6 +41,7 @@ class KeptMount:
     base_bytes: int  # MemoryLimit.base_bytes
     is_foreground: bool
     daemon_starts: int = 0  # of daemons that went on with it
+    is_renewal: bool = False  # that daemon ends because the next one shall begin
     guardian: int | None = None  # a socket
 
     def descriptors(self) -> dict[str, int]:

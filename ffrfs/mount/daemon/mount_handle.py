@@ -144,7 +144,8 @@ def take_over(kept: KeptMount, directory: str) -> MountHandle:
         else:
             os.unlink(f"{path}.{os.getpid()}")
     reserve = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_RESERVE_COUNT)]
-    notice = f"the daemon before this one (process {kept.state.process.pid}) has ended"
+    died = f"the daemon before this one (process {kept.state.process.pid}) has died"
+    notice = None if kept.is_renewal else died
     return MountHandle(directory, known, kept.entry, kept.connection, control, notice, reserve)
 
 

@@ -43,12 +43,14 @@ class Notifier:
         *,
         watchdog_interval_s: float | None = None,
         is_main: bool = True,
+        keeps_descriptors: bool = False,
     ) -> None:
         """`address` is the text of NOTIFY_SOCKET; None: there is no service manager.
 
         `is_main`: the manager takes the process that makes this for the service's main process.
         """
         self.watchdog_interval_s = watchdog_interval_s  # between feeds; None: no watchdog
+        self.keeps_descriptors = keeps_descriptors  # for the next start of the service
         self._address = address
         self._main_pid = os.getpid() if is_main else None
         self._is_stopping = False
@@ -69,6 +71,8 @@ class Notifier:
         return cls(
             _checked(address),
             watchdog_interval_s=_interval_s(usec) if is_watched and usec else None,
+            # Set by systemd since version 254, and in our unit.
+            keeps_descriptors=address is not None and "FDSTORE" in environment,
             is_main=environment.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid())),
         )
 

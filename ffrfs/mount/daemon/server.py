@@ -32,6 +32,7 @@ from ffrfs.mount.daemon.metrics_file import MetricsFile
 from ffrfs.mount.daemon.mount_handle import MountHandle
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.daemon.reload import Reload
+from ffrfs.mount.daemon.renewal import renew
 from ffrfs.mount.daemon.signals import HeldSignals
 from ffrfs.mount.daemon.statistics import first_value, statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
@@ -299,10 +300,14 @@ class Server:
         self._warmings += 1
         return {}
 
-    def _restart(self, _: object) -> object:
-        """Begin to replace the worker; the figures of its deaths show when that is done."""
-        self._engine.restart()
-        return self._statistics(None)["worker"]
+    def _restart(self, _: object) -> dict[str, object]:
+        """Begin to replace worker and daemon; later figures show when that is done."""
+        if self._engine.deaths is None:
+            self._engine.restart()
+            return {}
+        before = self._statistics(None)
+        self._nursery.start_soon(renew, self._engine, self._engine.deaths, self._keeper)
+        return before | {"daemon_ends": self._keeper.is_keeping}
 
     async def _tell_of_large_hints(self) -> None:
         """Log once, so that users of too large hints learn why they have no effect."""

@@ -44,6 +44,12 @@ def take_away_dead(directory: str, mountpoint: str) -> str | None:
         return None
     wait_s = 0.0 if known is None else _WORKER_TIMEOUT_S
     taken = detach_dead(mountpoint, wait_s)
+    there = mount_at(mountpoint)
+    if known is not None and not taken and there is not None and _says_dead(there) is None:
+        # A thread of the dead daemon is blocked in the kernel, and keeps the connection: it stores
+        # bytes, and waits for a page of a READ that nobody answers. Only force ends both.
+        kernel_mount.detach(mountpoint, is_dead=True)
+        taken = [there]
     if known is not None and not _is_ours(mountpoint):
         state.forget(directory, known)
     if not taken:
@@ -87,8 +93,8 @@ def _is_ours(mountpoint: str) -> bool:
     return there is not None and there.is_ours
 
 
-def _says_dead(mount: MountEntry) -> bool:
-    """Return whether statfs says so; False if it is blocked, or no process can be started."""
+def _says_dead(mount: MountEntry) -> bool | None:
+    """Return whether statfs says so, None if it is blocked; False if no process can be started."""
     try:
         # O_PATH sends no request: the kernel knows the root of a mount.
         place = os.open(mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -118,7 +124,7 @@ def _says_dead(mount: MountEntry) -> bool:
     process.kill()  # the kernel may still block it
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_PAUSE_S)
-    return False
+    return None
 
 
 def _identity(mount: MountEntry) -> dict[str, Any]:

@@ -92,6 +92,8 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
     yield from _around(found["read_around"], found["pushed_limit_bytes"])
     yield from _remote(found["remote"])
     yield from _worker(found["worker"])
+    if (starts := found.get("daemon_starts")) is not None:
+        yield "daemon_starts_total", "counter", "Daemons after the first one.", _one(starts)
     yield "queue_depth", "gauge", "Reads that wait for storage.", _one(found["queue_depth"])
     yield from _memory(found)
 

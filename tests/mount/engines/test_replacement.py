@@ -207,14 +207,31 @@ def test_pack_that_was_replaced_is_not_served(
     assert tree.ask(probes.errno_of, "d/001", "read") == errno.EIO
 
 
+def test_version_that_does_not_start_is_given_up(
+    new_mount: MakeMount, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(places))
+    tree = new_mount(pack)
+    assert tree.mount().status == 0
+    before = tree.statistics()
+    (places / "trio.py").write_text("raise ImportError('broken')\n")
+    tree.expect_log("restart: the installed version does not start: ImportError: broken")
+    done = ffrfs("restart", tree.path)
+    assert done.status != 0
+    assert "does not start: ImportError: broken; the old worker serves on" in done.err
+    for name in ("daemon_pid", "worker_pid"):
+        assert tree.statistics()[name] == before[name]
+
+
 def test_restart_under_readers(tree: Mount) -> None:
     with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         for _ in range(3):
-            before = tree.statistics()["worker_pid"]
+            before = tree.statistics()
             done = ffrfs("restart", tree.path)
             assert (done.status, done.out, done.err) == (0, "", "")
-            assert tree.statistics()["worker_pid"] != before
+            assert tree.statistics()["worker_pid"] != before["worker_pid"]
+            assert tree.statistics()["daemon_pid"] != before["daemon_pid"]
         assert holder.next() == LARGE[1:]
     assert (worker_figures(tree)["restarts"], worker_figures(tree)["deaths"]) == (3, 0)
 

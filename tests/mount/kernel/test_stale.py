@@ -18,6 +18,7 @@ from tests.mount.command import Mount, ffrfs, mount_command_fails, start_ffrfs
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 10_000}
+PIDFD_GETFD = 438
 NOTICE = "removed a dead mount of .*tree.ffr, whose daemon .* has died"
 
 
@@ -68,6 +69,32 @@ def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
     assert tree.log().count("removed a dead") == 1
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
+
+
+@pytest.mark.promise("S50")
+def test_mount_takes_the_place_of_a_dead_one_that_hangs(root_user: None, tree: Mount) -> None:
+    """As with a thread of the dead daemon that the kernel blocks."""
+    tree.expect_log(NOTICE)
+    connection = copied_connection(tree)
+    try:
+        kill(tree)
+        mount_anew(tree)
+    finally:
+        os.close(connection)
+
+
+def copied_connection(tree: Mount) -> int:
+    """The connection of the daemon, by pidfd_getfd(2); it lives on as long as this process."""
+    assert tree.process is not None
+    folder = Path(f"/proc/{tree.process.pid}/fd")
+    (fd,) = (entry.name for entry in folder.iterdir() if os.readlink(entry) == "/dev/fuse")
+    process = os.pidfd_open(tree.process.pid)
+    try:
+        copied: int = ctypes.CDLL(None).syscall(PIDFD_GETFD, process, int(fd), 0)
+    finally:
+        os.close(process)
+    assert copied >= 0
+    return copied
 
 
 @pytest.mark.promise("S50")

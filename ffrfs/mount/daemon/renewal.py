@@ -1,0 +1,72 @@
+"""Replaces a mount's worker, and then its daemon, by those of the version that is installed now.
+
+Each is tried before it takes over. The worker is the engine's; the daemon ends, and the guardian
+or the service manager starts the next one (keeper.py).
+
+Concurrency: one task of the daemon's loop for each request.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import trio
+
+from ffrfs.mount.daemon.keeper import Keeper
+from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.engines.worker_deaths import WorkerDeaths
+
+TRIAL_LIMIT_S = 10.0  # for a program that imports the next daemon
+_WORKER_LIMIT_S = 15.0  # more than the engine gives a new worker
+_PAUSE_S = 0.02
+_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
+_TRIAL = (sys.executable, "-P", "-c", "import ffrfs.mount.daemon.resume, ffrfs.mount.daemon.server")
+
+log = logging.getLogger(__name__)
+
+
+async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
+    """Replace the worker, and end this process if another daemon goes on with the mount.
+
+    `deaths` shows the result, and the next daemon's `starts`.
+    """
+    if keeper.is_keeping and (reason := await _trouble()) is not None:
+        deaths.failed_restarts += 1
+        deaths.last_failure = reason
+        log.error("restart: %s; this daemon serves on", reason)
+        return
+    before = deaths.starts
+    failed_before = deaths.failed_restarts
+    engine.restart()
+    with trio.move_on_after(_WORKER_LIMIT_S):
+        while deaths.starts == before and deaths.failed_restarts == failed_before:
+            await trio.sleep(_PAUSE_S)
+    if deaths.starts != before and keeper.is_keeping:
+        log.info("restart: the next daemon begins")
+        keeper.keep(is_renewal=True)
+        logging.shutdown()
+        os._exit(_STATUS)
+
+
+async def _trouble() -> str | None:
+    """Return why the installed version cannot be a daemon; None: it can."""
+    try:
+        with trio.fail_after(TRIAL_LIMIT_S):
+            tried = await trio.run_process(
+                _TRIAL,
+                stdin=subprocess.DEVNULL,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+            )
+    except trio.TooSlowError:
+        return f"the installed version did not start within {TRIAL_LIMIT_S:g} s"
+    except OSError as error:
+        return f"the installed version does not start: {error.strerror}"
+    if tried.returncode == 0:
+        return None
+    *_, last = tried.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
+    return f"the installed version does not start: {last}"
