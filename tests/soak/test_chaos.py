@@ -1,7 +1,7 @@
-"""A mount whose worker is killed, killed again at once, stopped and replaced, at random.
+"""A mount whose processes are killed, killed again at once, stopped and replaced, at random.
 
 No reader notices more than a pause, and no client that gives hints. `make chaos` takes ten minutes
-for it. A run is repeated by FFRFS_SOAK_SEED. Not here: daemons that are killed (test_turmoil.py).
+for it. A run is repeated by FFRFS_SOAK_SEED.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Chaos:
         self.acts: Counter[str] = Counter()
 
     def act(self) -> None:
-        acts = (self._kill, self._kill_twice, self._stop, self._restart)
+        acts = (
+            *(self._kill, self._kill_twice, self._stop, self._restart),
+            *(self._kill_daemon, self._kill_daemon_and_worker, self._kill_guardian),
+        )
         chosen = self._random.choice(acts)
         self.acts[chosen.__name__] += 1
         before = self._answered()
@@ -71,6 +74,25 @@ class Chaos:
             time.sleep(self._random.random() / 5)
             os.kill(worker, signal.SIGCONT)
 
+    def _kill_daemon(self) -> None:
+        self._tree.replace_daemon()
+
+    def _kill_daemon_and_worker(self) -> None:
+        self._tree.replace_daemon(with_worker=True)
+
+    def _kill_guardian(self) -> None:
+        """A daemon that dies before it has another one takes the mount along."""
+        self._tree.find_daemon()
+        before = self._tree.guardian
+        assert before is not None
+        os.kill(before.pid, signal.SIGKILL)
+
+        def is_guarded() -> bool:
+            self._tree.find_daemon()
+            return self._tree.guardian != before
+
+        wait_until(is_guarded, "another one guards")
+
     def _restart(self) -> None:
         assert ffrfs("restart", self._tree.path).status == 0
 
@@ -84,7 +106,7 @@ def test_chaos(new_mount: MakeMount, pack_checkable: Callable[[int], Path]) -> N
     print(f"FFRFS_SOAK_SEED={seed}")
     tree = new_mount(pack_checkable(PACK_MB))
     assert tree.mount("--cache-mb", "32").status == 0
-    tree.expect_log("the worker was killed by SIGKILL")
+    tree.expect_log("the worker (was killed by SIGKILL|has ended)|the guardian has died|has died$")
     hint_too_large(tree)
     chaos = Chaos(tree, seed)
     with (
