@@ -17,10 +17,10 @@ List the mounts of this user. The command asks the daemons, not the mounts, so i
 seconds even if mounts hang.
 """
 EPILOG = """\
-A mount is live; dead (its daemon has ended; `ffrfs umount`, or mounting there again, removes the
-mount); detached (another program unmounted it; the daemon serves it until the last open file is
-closed); not answering (its daemon runs but does not answer); or unknown (this user mounted it,
-and no daemon is known for it).
+A mount is live; failing (all its reads fail: see `ffrfs check`); dead (its daemon has ended;
+`ffrfs umount`, or mounting there again, removes the mount); detached (another program unmounted it;
+the daemon serves it until the last open file is closed); not answering (its daemon runs but does
+not answer); or unknown (this user mounted it, and no daemon is known for it).
 
 A pack that is "changed at its origin" was replaced at its URL: reads of what is not in the cache
 fail; mount it again to see the new one.

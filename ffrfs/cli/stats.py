@@ -103,14 +103,15 @@ def _is_zero(value: str) -> bool:
     return bool(numbers) and not any(re.search("[1-9]", number) for number in numbers)
 
 
-def _deaths(found: dict[str, Any] | None) -> dict[str, str]:
-    if found is None:
+def _deaths(found: dict[str, Any]) -> dict[str, str]:
+    if (worker := found.get("worker")) is None:
         return {}
-    causes = ", ".join(f"{count:,} by {cause}" for cause, count in found["causes"].items())
+    causes = ", ".join(f"{count:,} by {cause}" for cause, count in worker["causes"].items())
     return {
-        "worker deaths": f"{found['deaths']:,}{f' ({causes})' if causes else ''}, "
-        f"{found['resent']:,} requests resent, {found['quarantined']:,} quarantined, longest "
-        f"pause {found['longest_pause_s']:g} s"
+        "worker deaths": f"{worker['deaths']:,}{f' ({causes})' if causes else ''}, "
+        f"{worker['resent']:,} requests resent, {worker['quarantined']:,} quarantined, longest "
+        f"pause {worker['longest_pause_s']:g} s",
+        "daemons before": f"{found.get('daemon_starts', 0):,}",
     }
 
 
@@ -133,8 +134,7 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "from memory": output.size(found["bytes_memory"]),
         "checksums": f"{found['checksums_verified']:,} verified, "
         f"{found['checksums_failed']:,} failed",
-        **_deaths(found.get("worker")),
-        "daemons before": f"{found.get('daemon_starts', 0):,}",
+        **_deaths(found),
         "could not read": f"{output.count(found['unreadable_files'], 'file')}",
         "queue depth": f"{found['queue_depth']:,}",
         "prefetch": f"{hinted['hinted']:,} hinted, {hinted['fetched']:,} fetched, "

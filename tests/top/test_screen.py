@@ -224,7 +224,7 @@ def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> No
 def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
     with top(tree.path, size=(24, 200)) as terminal:
         show_until(terminal, "live")
-        tree.signal(signal.SIGKILL)
+        tree.kill()
         assert f"ffrfs umount {tree.path}" in show_until(terminal, "dead")
         assert ffrfs("umount", tree.path).status == 0
         show_until(terminal, "not mounted any more")

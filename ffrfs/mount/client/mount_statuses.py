@@ -22,7 +22,8 @@ TIMEOUT_S = 1.5  # for the answers of all daemons
 
 # dead: its daemon has ended. detached: the mount is not in its place any more, and serves the
 # files that are still open. unknown: no daemon of this user is known to have made it.
-Condition = Literal["live", "dead", "detached", "not answering", "unknown"]
+# failing: all its reads fail since its workers died.
+Condition = Literal["live", "failing", "dead", "detached", "not answering", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ def _known(
     condition: Condition
     if told is not None:
         condition = "live" if is_mounted else "detached"
+        condition = "failing" if told.get("refusal") else condition
     else:  # checked last, because the daemon may have ended since
         condition = "not answering" if known.is_guarded else "dead"
     told = told or {}

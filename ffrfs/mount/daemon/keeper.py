@@ -71,12 +71,11 @@ class Keeper:
         except OSError as error:
             log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
         self.keep()
-        assert isinstance(self._engine, LastingEngine)
-        self._engine.tell_changes(self.keep)
 
     def keep(self, *, is_renewal: bool = False) -> None:
         """Keep the mount as it is now. `is_renewal`: this daemon ends for the next one."""
-        assert self._kept is not None
+        if self._kept is None:
+            return
         assert isinstance(self._engine, LastingEngine)
         now = replace(
             self._kept,

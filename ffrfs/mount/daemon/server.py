@@ -36,7 +36,7 @@ from ffrfs.mount.daemon.renewal import renew
 from ffrfs.mount.daemon.signals import HeldSignals
 from ffrfs.mount.daemon.statistics import first_value, statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
-from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.stats.request_rate import RequestRate
 from ffrfs.mount.stats.storage_stall import StorageStall
 
@@ -106,6 +106,8 @@ class Server:
             self._nursery.start_soon(self._memory.run)
             self._nursery.start_soon(self._tell_of_large_hints)
             self._nursery.start_soon(self._watch_guardian)
+            if isinstance(self._engine, LastingEngine):
+                self._engine.tell_changes(self._note_change)
             commands = {
                 "status": self._summary,
                 "stats": self._statistics,
@@ -190,6 +192,10 @@ class Server:
             self._notifier.reloading()
             self._request = await self._reload.run(self._request)
             self._notifier.ready(self._announcement.status)
+
+    def _note_change(self) -> None:
+        self._keeper.keep()
+        self._notifier.status(self._engine.refusal or self._announcement.status)
 
     async def _watch_guardian(self) -> None:
         while self._keeper.socket is not None:

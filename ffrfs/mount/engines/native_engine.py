@@ -311,6 +311,7 @@ class NativeEngine:
         failure = self.deaths.last_failure
         self.refusal = f"{IN_ROW_MAX} workers in a row ended without an answer: {failure}"
         log.error("%s; all reads fail until `ffrfs restart`", self.refusal)
+        self._changed()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_at_restart, nursery.cancel_scope)
@@ -318,6 +319,7 @@ class NativeEngine:
                 nursery.cancel_scope.cancel()
         finally:
             self.refusal = None
+            self._changed()
 
     async def _end_at_restart(self, scope: trio.CancelScope) -> None:
         import trio

@@ -27,11 +27,12 @@ _NUMBERS = (
     *("cache_bytes", "cache_limit_bytes", "resident_bytes"),
 )
 # A mount without a limit or without a fetcher, or an older version, lacks some of these.
-_OPTIONAL = ("memory_limit_bytes", "memory_pressure", "unreadable_files")
+_OPTIONAL = ("memory_limit_bytes", "memory_pressure", "unreadable_files", "daemon_starts")
 _GROUPS = {
     "prefetch": ("fetched", "pushed", "hit", "late", "wasted_bytes"),
     "readahead": ("fetched", "pushed", "hit", "wasted_bytes"),
     "read_around": ("pushed", "unread_bytes"),
+    "worker": ("deaths",),
     "remote": (
         *("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors"),
         *("cache_bytes", "cache_limit_bytes"),
@@ -121,9 +122,7 @@ def activity(
     before: Answer | None, after: Answer, begin_s: float = 0.0, end_s: float = 0.0
 ) -> Activity:
     """Return the activity since `before`; without it, or if it is an earlier mount's, all."""
-    if before is not None and (
-        before.daemon_pid != after.daemon_pid or before["age_s"] >= after["age_s"]
-    ):
+    if before is not None and not _is_same_mount(before, after):
         before = None
     time_s = after["age_s"] - (before["age_s"] if before else 0)
     growth = {
@@ -174,6 +173,12 @@ def by_second(
                 found[second] = max(known, found.get(second, 0.0))
     last = math.floor(now_s - 0.5)
     return [found.get(second) for second in range(last - count + 1, last + 1)]
+
+
+def _is_same_mount(before: Answer, after: Answer) -> bool:
+    """Return whether one daemon gave both answers, or a later daemon of the mount the second."""
+    goes_on = after["daemon_starts"] > before["daemon_starts"]
+    return before["age_s"] < after["age_s"] and (before.daemon_pid == after.daemon_pid or goes_on)
 
 
 def _numbers(answer: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

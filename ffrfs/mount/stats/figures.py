@@ -102,12 +102,15 @@ def _rates(last: Activity, group: str, events: tuple[str, ...]) -> list[str]:
 
 
 def errors(answer: Answer) -> str:
-    """Return what cannot be read, or ""."""
+    """Return what went wrong, or ""."""
     if count := answer["unreadable_files"]:
         files = "file" if count == 1 else "files"
         return f"{count:,.0f} unreadable {files}; see: ffrfs stats --errors"
     if count := answer["checksums_failed"]:
         return f"{count:,.0f} bad checksums; see: ffrfs log"
+    if count := answer["worker.deaths"]:
+        deaths = "worker died and was" if count == 1 else "workers died and were"
+        return f"{count:,.0f} {deaths} replaced; see: ffrfs log"
     return ""
 
 

@@ -134,6 +134,14 @@ def test_interval_of_another_mount_is_all_of_its_time(later: dict[str, Any]) -> 
     assert found.kinds["read"].per_s * found.time_s == 10
 
 
+def test_interval_goes_on_with_the_next_daemon() -> None:
+    before = with_reads(10, [[5.0, 100]])
+    after = with_reads(12, [[5.0, 150]], pid=2) | {"daemon_starts": 1}
+    found = between(before, after)
+    assert not found.is_since_mount
+    assert found.kinds["read"].per_s == 25
+
+
 def test_kinds_together() -> None:
     before, after = with_reads(10, [[5.0, 100]]), with_reads(12, [[5.0, 150]])
     before["requests"]["lookup"] = {"buckets": []}

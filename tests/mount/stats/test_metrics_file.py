@@ -67,7 +67,7 @@ def test_document_names_every_figure() -> None:
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
     known: dict[str, Any] = {"memory_limit_bytes": 1, "memory_pressure": 1.0}
     known["remote"] = fetched({"remote_starts": [1]})
-    known["worker"] = WorkerDeaths().figures({})
+    known |= {"worker": WorkerDeaths().figures({}), "daemon_starts": 0}
     text = prometheus(statistics(**known))
     named = set(re.findall(r"ffrfs_\w+", table))
     assert named == set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))

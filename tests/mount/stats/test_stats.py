@@ -39,7 +39,7 @@ FIELDS = [
     *("cache_limit_bytes", "cache_asked_bytes", "cache_limited_by"),
     *("memory_limit_bytes", "memory_pressure", "pushed_limit_bytes", "resident_bytes"),
     *("daemon_resident_bytes", "worker_resident_bytes", "fetcher_resident_bytes"),
-    *("unreadable_files", "log_file", "journal"),
+    *("unreadable_files", "daemon_starts", "log_file", "journal"),
 ]
 
 
