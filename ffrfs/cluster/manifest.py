@@ -27,14 +27,13 @@ from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import PackError, RemoteError
 from ffrfs.files.staged_file import sync_folder
 from ffrfs.packing.append_lock import AppendLock
-from ffrfs.packing.places import locked_set
+from ffrfs.packing.places import MANIFEST_NAME, locked_set
 from ffrfs.packing.sources.existing_set import packs_in
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import copy
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
-MANIFEST_NAME = ".ffrfs-manifest.jsonl"
 VERSION = 1
 _SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
 _LINE_SIZE_MAX = 1 << 20

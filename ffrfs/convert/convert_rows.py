@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ffrfs.cluster.file_task import FileState
-from ffrfs.cluster.manifest import MANIFEST_NAME
 from ffrfs.errors import PackError
 from ffrfs.packing.bucket_target import refuse_unwritable
+from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.packing.target_folder import TargetFolder
 
 ROWS_NAME = ".ffrfs-rows"

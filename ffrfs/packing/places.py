@@ -28,6 +28,7 @@ from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 
+MANIFEST_NAME = ".ffrfs-manifest.jsonl"  # of a set that was made by a plan (ffrfs.cluster)
 _NAME_OF_MORE = "more"
 
 # Called with the number of bytes that were sent, and of all bytes.

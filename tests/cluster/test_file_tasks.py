@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import ffrfs
-from ffrfs.cluster.manifest import MANIFEST_NAME
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import convert
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.convert.convert_rows import ROWS_NAME
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
 from ffrfs.folder import verify
+from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.tfrecord import TFRecordWriter
 from tests.mount.command import ffrfs as command
 

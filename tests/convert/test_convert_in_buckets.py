@@ -18,9 +18,9 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from ffrfs.cluster.manifest import MANIFEST_NAME
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.errors import ChecksumError, PackError, RemoteError
+from ffrfs.packing.places import MANIFEST_NAME
 from tests.cluster.trees import objects
 from tests.mount.command import ffrfs as command
 from tests.remote.conftest import bucket, give, s3, staging, store

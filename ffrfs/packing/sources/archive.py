@@ -37,7 +37,7 @@ from ffrfs.packing.sources.archive_member import PIECE_SIZE, Members
 from ffrfs.packing.sources.archive_progress import ArchiveProgress, WatchedFile
 from ffrfs.packing.sources.archive_tree import ArchiveTree
 from ffrfs.packing.sources.contents import Symlinks, Tick
-from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.order import batches
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.tar_members import TarMembers
@@ -84,7 +84,7 @@ class ArchiveSource:
         symlinks: Symlinks = "inside",
         skip_special: bool = False,
         digests: bool = False,
-        existing: ExistingSet | None = None,
+        existing: ExistingTree | None = None,
     ) -> None:
         self.name = "standard input" if archive == STANDARD_INPUT else archive
         self._place = os.path.dirname(os.path.realpath(target))

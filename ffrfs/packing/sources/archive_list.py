@@ -16,7 +16,7 @@ from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
 from ffrfs.packing.sources.contents import LinkCounts
-from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import OpenFolder, walk
 
 _LINKS_LIMIT = 40  # in one path, as in Linux
@@ -41,7 +41,7 @@ _OpenFolder: TypeAlias = OpenFolder[_Place, _Place]
 class ArchiveList:
     """Makes `entries` of `tree`. Raises PackError for links that cannot be followed."""
 
-    def __init__(self, tree: ArchiveTree, existing: ExistingSet | None) -> None:
+    def __init__(self, tree: ArchiveTree, existing: ExistingTree | None) -> None:
         self.entries = EntryList()
         self.origins = array("Q")  # by file of the list: the file of the tree
         self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first one

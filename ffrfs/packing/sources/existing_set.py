@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import NoReturn, TypeAlias
 
 from ffrfs._native import Pack, Volume, folder_files
@@ -21,29 +22,22 @@ from ffrfs.remote.url import is_url
 ShardOf: TypeAlias = tuple[bytes, int, int]
 
 
-class ExistingSet:
-    """The packs in the directory `folder`, also at a URL, as one tree: set `id`, of `count` shards.
+class ExistingTree:
+    """The packs `tree`, to which paths will be added; it is closed with this object.
 
-    Raises PackError if there is no set, or some shards are missing; what opening them raises.
+    `replaces`: a file or link may take the place of another, which is noted in `replaced`.
     """
 
-    def __init__(self, folder: str) -> None:
-        self.packs = packs_in(folder)
-        try:
-            self._tree = PackTree(self.packs)
-        except FormatError:  # its message is less clear about missing shards
-            identity_of(self.packs)
-            raise
-        try:
-            self.root = self._tree.folder_ino("")
-            part = self._tree.volume.load_directory(self.root, 0)
-            assert part is not None  # the whole tree of FFRecord files is loaded
-            self._part = part
-            shards = (pack.shard for pack in self._tree.volume.packs)
-            self.id, self.count = identity_of(self.packs, shards)
-        except BaseException:
-            self.close()
-            raise
+    def __init__(self, tree: PackTree, advice: str, *, replaces: bool = False) -> None:
+        self.tree = tree
+        self.packs = [os.fsdecode(path) for path in tree.volume.paths]
+        self.replaced: list[str] = []  # paths
+        self._advice = advice
+        self._replaces = replaces
+        self.root = tree.folder_ino("")
+        part = tree.volume.load_directory(self.root, 0)
+        assert part is not None  # the whole tree of FFRecord files is loaded
+        self._part = part
 
     def enter(self, folder: int, name: bytes, path: str) -> int:
         """Return the inode of directory `name` in directory `folder`; 0: there is none.
@@ -59,10 +53,14 @@ class ExistingSet:
         return ino
 
     def refuse(self, folder: int, name: bytes, path: str) -> None:
-        """Raise PackError if the name exists."""
+        """Raise PackError if the name exists, unless it may be replaced."""
         ino = self._part.lookup(folder, name)
-        if ino != 0:
+        if ino == 0:
+            return
+        attributes = self._part.attributes(ino)
+        if not self._replaces or attributes is None or stat.S_ISDIR(attributes.mode):
             self._refuse(ino, path)
+        self.replaced.append(self.tree.path(ino))
 
     def refuse_all(self, folder: str, names: Iterable[str]) -> None:
         """Raise PackError if one of these names exists in the directory."""
@@ -77,23 +75,47 @@ class ExistingSet:
             self.refuse(number, name.encode(), f"{path}/{name}" if path else name)
 
     def _refuse(self, ino: int, path: str) -> NoReturn:
-        there = self._tree.path(ino)
-        raise PackError(
-            f"{path}: {self._pack_of(there)} has {there!r} already; exclude it, or make a new set"
-        )
+        there = self.tree.path(ino)
+        raise PackError(f"{path}: {self._pack_of(there)} has {there!r} already; {self._advice}")
 
     def _pack_of(self, path: str) -> str:
-        for pack in self.packs:
-            # One shard alone lacks all other shards of its set.
-            volume = Volume([os.fsencode(pack)], uid=0, gid=0, allow_missing=True)
-            found = volume.resolve(os.fsencode(path)) != 0
-            volume.close()
-            if found:
-                return pack
-        return os.path.dirname(self.packs[0])
+        return next(iter(packs_with(self.packs, [path])), os.path.dirname(self.packs[0]))
 
     def close(self) -> None:
-        self._tree.close()
+        self.tree.close()
+
+
+class ExistingSet(ExistingTree):
+    """The packs in the directory `folder`, also at a URL, as one tree: set `id`, of `count` shards.
+
+    Raises PackError if there is no set, or some shards are missing; what opening them raises.
+    """
+
+    def __init__(self, folder: str) -> None:
+        packs = packs_in(folder)
+        try:
+            tree = PackTree(packs)
+        except FormatError:  # its message is less clear about missing shards
+            identity_of(packs)
+            raise
+        try:
+            super().__init__(tree, "exclude it, or make a new set")
+            shards = (pack.shard for pack in tree.volume.packs)
+            self.id, self.count = identity_of(self.packs, shards)
+        except BaseException:
+            tree.close()
+            raise
+
+
+def packs_with(packs: Sequence[str], paths: Sequence[str]) -> Iterator[str]:
+    """Yield each of the packs that has one of the paths."""
+    names = [os.fsencode(path) for path in paths]
+    for pack in packs:
+        # One shard alone lacks all other shards of its set.
+        with closing(Volume([os.fsencode(pack)], uid=0, gid=0, allow_missing=True)) as volume:
+            has_one = any(volume.resolve(name) for name in names)
+        if has_one:
+            yield pack
 
 
 def packs_in(folder: str) -> list[str]:

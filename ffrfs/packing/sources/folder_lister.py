@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import SPECIAL_KINDS, LinkCounts, Symlinks, storable_time_ns
-from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.selection import Selection, Wanted
 
 DEPTH_LIMIT = 1024  # nested directories; the limit of the index
@@ -114,7 +114,7 @@ class WalkedFolder(OpenFolder[Place, tuple[Place, os.stat_result]]):
 
 
 class FolderLister:
-    """Lists directories below `folder`. `existing`: the set that is added to; `forbidden`: the
+    """Lists directories below `folder`. `existing`: the packs that are added to; `forbidden`: the
     directory that is written to.
 
     Raises PackError for a file that cannot be packed, OSError for one that cannot be read; they
@@ -129,7 +129,7 @@ class FolderLister:
         symlinks: Symlinks = "inside",
         skip_special: bool = False,
         forbidden: FolderIdentity | None = None,
-        existing: ExistingSet | None = None,
+        existing: ExistingTree | None = None,
     ) -> None:
         self.name = folder
         self.entries = EntryList()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import Contents
-from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches, number
@@ -36,13 +36,13 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
     *,
     spool: str,
     forbidden: FolderIdentity | None = None,
-    existing: ExistingSet | None = None,
+    existing: ExistingTree | None = None,
     progress: ArchiveProgress | None = None,
 ) -> Contents:
     """List the files of `sources` to pack, and number their records.
 
-    `forbidden`: the directory that is written to. `existing`: the set that is added to. `spool`: a
-    path beside which there is room for a copy of a pipe. Raises PackError, OSError.
+    `forbidden`: the directory that is written to. `existing`: the packs that are added to. `spool`:
+    a path beside which there is room for a copy of a pipe. Raises PackError, OSError.
     """
     contents: Contents
     selection = Selection(options.include, options.exclude, options.listed)

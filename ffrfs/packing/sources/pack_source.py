@@ -28,7 +28,7 @@ from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.links import follow
 from ffrfs.folder.tree import OnConflict, PackTree
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
-from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder, walk
 from ffrfs.packing.sources.order import batches, number_by_keys
 from ffrfs.packing.sources.selection import Selection, Wanted
@@ -85,7 +85,7 @@ class PackSource:
         on_conflict: OnConflict = "error",
         allow_missing: bool = False,
         forbidden: FolderIdentity | None = None,
-        existing: ExistingSet | None = None,
+        existing: ExistingTree | None = None,
     ) -> None:
         self.entries = EntryList()
         self.skipped: list[str] = []  # paths
@@ -104,7 +104,7 @@ class PackSource:
         self._tree = PackTree(packs, on_conflict=on_conflict, allow_missing=allow_missing)
         self.name = self._tree.file
         try:
-            _refuse_other_records(self._tree)
+            refuse_other_records(self._tree)
             self._walk()
             self._sizes = self.entries.sizes()
         except BaseException:
@@ -347,7 +347,8 @@ def _refuse_own_set(pack: str, forbidden: FolderIdentity | None) -> None:
         raise PackError(f"{pack}: the new pack would be in this set; write it elsewhere")
 
 
-def _refuse_other_records(tree: PackTree) -> None:
+def refuse_other_records(tree: PackTree) -> None:
+    """Raise PackError if the files are no packed directories."""
     if not tree.volume.is_folder:
         kind = "TFRecord" if tree.volume.is_examples else "plain FFRecord"
         raise PackError(

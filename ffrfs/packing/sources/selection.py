@@ -36,16 +36,21 @@ class Wanted(NamedTuple):
 
 
 class Selection:
-    """Files that `include` names (None: all), less `exclude`, and `listed` has (None: all)."""
+    """Files that `include` names (None: all), less `exclude`, and `listed` has (None: all).
+
+    `without`: these paths, and all below them, are excluded.
+    """
 
     def __init__(
         self,
         include: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
         listed: PathList | None = None,
+        without: PathList | None = None,
     ) -> None:
         self.takes_all = include is None
-        self.excludes_nothing = not exclude
+        self.excludes_nothing = not exclude and without is None
+        self._without = without
         self._list = listed
         self.root = Wanted(include is None, 0, None)
         if listed is not None:
@@ -107,6 +112,8 @@ class Selection:
         return found
 
     def excludes(self, name: str, path: str) -> bool:
+        if self._without is not None and self._without.has(path):
+            return True
         return self._exclude.match(name, path)
 
     def takes(self, path: str) -> bool | None:

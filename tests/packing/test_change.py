@@ -1,0 +1,265 @@
+"""Packs and pack sets that are changed: what stays is as it was, and no step is half done."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from ffrfs import pack_folder
+from ffrfs.errors import ChecksumError, PackError, PathNotFoundError
+from ffrfs.folder.sidecar import write_sidecar
+from ffrfs.packing import change
+from ffrfs.packing.change import add_files, remove_paths
+from ffrfs.packing.pack import repack
+from ffrfs.packing.places import MANIFEST_NAME
+from tests.ffrecord_file import Tree, flip_byte, record_extents
+from tests.folder.folder_model import make_folder, read_records, shown, shown_tree, trees
+
+TIMEOUT_S = 60
+TREE: Tree = {
+    "a": {"large": bytes(range(256)) * 40_000, "x.png": b"x", "empty": {}},
+    "b": {"y": b"y", "same": b"x"},
+    "z": b"z" * 1000,
+}
+NEW: Tree = {"a": {"new": b"new"}, "c": {"d": b""}, "z": b"another"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = make_folder(tmp_path / "folder", TREE)
+    (made / "link").symlink_to("b/y")
+    (made / "b" / "y").chmod(0o600)
+    os.utime(made / "b", (5, 5))
+    return made
+
+
+@pytest.fixture
+def pack(folder: Path, out: Path) -> Path:
+    pack_folder(folder, out, symlinks="keep", order="size", dedup=True)
+    return out
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "new", NEW)
+
+
+@pytest.fixture
+def pack_set(folder: Path, out: Path) -> Path:
+    pack_folder(folder, out.parent / "set", symlinks="keep", shards=3)
+    return out.parent / "set"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+@pytest.mark.promise("S77")
+def test_what_stays_is_as_it_was(pack: Path, new: Path) -> None:
+    before, records = shown(pack), read_records(pack)
+    assert add_files(str(pack), ["a/new", "c"], folder=str(new)) == (2, 0, 1, 0)
+    after = shown(pack)
+    assert after.pop("a/new").content == b"new"
+    assert (after.pop("c").content, after.pop("c/d").content) == (None, b"")
+    assert after == before
+    assert read_records(pack)[:-1] == [*records[:-1], b"new", b""]  # in their order, shared ones
+    assert remove_paths(str(pack), ["/c", "a/new"]) == (2, 0, 1, 0)
+    assert shown(pack) == before
+    assert read_records(pack)[:-1] == records[:-1]
+    assert os.listdir(pack.parent) == [pack.name]
+
+
+def test_a_directory_that_is_emptied_stays(pack: Path) -> None:
+    remove_paths(str(pack), ["b/y", "b/same", "link", "a"])
+    assert shown_tree(pack) == {"b": {}, "z": TREE["z"]}
+
+
+def test_a_removed_name_leaves_the_record_to_the_other(pack: Path) -> None:
+    remove_paths(str(pack), ["a/x.png"])
+    assert shown(pack)["b/same"].content == b"x"
+
+
+@pytest.mark.parametrize("name", ["[a]*?", "*", "**"])
+def test_names_are_no_patterns(tmp_path: Path, out: Path, name: str) -> None:
+    pack_folder(make_folder(tmp_path / "odd", {name: b"1", "a": b"2", "b": {name: b"3"}}), out)
+    remove_paths(str(out), [name])
+    assert shown_tree(out) == {"a": b"2", "b": {name: b"3"}}
+
+
+@pytest.mark.parametrize("kind", ["pack", "pack_set"])
+def test_a_path_that_exists_is_replaced_if_asked_for(
+    kind: str, request: pytest.FixtureRequest, new: Path
+) -> None:
+    place: Path = request.getfixturevalue(kind)
+    before, tree = contents(place.parent if kind == "pack" else place), shown(place)
+    with pytest.raises(PackError, match=r"/z: .* has 'z' already; replace it with --force"):
+        add_files(str(place), ["z", "c"], folder=str(new))
+    assert contents(place.parent if kind == "pack" else place) == before
+    done = add_files(str(place), ["z", "c"], folder=str(new), force=True)
+    assert done == (2, 1, 1, int(kind == "pack_set"))
+    after = shown(place)
+    assert after.pop("z").content == b"another"
+    assert (after.pop("c").content, after.pop("c/d").content) == (None, b"")
+    del tree["z"]
+    assert after == tree
+
+
+@pytest.mark.parametrize(
+    ("more", "path"), [({"a": b""}, "a"), ({"z": {"x": b""}}, "z"), ({"link": {"x": b""}}, "link")]
+)
+def test_a_directory_and_a_file_do_not_replace_each_other(
+    pack: Path, tmp_path: Path, more: Tree, path: str
+) -> None:
+    before = pack.read_bytes()
+    folder = make_folder(tmp_path / "more", more)
+    with pytest.raises(PackError, match=rf"/{path}: .* has '{path}' already; remove it first"):
+        add_files(str(pack), ["."], folder=str(folder), force=True)
+    assert pack.read_bytes() == before
+
+
+@pytest.mark.promise("S77")
+def test_of_a_set_only_what_changes_is_written(pack_set: Path, new: Path) -> None:
+    (pack_set / MANIFEST_NAME).write_text("{}\n")
+    before = contents(pack_set)
+    assert add_files(str(pack_set), ["a/new"], folder=str(new)) == (1, 0, 0, 1)
+    assert contents(pack_set).items() > before.items()  # what the manifest says still holds
+    remove_paths(str(pack_set), ["a/new", "b/y"])
+    after = contents(pack_set)
+    unchanged = {name for name in before if after.get(name) == before[name]}
+    assert len(unchanged) == 2
+    assert MANIFEST_NAME not in after
+    assert len(after) == 4
+    tree = shown_tree(pack_set)
+    assert (tree["b"], tree["z"]) == ({"same": b"x"}, TREE["z"])
+    pack_folder(new, pack_set, append=True, exclude=["z"])
+    assert shown(pack_set)["a/new"].content == b"new"
+
+
+def test_what_cannot_be_changed(pack: Path, pack_set: Path, new: Path) -> None:
+    with pytest.raises(PathNotFoundError, match="has no 'b/x'"):
+        remove_paths(str(pack), ["z", "b/x"])
+    with pytest.raises(PackError, match="cannot remove its root"):
+        remove_paths(str(pack), ["./"])
+    with pytest.raises(PackError, match=r"s3://b/x\.ffr: packs at URLs are not changed"):
+        remove_paths("s3://b/x.ffr", ["a"])
+    with pytest.raises(PackError, match=r"00000\.ffr: is a shard of a pack set; add to its dir"):
+        add_files(str(pack_set / "part_00000.ffr"), ["c"], folder=str(new))
+    with pytest.raises(PackError, match="file 1: 'nothing' is not in "):
+        add_files(str(pack), ["nothing"], folder=str(new))
+    with pytest.raises(PackError, match="cannot be added to itself"):
+        add_files(str(pack), ["."], folder=str(pack.parent))
+    with open(pack, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(PackError, match="another process is changing it; try again"):
+            remove_paths(str(pack), ["z"])
+    assert "z" in shown(pack)
+
+
+def test_a_dry_run_writes_nothing(pack: Path, new: Path) -> None:
+    before = pack.stat()
+    assert add_files(str(pack), ["c"], folder=str(new), dry_run=True).path_count == 1
+    assert remove_paths(str(pack), ["z"], dry_run=True).path_count == 1
+    assert pack.stat().st_ino == before.st_ino
+
+
+@pytest.mark.promise("S77")
+def test_a_damaged_record_leaves_the_old_pack(pack: Path, new: Path) -> None:
+    offset, size = record_extents(pack)[-2]  # the largest file
+    flip_byte(pack, offset + size // 2)
+    before = pack.read_bytes()
+    with pytest.raises(ChecksumError, match="a/large"):
+        add_files(str(pack), ["c"], folder=str(new))
+    assert (pack.read_bytes(), os.listdir(pack.parent)) == (before, [pack.name])
+    remove_paths(str(pack), ["a/large"])  # which mends it
+    assert shown(pack)["z"].content == TREE["z"]
+
+
+def test_a_private_pack_stays_private_and_a_link_stays_one(pack: Path, tmp_path: Path) -> None:
+    pack.chmod(0o640)
+    link = tmp_path / "link.ffr"
+    link.symlink_to(pack)
+    remove_paths(str(link), ["z"])
+    assert link.is_symlink()
+    assert stat.S_IMODE(pack.stat().st_mode) == 0o640
+    assert "z" not in shown(pack)
+
+
+def test_the_sidecar_of_the_old_pack_goes_with_it(golden: Path, out: Path) -> None:
+    out.write_bytes((golden / "packed.ffr").read_bytes())
+    write_sidecar(out)
+    path = next(path for path, entry in shown(out).items() if entry.content is not None)
+    remove_paths(str(out), [path])
+    assert os.listdir(out.parent) == [out.name]
+
+
+KILLED = """
+import os, signal, sys
+from ffrfs.packing.change import add_files, remove_paths
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[2] == "add":
+    add_files(sys.argv[1], ["c"], folder=sys.argv[3], progress=kill)
+else:
+    remove_paths(sys.argv[1], ["b/y"], progress=kill)
+"""
+
+
+@pytest.mark.promise("S77")
+@pytest.mark.parametrize("kind", ["pack", "pack_set"])
+@pytest.mark.parametrize("action", ["add", "rm"])
+def test_a_killed_command_leaves_the_old_pack(
+    kind: str, action: str, request: pytest.FixtureRequest, new: Path
+) -> None:
+    place: Path = request.getfixturevalue(kind)
+    before = shown(place)
+    words = [sys.executable, "-c", KILLED, str(place), action, str(new)]
+    ended = subprocess.run(words, check=False, timeout=TIMEOUT_S)
+    assert ended.returncode == -signal.SIGKILL
+    assert shown(place) == before
+    folder = place if kind == "pack_set" else place.parent
+    assert [name for name in os.listdir(folder) if name.endswith(".partial")]
+    remove_paths(str(place), ["z"])  # the next one removes what is left
+    assert [name for name in os.listdir(folder) if name.endswith(".partial")] == []
+
+
+def test_the_same_command_ends_what_was_ended_between_two_packs(
+    pack_set: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the set has the new pack, and the old path, too."""
+    moved: list[str] = []
+
+    def rename(source: str, target: str) -> None:
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(target)
+        os.replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(change.os, "rename", rename)
+        with pytest.raises(KeyboardInterrupt):
+            add_files(str(pack_set), ["z"], folder=str(new), force=True)
+    assert shown(pack_set)["z"].content in (TREE["z"], b"another")
+    assert add_files(str(pack_set), ["z"], folder=str(new), force=True).rewritten_count == 2
+    repack([pack_set], pack_set.parent / "whole.ffr")
+    assert shown_tree(pack_set)["z"] == shown_tree(pack_set.parent / "whole.ffr")["z"] == b"another"
+
+
+@pytest.mark.long
+@settings(max_examples=50)
+@given(tree=trees, more=trees)
+def test_any_trees(tmp_path_factory: pytest.TempPathFactory, tree: Tree, more: Tree) -> None:
+    place = tmp_path_factory.mktemp("any")
+    pack = place / "x.ffr"
+    pack_folder(make_folder(place / "old", {"old": tree}), pack)
+    before = pack.read_bytes()
+    add_files(str(pack), ["."], folder=str(make_folder(place / "new", {"more": more})))
+    assert shown_tree(pack) == {"old": tree, "more": more}
+    remove_paths(str(pack), ["more"])
+    assert pack.read_bytes() == before
