@@ -21,7 +21,7 @@ from ffrfs.cli.remote_options import add_remote_options, apply_remote_options
 from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 
 GROUPS = {
-    "Make packs": ("pack", "convert", "index", "cluster"),
+    "Make packs": ("pack", "add", "rm", "convert", "index", "cluster"),
     "Use packs": ("mount", "umount", "prefetch", "warm", "ls", "cat", "head", "extract"),
     "Look at packs and mounts": (
         "info",

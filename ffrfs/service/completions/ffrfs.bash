@@ -10,6 +10,8 @@ _ffrfs() {
     fi
     case $command in
         pack) flags=(-h --help --help-all --force --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --tmp-dir --dry-run --list -q --quiet --executor --on-error --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --on-error --endpoint-url --region --remote-timeout ' ;;
+        add) flags=(-h --help --help-all --dry-run -C --directory --force) taking=' -C --directory ' ;;
+        rm) flags=(-h --help --help-all --dry-run -r --recursive) ;;
         convert) flags=(-h --help --help-all --to --shards --compression --level --features --records --flat --float64 --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --to --shards --compression --level --float64 --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
         index) flags=(-h --help --help-all --chunks --executor -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
         cluster) flags=(-h --help --help-all) ;;
@@ -41,7 +43,7 @@ _ffrfs() {
         demo) flags=(-h --help --help-all) ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index cluster mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
+        _ffrfs_words pack add rm convert index cluster mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -90,6 +92,11 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         pack:--tmp-dir) _ffrfs_folders ;;
         pack:--on-error) _ffrfs_words stop skip record ;;
         pack:[0-9]*) _ffrfs_files ;;
+        add:-C) _ffrfs_folders ;;
+        add:--directory) _ffrfs_folders ;;
+        add:0) _ffrfs_packs ;;
+        add:[0-9]*) _ffrfs_files ;;
+        rm:0) _ffrfs_packs ;;
         convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl parquet webdataset folder ;;
         convert:--compression) _ffrfs_words none gzip zlib ;;
         convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;

@@ -133,6 +133,22 @@ complete -c ffrfs -n '__ffrfs_in pack' -l offline -d 'read the cache alone, and 
 complete -c ffrfs -n '__ffrfs_in pack' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
 complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --on-error --endpoint-url --region --remote-timeout' -F
 
+complete -c ffrfs -n '__ffrfs_without_command' -a add -d 'add files to a pack, or replace some'
+complete -c ffrfs -n '__ffrfs_in add' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in add' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in add' -l dry-run -d 'print what would be done, and write nothing'
+complete -c ffrfs -n '__ffrfs_in add' -s C -l directory -f -a '(__fish_complete_directories)' -r -d 'the directory in which FILE is, and which its path in PACK leaves out'
+complete -c ffrfs -n '__ffrfs_in add' -l force -d 'replace files and links that have the same path'
+complete -c ffrfs -n '__ffrfs_at add 0 0 -C --directory' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at add 1 999 -C --directory' -F
+
+complete -c ffrfs -n '__ffrfs_without_command' -a rm -d 'remove files from a pack'
+complete -c ffrfs -n '__ffrfs_in rm' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in rm' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in rm' -l dry-run -d 'print what would be done, and write nothing'
+complete -c ffrfs -n '__ffrfs_in rm' -s r -l recursive -d 'remove directories, too, with all that is in them'
+complete -c ffrfs -n '__ffrfs_at rm 0 0' -a '(__ffrfs_packs)'
+
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in convert' -l help-all -d 'show all options and exit'
