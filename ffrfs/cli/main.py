@@ -191,7 +191,7 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
 def _refuse_unknown_command(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     """Refuse an unknown command, and suggest a similar one; argparse would list all of them."""
     options = parser._option_string_actions
-    if argv and argv[0].startswith("-") and not any(one.startswith(argv[0]) for one in options):
+    if argv and argv[0].startswith("-") and argv[0] not in options:
         parser.error(f"unknown argument {argv[0]}")  # argparse would ask for the command first
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         import difflib

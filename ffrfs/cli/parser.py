@@ -1,5 +1,6 @@
 """Parser: what all commands' parsers have in common, the layout of their help and errors.
 
+Options may be anywhere among the arguments, and none is abbreviated: `umount --al` is no `--all`.
 A description or an epilog is plain text: paragraphs are filled, but one with indented lines
 (a list, examples) is kept as it is. An epilog ends with "Examples:".
 `--help` fits a screen: it leaves out what is rarely needed, and `--help-all` has everything.
@@ -39,11 +40,48 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *, common: AbstractSet[str] | None = None, **options: object) -> None:
-        super().__init__(**cast("dict[str, Any]", options))
+        super().__init__(allow_abbrev=False, **cast("dict[str, Any]", options))
         self.formatter_class = HelpFormatter
         self._common = common
         self.rare_commands: AbstractSet[str] = frozenset()  # which --help leaves out
         self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
+
+    def parse_known_args(  # type: ignore[override] # has two forms for the namespace
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        if self._subparsers is None:  # else the options are those of an action
+            words = self._options_first(words)
+        return super().parse_known_args(words, namespace)
+
+    def _options_first(self, words: Sequence[str]) -> list[str]:
+        """Put the options first, because argparse wants the other arguments together."""
+        options: list[str] = []
+        others: list[str] = []
+        left = iter(words)
+        for word in left:
+            if word == "--":
+                others += [word, *left]
+            elif self._parse_optional(word) is None:
+                others.append(word)
+            elif not self._takes_next(word):
+                options.append(word)
+            elif (value := next(left, None)) is not None:
+                options += [word, value]
+            else:
+                others.append(word)  # at the end, so that no other argument is its value
+        return [*options, *others]
+
+    def _takes_next(self, word: str) -> bool:
+        """Return whether the value of an option is the next argument."""
+        known = self._option_string_actions
+        if word.startswith("--"):
+            return word in known and known[word].nargs is None
+        for place, letter in enumerate(word[1:], 2):  # "-lR", "-n5"
+            action = known.get(f"-{letter}")
+            if action is None or action.nargs is None:
+                return action is not None and place == len(word)
+        return False
 
     def format_help(self) -> str:
         shown = [action for action in self._actions if self._is_common(action)]

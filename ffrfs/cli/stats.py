@@ -34,7 +34,7 @@ Examples:
 """
 
 
-_ALWAYS = ("mount point", "pack", "engine", "log", "processes", "age")
+_ALWAYS = ("mount point", "pack", "served by", "log", "processes", "age")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,11 +119,12 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
     hinted, ordered, around = found["prefetch"], found["readahead"], found["read_around"]
     worker = f", worker {found['worker_pid']}" if found["worker_pid"] is not None else ""
     fetcher = f", fetcher {found['fetcher_pid']}" if found["fetcher_pid"] is not None else ""
+    engine = "" if found["engine"] == "native" else f", engine {found['engine']}"
     return {
         "mount point": found["mountpoint"],
         "pack": found["pack"],
-        "engine": f"{found['engine']}, {output.count(found['threads'], 'thread')}, "
-        f"transport {found['transport']}",
+        "served by": f"{output.count(found['threads'], 'thread')}, "
+        f"transport {found['transport']}{engine}",
         "log": _log(found),
         "processes": f"daemon {found['daemon_pid']}{worker}{fetcher}",
         "age": output.duration(found["age_s"]),

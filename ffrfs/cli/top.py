@@ -141,8 +141,9 @@ def _looks(mountpoint: str) -> Iterator[list[str]]:
 
 def _lines(mountpoint: str, answer: Answer, done: Activity) -> Iterator[str]:
     yield (
-        f"{mountpoint}  {answer.engine}, {output.count(int(answer['threads']), 'thread')}, "
-        f"transport {answer.transport}, mounted for {output.duration(answer['age_s'])}"
+        f"{mountpoint}  {', '.join(answer.ways)}, "
+        f"{output.count(int(answer['threads']), 'thread')}, "
+        f"mounted for {output.duration(answer['age_s'])}"
     )
     yield "since then:" if done.is_since_mount else f"in the last {done.time_s:.1f} s:"
     for title, text in _facts(answer, done).items():

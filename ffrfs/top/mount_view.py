@@ -63,8 +63,8 @@ def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
     yield Text.assemble((name, "bold"), "  ", (look.condition, colour))
     if (answer := look.answer) is not None:
         threads = f", {answer['threads']:.0f} threads" if answer["threads"] > 1 else ""
-        engine = ", ".join(canvas.text(name) for name in (answer.engine, answer.transport) if name)
-        end = f"   {engine}{threads}   mounted for {units.age(answer['age_s'])}"
+        ways = ", ".join(map(canvas.text, answer.ways))
+        end = f"   {ways}{threads}   mounted for {units.age(answer['age_s'])}"
         end = end if canvas.width >= _ROOMY else ""
         packs = " ".join(look.mount.packs)
         yield Text(canvas.end_of(packs, max(canvas.width - len(end), 8)) + end, "dim")

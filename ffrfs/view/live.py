@@ -97,8 +97,7 @@ def _look(watched: Watched, place: str) -> dict[str, Any]:
     look, answer, last = looks[0], looks[0].answer, looks[0].last
     about = None
     if answer is not None:
-        engine = ", ".join(printable(name) for name in (answer.engine, answer.transport) if name)
-        about = f"{engine}, mounted for {units.age(answer['age_s'])}"
+        about = f"{printable(', '.join(answer.ways))}, mounted for {units.age(answer['age_s'])}"
     return {
         "mountpoint": place,
         "condition": look.condition,

@@ -50,6 +50,12 @@ class Answer:
     numbers: Mapping[str, float]  # "bytes_served", "prefetch.hit"; an unknown one is missing
     buckets: Mapping[str, Buckets]  # for each kind of request
 
+    @property
+    def ways(self) -> list[str]:
+        """By what it is served: the transport, and the engine if it is not the usual one."""
+        transport = [f"transport {self.transport}"] if self.transport else []
+        return transport + ([] if self.engine == "native" else [f"engine {self.engine}"])
+
     def __getitem__(self, name: str) -> float:
         """Return the number, or 0 if it is unknown."""
         return self.numbers.get(name, 0.0)

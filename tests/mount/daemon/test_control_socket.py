@@ -369,7 +369,7 @@ NUMBERS: dict[str, object] = {
 LINES = """\
 mount point      /mnt/m
 pack             /data/x.ffr
-engine           native, 2 threads, transport uring
+served by        2 threads, transport uring
 log              /run/ffrfs/x.log
 processes        daemon 10, worker 11, fetcher 12
 age              3 d 04:05:06

@@ -140,7 +140,7 @@ def test_uring_is_shown(mount: MakeMount, pack: Path) -> None:
     assert "transport uring" in tree.log()
     (told,) = [one for one in mount_statuses() if one.mountpoint == str(tree.path)]
     assert told.transport == "uring"
-    assert re.search(r"^engine +native, .*transport uring$", ffrfs("stats", tree.path).out, re.M)
+    assert re.search(r"^served by .*transport uring$", ffrfs("stats", tree.path).out, re.M)
     assert 'transport="uring"' in ffrfs("stats", "--prometheus", tree.path).out
 
 
