@@ -147,6 +147,9 @@ def _changing(pack: str, changed: Sequence[str], progress: Progress | None) -> I
     place = os.path.realpath(pack)
     above, name = os.path.split(place)
     is_set = os.path.isdir(place)
+    for old in changed if is_set else ():
+        if os.path.islink(old):
+            raise PackError(f"{old}: is a symbolic link; change the pack that it leads to")
     shown = pack if is_set else os.path.dirname(pack) or "."
     with staged_folder(place if is_set else above, name, shown, mode=_PRIVATE) as staging:
         yield _Change(place if is_set else above, staging, changed, progress)
@@ -203,10 +206,11 @@ class _Change:
                 os.unlink(os.path.join(self._folder, MANIFEST_NAME))
         for path, place in self._moves.items():
             os.rename(path, place)
-            with contextlib.suppress(FileNotFoundError):
-                sidecar = os.fsdecode(sidecar_paths(os.fsencode(place))[0])
+            sidecar = os.fsdecode(sidecar_paths(os.fsencode(place))[0])
+            with contextlib.suppress(OSError):  # a stale one is not believed
                 refuse_foreign(sidecar, is_pack_index, "an index")
-                os.unlink(sidecar)
+                if os.path.isfile(sidecar):
+                    os.unlink(sidecar)
         sync_folder(self._folder)
 
     def _write(self, contents: Contents, path: str, jobs: int, shard: ShardOf | None) -> None:
@@ -223,6 +227,9 @@ class _Change:
 def _copy_owner_and_mode(old: str, new: str) -> None:
     """Let no other user read the new pack than could read the old one."""
     info = os.stat(old)
-    with contextlib.suppress(PermissionError):
+    mode = stat.S_IMODE(info.st_mode)
+    try:
         os.chown(new, info.st_uid, info.st_gid)
-    os.chmod(new, stat.S_IMODE(info.st_mode))
+    except PermissionError:
+        mode &= ~stat.S_IRWXG  # its group is another one
+    os.chmod(new, mode)

@@ -156,6 +156,10 @@ def test_what_cannot_be_changed(pack: Path, pack_set: Path, new: Path) -> None:
         add_files(str(pack), ["nothing"], folder=str(new))
     with pytest.raises(PackError, match="cannot be added to itself"):
         add_files(str(pack), ["."], folder=str(pack.parent))
+    (pack_set / "part_00002.ffr").rename(pack_set.parent / "away.ffr")
+    (pack_set / "part_00002.ffr").symlink_to("../away.ffr")
+    with pytest.raises(PackError, match=r"00002\.ffr: is a symbolic link; change the pack"):
+        remove_paths(str(pack_set), ["z"])
     with open(pack, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(PackError, match="another process is changing it; try again"):
@@ -198,6 +202,11 @@ def test_the_sidecar_of_the_old_pack_goes_with_it(golden: Path, out: Path) -> No
     path = next(path for path, entry in shown(out).items() if entry.content is not None)
     remove_paths(str(out), [path])
     assert os.listdir(out.parent) == [out.name]
+    foreign = Path(f"{out}.idx")
+    foreign.write_bytes(b"a diary")
+    path = next(path for path, entry in shown(out).items() if entry.content is not None)
+    remove_paths(str(out), [path])
+    assert foreign.read_bytes() == b"a diary"
 
 
 KILLED = """
