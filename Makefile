@@ -51,7 +51,7 @@ help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
 	@echo 'make demo-train   train a small network on a mount, stop it, go on'
 	@echo 'make test    whether this clone works on this machine: the core, mounts, every room'
-	@echo 'make check   all that must hold: sanitizers, fuzzers, lint, torch, clouds, clusters, packages'
+	@echo 'make check   all that must hold: sanitizers, fuzzers, lint, torch, loaders, clouds, clusters, packages'
 	@echo '             check-native, check-lint, check-torch, check-clouds ...: a part; ROOM=ffrfs/remote:'
 	@echo '             what that room and those above it need'
 	@echo 'make load-test   make test, five times, beside busy loops'
@@ -173,7 +173,7 @@ fuzz: build-memory
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
 # What demo, test and the parts of check need. A demo needs little of what the tests need.
-$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters programs view): $(VENV)/%: pyproject.toml | $(VENV)/installed
+$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters loaders programs view): $(VENV)/%: pyproject.toml | $(VENV)/installed
 	@.ci/system-packages build $(filter test clusters view,$*)
 	@echo '== Python packages for make $*'
 	@$(call install_extra,$(if $(filter demo test docs,$*),,check-)$*)
@@ -194,7 +194,8 @@ $(VENV)/service: | $(VENV)/installed
 $(VENV)/transports $(VENV)/long $(VENV)/engines: | $(VENV)/installed
 	@touch $@
 
-$(VENV)/lint: | $(VENV)/torch $(VENV)/clusters $(VENV)/docs
+$(VENV)/lint: | $(VENV)/torch $(VENV)/clusters $(VENV)/loaders $(VENV)/docs
+$(VENV)/loaders: | $(VENV)/torch
 $(VENV)/clouds: | build/azurite/made
 
 # Azure's emulator; node is that of .venv. npm says why it fails at the end of a long log.

@@ -80,6 +80,13 @@ CHECKS = (
         ),
         frozenset({"s3", "azure", "gcs", "aws", "machine", "bucket"}),
     ),
+    # After torch and clouds, whose parts need the same.
+    Part(
+        "loaders",
+        "fsspec, pandas, Hugging Face and others that read packs are many packages",
+        ("tests/adapters/fsspec/*", "tests/adapters/loaders/*", "tests/remote/test_fsspec.py"),
+        frozenset({"fsspec", "upath"}),
+    ),
     Part(
         "service",
         "systemd, shells and readers of manuals are many packages",

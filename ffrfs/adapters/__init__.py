@@ -1,7 +1,7 @@
-"""Adapters: ffrfs for PyTorch, Ray, Dask, and for scripts that were written for other libraries.
+"""Adapters: ffrfs for PyTorch, Ray, Dask, fsspec …, and for scripts written for other libraries.
 
-Each is a package of its own, and needs its library only when it is imported.
-Users import them as `ffrfs.torch`, `ffrfs.ray`, `ffrfs.dask` and `ffrfs.compat`.
+Each is a package or a file of its own, and needs its library only when it is imported.
+Users import them as `ffrfs.torch`, `ffrfs.ray` and so on.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ import pytest
 
 NAMES = {
     "compat": ("ffrfs.compat", "install"),
+    "fsspec": ("ffrfs.fsspec", "PackFileSystem"),
+    "upath": ("ffrfs.upath", "PackPath"),
     "dask": ("ffrfs.dask.bag", "from_packs"),
     "ray": ("ffrfs.ray.datasource", "PackDatasource"),
     "torch": ("ffrfs.torch.subset", "Subset"),

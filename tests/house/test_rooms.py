@@ -24,6 +24,8 @@ view
 ADAPTERS = """
 adapters.compat
 adapters.torch adapters.ray adapters.dask
+adapters.upath
+adapters.fsspec
 """
 TENSORFLOW = """
 convert schema
@@ -53,6 +55,7 @@ PYTHON_GROUND = {"errors", "printable", "sizes", "_native"}
 # Not rooms: fronts, which name what a user imports.
 PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord", "ffrfs.adapters"}
 PYTHON_FRONT |= {"ffrfs.torch", "ffrfs.ray", "ffrfs.dask", "ffrfs.compat"}
+PYTHON_FRONT |= {"ffrfs.fsspec", "ffrfs.upath"}
 PYTHON_FRONT |= {"ffrfs.tfrecord.messages"}  # in pickles
 
 NATIVE_ROOMS = """
@@ -82,6 +85,8 @@ OWNERS = {
     "torch": "ffrfs/adapters/torch/*",
     "ray": "ffrfs/adapters/ray/* ffrfs/cluster/*",
     "dask": "ffrfs/adapters/dask/*",
+    "fsspec": "ffrfs/adapters/fsspec.py",
+    "upath": "ffrfs/adapters/upath.py",
     "distributed": "ffrfs/cluster/adapters.py",
     "mpi4py": "ffrfs/cluster/executors.py",
     "google": "ffrfs/tfrecord/examples/* ffrfs/schema/*",
@@ -98,6 +103,7 @@ OWNERS = {
 # errno belongs to the engines, which answer the kernel with it. These read the kernel's
 # answers to our own calls, and tell its reasons apart.
 ERRNO_READERS = {
+    "ffrfs/adapters/fsspec.py": "its answer to what writes (EROFS), as fsspec's users expect it",
     "ffrfs/cache/sparse.py": "a range that is all holes (ENXIO), a full disk (ENOSPC, EDQUOT)",
     "ffrfs/errors.py": "what to advise (EMFILE, ENFILE); false offsets (EINVAL)",
     "ffrfs/mount/engines/pyfuse3_engine.py": "an engine",

@@ -1,0 +1,255 @@
+"""`ffr://`: the files of a pack as a file system of fsspec, for pandas, pyarrow, xarray, zarr …
+
+    fsspec.open("ffr://train/a.jpeg::/data/x.ffr")
+    fsspec.filesystem("ffr", fo="s3://bucket/x.ffr", target_options={"anon": True})
+
+A pack at a URL goes through ffrfs's own fetcher and cache, and through no other file system.
+A pack stays open, as it was, as long as fsspec keeps the instance.
+
+Not here: reading and verifying (ffrfs.folder). Only this file and upath.py import fsspec.
+Concurrency: that of PackTree: any thread, and the child of a fork().
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from ffrfs.errors import FormatError, MissingPackageError, OptionError
+from ffrfs.folder.packed_file import open_packed
+from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.remote.named_store import StoreKeywords, in_store
+
+try:
+    from fsspec import AbstractFileSystem, register_implementation
+    from fsspec.utils import tokenize
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "fsspec":
+        raise
+    raise MissingPackageError.of("ffr:// needs the package fsspec", "fsspec") from None
+
+if TYPE_CHECKING:
+    from ffrfs._native import Attributes
+
+__all__ = ["PackFileSystem"]
+
+_LARGE_SIZE = 4 << 20  # parts of larger files are read alone: a batch has whole files
+# Names that fsspec has for clouds, and ours.
+_CLOUDS = {"s3": "s3://", "s3a": "s3://", "gs": "gs://", "gcs": "gs://"}
+_CLOUDS |= {"az": "az://", "abfs": "az://", "abfss": "az://"}
+
+
+class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """The tree of the pack `fo`: a path, or a URL that ffrfs knows. A set's URL ends in "/".
+
+    `target_protocol`: what `fo` is a path of; a chained URL gives it. `target_options`: the
+    store's options as PackedFolder takes them (`storage_options=`).
+
+    Links are followed inside the pack, and those to nothing are left out. In a listing, one to a
+    directory has the type "link", so `find`, `glob` and `walk` do not enter it.
+
+    Raises FileNotFoundError, IsADirectoryError, NotADirectoryError; ChecksumError for a damaged
+    file; OSError (EROFS) for all that writes.
+    """
+
+    protocol = "ffr"
+    root_marker = ""
+
+    def __init__(
+        self,
+        fo: PathType | Sequence[PathType] = "",
+        target_protocol: str | None = None,
+        target_options: Mapping[str, Any] | None = None,
+        **options: Any,  # noqa: ANN401 - fsspec's own
+    ) -> None:
+        if self._cached:
+            return
+        super().__init__(fo, target_protocol, target_options, **options)
+        if not fo:
+            raise OptionError("ffr:// needs a pack: ffr://PATH::PACK, or fo=PACK")
+        packs = [fo] if isinstance(fo, str | os.PathLike) else fo
+        names = [_pack_name(os.fspath(pack), target_protocol) for pack in packs]
+        store: StoreKeywords = {"storage_options": target_options} if target_options else {}
+        self._tree = PackTree(in_store(names, store))
+        volume = self._tree.volume
+        if not volume.is_folder and not volume.is_examples:
+            raise FormatError.at(self._tree.file, "is a plain FFRecord file: it has no names")
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401 - one, or a list
+        stripped = super()._strip_protocol(path)
+        return stripped if isinstance(stripped, list) else stripped.lstrip("/")
+
+    def _info(self, path: str, found: Attributes, is_link: bool) -> dict[str, Any]:
+        is_folder = stat.S_ISDIR(found.mode)
+        return {
+            "name": path,
+            "size": 0 if is_folder else found.size,
+            "type": "directory" if is_folder else "file",
+            "mtime": found.mtime_ns / 10**9,
+            "mode": found.mode,
+            "ino": found.ino,
+            "islink": is_link,
+        }
+
+    def info(self, path: str, **_: object) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        found = self._tree.attributes(path, follow_links=True)
+        return self._info(path, found, self._tree.find(path) not in (0, found.ino))
+
+    def _below(self, path: str, recursive: bool = False) -> Iterator[dict[str, Any]]:
+        for entry in self._tree.entries(self._tree.folder_ino(path), recursive):
+            name = f"{path}/{entry.path}" if path else entry.path
+            found = self._tree.target_attributes(name) if entry.is_link else entry.attributes
+            if found is not None:
+                info = self._info(name, found, entry.is_link)
+                # What walks through all must not enter it.
+                is_way_out = entry.is_link and info["type"] == "directory"
+                yield {**info, "type": "link"} if is_way_out else info
+
+    def ls(self, path: str, detail: bool = True, **_: object) -> list[Any]:
+        path = self._strip_protocol(path)
+        found = self.info(path)
+        listed = [found] if found["type"] == "file" else [*self._below(path)]
+        return listed if detail else [one["name"] for one in listed]
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **options: object,
+    ) -> Any:  # noqa: ANN401 - a list, or a dict
+        path = self._strip_protocol(path)
+        if maxdepth is not None:
+            found = super().find(path, maxdepth, withdirs, detail=True, **options)
+        elif not self.isdir(path):
+            found = {path: self.info(path)} if self.exists(path) else {}
+        else:
+            found = {one["name"]: one for one in self._below(path, recursive=True)}
+            if path:
+                found[path] = self.info(path)
+        if not withdirs:
+            kept = (None, "file")  # None: fsspec's, of `path` itself
+            found = {name: one for name, one in found.items() if one.get("type") in kept}
+        return {name: found[name] for name in sorted(found)} if detail else sorted(found)
+
+    def _open(self, path: str, mode: str = "rb", **_: object) -> IO[bytes]:
+        if mode != "rb":
+            self._refuse(path)
+        return open_packed(self._tree, path, mode, -1, None, None, None)  # type: ignore[return-value]
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: object
+    ) -> bytes:
+        (found,) = self.cat_ranges([path], [start], [end], on_error="raise")
+        assert isinstance(found, bytes)
+        return found
+
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: int | Sequence[int | None] | None,
+        ends: int | Sequence[int | None] | None,
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: object,
+    ) -> list[bytes | Exception]:
+        """Return the ranges; all files but the parts of large ones are one verified batch."""
+        count = len(paths)
+        begins = [starts] * count if starts is None or isinstance(starts, int) else starts
+        limits = [ends] * count if ends is None or isinstance(ends, int) else ends
+        out: list[bytes | Exception] = [b""] * count
+        batch: dict[int, list[tuple[int, slice]]] = {}
+        for i, (path, begin, limit) in enumerate(zip(paths, begins, limits, strict=True)):
+            try:
+                ino = self._tree.file_ino(self._strip_protocol(path))
+                size = self.info(path)["size"]
+                span = slice(*slice(begin, limit).indices(size)[:2])
+                if size > _LARGE_SIZE and span.stop - span.start < size:
+                    out[i] = self._part(ino, span)
+                else:
+                    batch.setdefault(ino, []).append((i, span))
+            except Exception as failed:
+                if on_error == "raise":
+                    raise
+                out[i] = failed
+        for ino, data in self._whole(list(batch), on_error):
+            for i, span in batch[ino]:
+                out[i] = data if isinstance(data, Exception) else data[span].tobytes()
+        return out
+
+    def _part(self, ino: int, span: slice) -> bytes:
+        steps = range(span.start, span.stop, _LARGE_SIZE)
+        return b"".join(
+            bytes(self._tree.read_at(ino, at, min(_LARGE_SIZE, span.stop - at))) for at in steps
+        )
+
+    def _whole(self, inos: list[int], on_error: str) -> Iterator[tuple[int, Any]]:
+        try:
+            yield from zip(inos, self._tree.read_files(inos), strict=True)
+        except Exception as failed:
+            if on_error == "raise":
+                raise
+            if len(inos) == 1:
+                yield inos[0], failed
+                return
+            for ino in inos:  # which of them are damaged
+                yield from self._whole([ino], on_error)
+
+    def cat(
+        self,
+        path: str | list[str],
+        recursive: bool = False,
+        on_error: str = "raise",
+        **options: object,
+    ) -> Any:  # noqa: ANN401 - bytes, or a dict
+        paths = self.expand_path(path, recursive=recursive, **options)
+        if recursive:
+            paths = [one for one in paths if not self.isdir(one)]
+        if isinstance(path, str) and paths == [self._strip_protocol(path)]:
+            return self.cat_file(path)
+        found = zip(paths, self.cat_ranges(paths, None, None, on_error=on_error), strict=True)
+        return {
+            one: data
+            for one, data in found
+            if on_error != "omit" or not isinstance(data, Exception)
+        }
+
+    def ukey(self, path: str) -> str:
+        """Return a key that changes with the file's bytes, as far as their checksum tells."""
+        volume, ino = self._tree.volume, self._tree.file_ino(self._strip_protocol(path))
+        return str(tokenize(self._tree.packs, volume.attributes(ino), volume.record(ino)))
+
+    def modified(self, path: str) -> datetime:
+        return datetime.fromtimestamp(self.info(path)["mtime"], UTC)
+
+    def _refuse(self, *args: Any, **_: Any) -> NoReturn:  # noqa: ANN401
+        raise OSError(errno.EROFS, "packs are read-only", str(args[0]) if args else None)
+
+    mkdir = makedirs = rmdir = rm = rm_file = _rm = cp_file = copy = mv = touch = _refuse
+    pipe = pipe_file = put = put_file = write_text = _refuse
+
+
+def _pack_name(name: str, protocol: str | None) -> str:
+    """Return what ffrfs opens for a path of fsspec's `protocol`. Raises OptionError."""
+    scheme, begin, rest = name.partition("://")
+    if begin:
+        protocol, name = scheme, rest if scheme in _CLOUDS else name
+    if not protocol or protocol in ("file", "local", "http", "https"):
+        return name
+    if protocol not in _CLOUDS:
+        raise OptionError(
+            f"{name}: ffr:// opens packs by itself, and caches blocks of remote ones: it takes a "
+            f"path, file://, s3://, gs://, az://, http:// and https://, and not {protocol}://"
+        )
+    return _CLOUDS[protocol] + name
+
+
+# Without the entry point, and before universal_pathlib asks for the class, of which it would warn.
+register_implementation("ffr", PackFileSystem, clobber=True)
