@@ -1,0 +1,104 @@
+"""Libraries that read through fsspec, or files as objects, on members of one pack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ffrfs
+
+fsspec = pytest.importorskip("fsspec")
+pytest.importorskip("ffrfs.fsspec")
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ds = pytest.importorskip("pyarrow.dataset")
+zarr = pytest.importorskip("zarr")
+h5py = pytest.importorskip("h5py")
+safetensors = pytest.importorskip("safetensors.numpy")
+
+TABLE = {"x": [*range(1000)], "part": ["a"] * 500 + ["b"] * 500}
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("libraries")
+    source = place / "source"
+    source.mkdir()
+    pd.DataFrame(TABLE).to_csv(source / "table.csv", index=False)
+    for part in ("a", "b"):
+        rows = [x for x, one in zip(TABLE["x"], TABLE["part"], strict=True) if one == part]
+        (source / f"table/part={part}").mkdir(parents=True)
+        pq.write_table(pa.table({"x": rows}), source / f"table/part={part}/0.parquet")
+    with h5py.File(source / "cube.h5", "w") as file:
+        file["cube"] = CUBE
+    safetensors.save_file({"cube": CUBE}, source / "cube.safetensors")
+    zarr.save(str(source / "array.zarr"), CUBE)
+    ffrfs.pack_folder(source, place / "x.ffr")
+    return str(place / "x.ffr")
+
+
+@pytest.fixture
+def fs(pack: str) -> Any:
+    return fsspec.filesystem("ffr", fo=pack)
+
+
+def test_pandas(pack: str) -> None:
+    assert pd.read_csv(f"ffr://table.csv::{pack}").to_dict("list") == TABLE
+    assert pd.read_csv("ffr://table.csv", storage_options={"fo": pack}).x.sum() == 499_500
+    assert pd.read_parquet(f"ffr://table::{pack}").to_dict("list") == TABLE
+
+
+def test_pyarrow(fs: Any) -> None:
+    found = ds.dataset("table", filesystem=fs, partitioning="hive")
+    assert found.to_table().to_pydict() == TABLE
+    assert found.to_table(filter=ds.field("part") == "b")["x"].to_pylist() == TABLE["x"][500:]
+
+
+def test_xarray(pack: str, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    made = xarray.Dataset({"cube": (("i", "j", "k"), CUBE)})
+    made.to_zarr(tmp_path / "source" / "cube.zarr", zarr_format=2)
+    ffrfs.pack_folder(tmp_path / "source", tmp_path / "x.ffr")
+    with xarray.open_dataset(
+        "ffr://cube.zarr", engine="zarr", storage_options={"fo": str(tmp_path / "x.ffr")}
+    ) as read:
+        assert (read.cube.values == CUBE).all()
+
+
+def test_zarr(pack: str) -> None:
+    assert (zarr.open_array(f"ffr://array.zarr::{pack}", mode="r")[:] == CUBE).all()
+
+
+def test_duckdb(fs: Any) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as database:
+        database.register_filesystem(fs)
+        assert database.sql("SELECT sum(x) FROM 'ffr://table.csv'").fetchall() == [(499_500,)]
+        by_part = "SELECT part, count(*) FROM 'ffr://table/*/*.parquet' GROUP BY part ORDER BY part"
+        assert database.sql(by_part).fetchall() == [("a", 500), ("b", 500)]
+
+
+def test_polars(fs: Any) -> None:
+    polars = pytest.importorskip("polars")
+    with fs.open("table/part=a/0.parquet") as file:
+        assert polars.read_parquet(file)["x"].to_list() == TABLE["x"][:500]
+    table = ds.dataset("table", filesystem=fs, partitioning="hive")
+    total = polars.scan_pyarrow_dataset(table).select(polars.col("x").sum()).collect()
+    assert total.item() == 499_500
+
+
+def test_hdf5(pack: str) -> None:
+    """A file of a pack is read in parts, as h5py seeks."""
+    folder = ffrfs.PackedFolder(pack)
+    with folder.open("cube.h5") as raw, h5py.File(raw, "r") as file:
+        assert (file["cube"][1, :, 2] == CUBE[1, :, 2]).all()
+
+
+def test_safetensors(pack: str) -> None:
+    folder = ffrfs.PackedFolder(pack)
+    assert (safetensors.load(folder["cube.safetensors"])["cube"] == CUBE).all()
