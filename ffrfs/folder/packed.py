@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import io
 
     from ffrfs._native import Attributes, RecordBytes
+    from ffrfs.folder.packed_path import PackedPath
 
 
 class PackedFolder(Mapping[str, bytes]):
@@ -66,6 +67,12 @@ class PackedFolder(Mapping[str, bytes]):
             raise FormatError.at(
                 self.fname, "is a plain FFRecord file, not a pack (a packed directory)"
             )
+
+    def __truediv__(self, path: PathType) -> PackedPath:
+        """Return the path as an object that walks and reads as pathlib.Path does."""
+        from ffrfs.folder.packed_path import PackedPath
+
+        return PackedPath(self, path)
 
     def num_files(self) -> int:
         """Return how many files are stored: no links, but also files hidden by a conflict."""
