@@ -1,0 +1,67 @@
+"""examples/with_*.py: each library reads a pack of two classes, in few lines."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import ffrfs
+from tests.checkout import CHECKOUT
+
+EXAMPLES = CHECKOUT / "examples"
+LINES_MAX = 30
+
+# What each needs, and prints.
+SHOWN = {
+    "fsspec": (("fsspec", "upath"), "12 pictures of cat, dog\n"),
+    "huggingface": (("datasets",), "(8, 8)\n12 pictures of cat, dog\n"),
+}
+MOUNTING = {"huggingface"}
+
+
+@pytest.fixture(scope="session")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("loaders")
+    for number in range(12):
+        name = root / f"tree/train/{('cat', 'dog')[number % 2]}/{number:02}"
+        name.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(name.with_suffix(".png"))
+        name.with_suffix(".cls").write_text(str(number % 2))
+    ffrfs.pack_folder(root / "tree", root / "x.ffr", exclude=["*.cls"])
+    ffrfs.pack_folder(root / "tree", root / "labelled.ffr")
+    return root / "x.ffr"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_example(name: str, pack: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    packages, shown = SHOWN[name]
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not here: make check-loaders")
+    mountpoint = []
+    if name in MOUNTING:
+        request.getfixturevalue("fuse")
+        mountpoint = [tmp_path / "mnt"]
+        mountpoint[0].mkdir()
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / f"with_{name}.py", pack, *mountpoint],
+        env={**os.environ, "HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, shown), done.stderr
+
+
+def test_examples_are_short_and_all_of_them_run() -> None:
+    found = {path.stem.removeprefix("with_"): path for path in EXAMPLES.glob("with_*.py")}
+    assert found.keys() == SHOWN.keys()
+    for path in found.values():
+        assert len(path.read_text().splitlines()) <= LINES_MAX, path
