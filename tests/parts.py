@@ -85,7 +85,7 @@ CHECKS = (
         "loaders",
         "fsspec, pandas, Hugging Face and others that read packs are many packages",
         ("tests/adapters/fsspec/*", "tests/adapters/loaders/*", "tests/remote/test_fsspec.py"),
-        frozenset({"fsspec", "upath"}),
+        frozenset({"fsspec", "upath", "webdataset", "grain"}),
     ),
     Part(
         "service",

@@ -12,6 +12,8 @@ NAMES = {
     "compat": ("ffrfs.compat", "install"),
     "fsspec": ("ffrfs.fsspec", "PackFileSystem"),
     "upath": ("ffrfs.upath", "PackPath"),
+    "webdataset": ("ffrfs.webdataset", "PackSamples"),
+    "grain": ("ffrfs.grain", "PackSource"),
     "dask": ("ffrfs.dask.bag", "from_packs"),
     "ray": ("ffrfs.ray.datasource", "PackDatasource"),
     "torch": ("ffrfs.torch.subset", "Subset"),

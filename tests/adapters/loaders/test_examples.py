@@ -21,7 +21,11 @@ LINES_MAX = 30
 SHOWN = {
     "fsspec": (("fsspec", "upath"), "12 pictures of cat, dog\n"),
     "huggingface": (("datasets",), "(8, 8)\n12 pictures of cat, dog\n"),
+    "webdataset": (("webdataset",), "12 samples, 6 of them dogs\n"),
+    "grain": (("grain",), "[(5, 8, 8, 3), (5, 8, 8, 3), (2, 8, 8, 3)]\n"),
+    "torchdata": (("torchdata",), "[5, 5, 2] files of cat, dog\n"),
 }
+LABELLED = {"webdataset"}
 MOUNTING = {"huggingface"}
 
 
@@ -49,6 +53,7 @@ def test_an_example(name: str, pack: Path, tmp_path: Path, request: pytest.Fixtu
         request.getfixturevalue("fuse")
         mountpoint = [tmp_path / "mnt"]
         mountpoint[0].mkdir()
+    pack = pack.with_name("labelled.ffr") if name in LABELLED else pack
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"with_{name}.py", pack, *mountpoint],
         env={**os.environ, "HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")},

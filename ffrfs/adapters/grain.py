@@ -1,0 +1,62 @@
+"""PackSource: the files of a pack as a data source of grain.
+
+    grain.MapDataset.source(PackSource("/data/x.ffr", root="train")).shuffle(seed=0).batch(32)
+
+grain knows data sources by their methods, so this needs no grain.
+
+Not here: reading and verifying (ffrfs.folder).
+Concurrency: that of PackedFolder; pickling sends the arguments.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import SupportsIndex, TypedDict, Unpack
+
+from ffrfs.folder.packed import PackedFolder
+from ffrfs.folder.tree import PathType
+from ffrfs.remote.named_store import StoreKeywords
+
+__all__ = ["PackFile", "PackSource"]
+
+
+class PackFile(TypedDict):
+    path: str  # in the pack
+    data: bytes
+
+
+class PackSource:
+    """The files below `root`, in the order of the pack, as dicts of path and bytes.
+
+    `pack`, `store`: as for PackedFolder. Its text is the same in each process, as grain's
+    checkpoints need. Raises PathNotFoundError, NotAFolderError for `root`; IndexError; and
+    ChecksumError, which names the file.
+    """
+
+    def __init__(
+        self,
+        pack: PathType | Sequence[PathType],
+        root: str = "",
+        **store: Unpack[StoreKeywords],
+    ) -> None:
+        self._folder = PackedFolder(pack, **store)
+        self._root = root.strip("/")
+        begin = f"{self._root}/" if self._root else ""
+        found = self._folder.list(self._root, list_dir=False, recursive=True)
+        self._paths = [begin + path for path in found]
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: SupportsIndex) -> PackFile:
+        return self._getitems([index])[0]
+
+    def _getitems(self, indices: Sequence[SupportsIndex]) -> list[PackFile]:
+        """Return several files, which are read as one verified batch. grain calls it."""
+        paths = [self._paths[operator.index(index)] for index in indices]
+        found = zip(paths, self._folder.read(paths), strict=True)
+        return [{"path": path, "data": data.tobytes()} for path, data in found]
+
+    def __repr__(self) -> str:
+        return f"PackSource({self._folder.fname!r}, root={self._root!r})"

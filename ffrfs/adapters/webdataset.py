@@ -1,0 +1,92 @@
+"""webdataset: `ffr://` as the place of tar files, and PackSamples: samples made of a pack's files.
+
+    import ffrfs.webdataset
+    webdataset.WebDataset(["ffr://shards/000.tar::/data/x.ffr"])  # a list: a text is cut at ::
+    webdataset.DataPipeline(PackSamples("/data/x.ffr"), webdataset.decode("pil"))
+
+Not here: reading and verifying (ffrfs.folder), shuffling and decoding (webdataset).
+Concurrency: a process each; pickling sends the arguments.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Unpack
+
+from ffrfs.errors import MissingPackageError, OptionError
+from ffrfs.folder.packed import PackedFolder
+from ffrfs.folder.tree import PathType
+from ffrfs.remote.named_store import StoreKeywords
+from ffrfs.remote.url import is_url
+
+try:
+    from webdataset import utils
+    from webdataset.gopen import gopen_schemes
+    from webdataset.pytorch import IterableDataset
+    from webdataset.tariterators import base_plus_ext
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "webdataset":
+        raise
+    raise MissingPackageError.of("ffrfs.webdataset needs webdataset", "webdataset") from None
+
+__all__ = ["PackSamples"]
+
+_BATCH_COUNT = 64  # samples that are read at a time
+
+
+class PackSamples(IterableDataset):  # type: ignore[misc]
+    """Samples below `root`: files of a directory that share a name up to its first dot.
+
+    "cat/1.jpg" and "cat/1.json" are {"__key__": "cat/1", "jpg": …, "json": …}, as in a tar file;
+    a file without a dot is left out. Workers of a DataLoader, and nodes, get every n-th sample.
+
+    `pack`, `store`: as for PackedFolder. Raises PathNotFoundError, NotAFolderError for `root`;
+    ChecksumError, which names the file.
+    """
+
+    def __init__(
+        self,
+        pack: PathType | Sequence[PathType],
+        root: str = "",
+        **store: Unpack[StoreKeywords],
+    ) -> None:
+        self._folder = PackedFolder(pack, **store)
+        begin = f"{root.strip('/')}/" if root.strip("/") else ""
+        samples: dict[str, list[tuple[str, str]]] = {}
+        for path in self._folder.list(root, list_dir=False, recursive=True):
+            key, extension = base_plus_ext(begin + path)
+            if key is not None:
+                samples.setdefault(key, []).append((extension.lower(), begin + path))
+        self._samples = list(samples.items())
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        rank, world_size, worker, worker_count = utils.pytorch_worker_info()
+        place = rank * worker_count + worker
+        mine = iter(self._samples[place :: world_size * worker_count])
+        while batch := list(itertools.islice(mine, _BATCH_COUNT)):
+            paths = [path for _, files in batch for _, path in files]
+            data = iter(self._folder.read(paths))  # one verified batch
+            for key, files in batch:
+                sample = {extension: next(data).tobytes() for extension, _ in files}
+                yield {"__key__": key, "__url__": self._folder.fname, **sample}
+
+
+def _open(url: str, mode: str = "rb", bufsize: int = 8192, **_: object) -> io.BufferedReader:
+    """Open "ffr://PATH::PACK", as gopen() asks for it."""
+    path, begin, pack = url.removeprefix("ffr://").partition("::")
+    if not begin:
+        raise OptionError(f"{url}: needs a pack: ffr://PATH::PACK")
+    if mode != "rb":
+        raise OptionError(f"{url}: packs are read-only")
+    pack = pack.removeprefix("file://")
+    if utils.enforce_security and not is_url(pack):
+        raise OptionError(f"{url}: webdataset's WDS_SECURE lets it open no local file")
+    return PackedFolder(pack).open(path)
+
+
+gopen_schemes["ffr"] = _open
