@@ -11,11 +11,12 @@ import pytest
 
 import ffrfs
 from ffrfs.errors import OptionError
+from tests.adapters.needed import needed
 from tests.remote.reading import reading_urls
 from tests.remote.servers.nginx import Nginx
 
-fsspec = pytest.importorskip("fsspec")
-pytest.importorskip("ffrfs.fsspec")
+fsspec = needed("fsspec")
+needed("ffrfs.fsspec")
 
 DATA = {f"{n % 3}/{n}.bin": os.urandom(n * 50_000) for n in range(20)}
 
@@ -61,7 +62,7 @@ def placed(options: Any, url: str) -> Any:
 
 
 def test_a_chained_url(web: Nginx) -> None:
-    pytest.importorskip("aiohttp")  # fsspec parses http:// with it
+    needed("aiohttp")  # fsspec parses http:// with it
     with fsspec.open(f"ffr://1/19.bin::{web.url}/fsspec/x.ffr") as file:
         assert file.read() == DATA["1/19.bin"]
 

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from ffrfs.errors import ChecksumError, OptionError
+from tests.adapters.needed import needed
 from tests.checkout import CHECKOUT
 
-fsspec = pytest.importorskip("fsspec")
-PackFileSystem = pytest.importorskip("ffrfs.fsspec").PackFileSystem
+fsspec = needed("fsspec")
+PackFileSystem = needed("ffrfs.fsspec").PackFileSystem
 
 PATHS = ["", "/", "a", "a/", "/a/b", "a/b/one.txt", "nothing", "c/to_file", "to_a", "to_a/b"]
 PATTERNS = ["*", "**", "a/*", "to_*", "a/**", "**/*.txt", "?.txt", "a/*/one.*", "c/[[]x].txt", "x*"]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import ffrfs
+from tests.adapters.needed import needed
 
-pytest.importorskip("fsspec")
-abstract = pytest.importorskip("fsspec.tests.abstract")
-PackFileSystem = pytest.importorskip("ffrfs.fsspec").PackFileSystem
+needed("fsspec")
+abstract = needed("fsspec.tests.abstract")
+PackFileSystem = needed("ffrfs.fsspec").PackFileSystem
 
 
 class TestGet(abstract.AbstractFixtures, abstract.AbstractGetTests):

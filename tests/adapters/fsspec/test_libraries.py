@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import ffrfs
+from tests.adapters.needed import needed
 
-fsspec = pytest.importorskip("fsspec")
-pytest.importorskip("ffrfs.fsspec")
-pd = pytest.importorskip("pandas")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-ds = pytest.importorskip("pyarrow.dataset")
-zarr = pytest.importorskip("zarr")
-h5py = pytest.importorskip("h5py")
-safetensors = pytest.importorskip("safetensors.numpy")
+fsspec = needed("fsspec")
+needed("ffrfs.fsspec")
+pd = needed("pandas")
+pa = needed("pyarrow")
+pq = needed("pyarrow.parquet")
+ds = needed("pyarrow.dataset")
+zarr = needed("zarr")
+h5py = needed("h5py")
+safetensors = needed("safetensors.numpy")
 
 TABLE = {"x": [*range(1000)], "part": ["a"] * 500 + ["b"] * 500}
 CUBE = np.arange(24.0).reshape(2, 3, 4)
@@ -60,7 +61,7 @@ def test_pyarrow(fs: Any) -> None:
 
 
 def test_xarray(pack: str, tmp_path: Path) -> None:
-    xarray = pytest.importorskip("xarray")
+    xarray = needed("xarray")
     made = xarray.Dataset({"cube": (("i", "j", "k"), CUBE)})
     made.to_zarr(tmp_path / "source" / "cube.zarr", zarr_format=2)
     ffrfs.pack_folder(tmp_path / "source", tmp_path / "x.ffr")
@@ -75,7 +76,7 @@ def test_zarr(pack: str) -> None:
 
 
 def test_duckdb(fs: Any) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needed("duckdb")
     with duckdb.connect() as database:
         database.register_filesystem(fs)
         assert database.sql("SELECT sum(x) FROM 'ffr://table.csv'").fetchall() == [(499_500,)]
@@ -84,7 +85,7 @@ def test_duckdb(fs: Any) -> None:
 
 
 def test_polars(fs: Any) -> None:
-    polars = pytest.importorskip("polars")
+    polars = needed("polars")
     with fs.open("table/part=a/0.parquet") as file:
         assert polars.read_parquet(file)["x"].to_list() == TABLE["x"][:500]
     table = ds.dataset("table", filesystem=fs, partitioning="hive")

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import ffrfs
+from tests.adapters.needed import needed
 
-upath = pytest.importorskip("upath")
-PackPath = pytest.importorskip("ffrfs.upath").PackPath
+upath = needed("upath")
+PackPath = needed("ffrfs.upath").PackPath
 
 
 @pytest.fixture

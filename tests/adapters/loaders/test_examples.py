@@ -23,10 +23,12 @@ SHOWN = {
     "huggingface": (("datasets",), "(8, 8)\n12 pictures of cat, dog\n"),
     "webdataset": (("webdataset",), "12 samples, 6 of them dogs\n"),
     "grain": (("grain",), "[(5, 8, 8, 3), (5, 8, 8, 3), (2, 8, 8, 3)]\n"),
+    "litdata": (("litdata", "zstd"), "[5, 5, 2] files, all PNG: True\n"),
+    "lightning": (("lightning",), "6 steps\n"),
     "torchdata": (("torchdata",), "[5, 5, 2] files of cat, dog\n"),
 }
 LABELLED = {"webdataset"}
-MOUNTING = {"huggingface"}
+MOUNTING = {"huggingface", "litdata"}
 
 
 @pytest.fixture(scope="session")

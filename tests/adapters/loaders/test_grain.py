@@ -11,8 +11,9 @@ import pytest
 import ffrfs
 from ffrfs.errors import ChecksumError, PathNotFoundError
 from ffrfs.grain import PackSource
+from tests.adapters.needed import needed
 
-grain = pytest.importorskip("grain")
+grain = needed("grain")
 
 DATA = {f"{n % 3}/{n:02}": bytes([n]) * (n * 1000) for n in range(30)}
 

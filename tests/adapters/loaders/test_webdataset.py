@@ -12,9 +12,10 @@ import pytest
 
 import ffrfs
 from ffrfs.errors import ChecksumError, OptionError
+from tests.adapters.needed import needed
 
-webdataset = pytest.importorskip("webdataset")
-PackSamples = pytest.importorskip("ffrfs.webdataset").PackSamples
+webdataset = needed("webdataset")
+PackSamples = needed("ffrfs.webdataset").PackSamples
 
 NAMES = ("a/1.jpg", "a/1.json", "a/10.JPG", "a.b/2.left.png", "a.b/2.right.png", "plain", "3.cls")
 
