@@ -147,9 +147,15 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: object
     ) -> bytes:
-        (found,) = self.cat_ranges([path], [start], [end], on_error="raise")
-        assert isinstance(found, bytes)
-        return found
+        ino, size, span = self._span(path, start, end)
+        is_whole = span.stop - span.start == size
+        return self._tree.read_whole(ino) if is_whole else self._part(ino, span)
+
+    def _span(self, path: str, start: int | None, end: int | None) -> tuple[int, int, slice]:
+        """Return a file's inode and size, and the range as places in it."""
+        path = self._strip_protocol(path)
+        ino, size = self._tree.file_ino(path), self.info(path)["size"]
+        return ino, size, slice(*slice(start, end).indices(size)[:2])
 
     def cat_ranges(
         self,
@@ -168,9 +174,7 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         batch: dict[int, list[tuple[int, slice]]] = {}
         for i, (path, begin, limit) in enumerate(zip(paths, begins, limits, strict=True)):
             try:
-                ino = self._tree.file_ino(self._strip_protocol(path))
-                size = self.info(path)["size"]
-                span = slice(*slice(begin, limit).indices(size)[:2])
+                ino, size, span = self._span(path, begin, limit)
                 if size > _LARGE_SIZE and span.stop - span.start < size:
                     out[i] = self._part(ino, span)
                 else:

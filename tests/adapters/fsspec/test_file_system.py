@@ -90,6 +90,12 @@ def test_many_files_are_one_batch(fs: Any, source: Path, monkeypatch: pytest.Mon
     assert fs.cat("a", recursive=True).keys() == {"a/b/one.txt", "a/two.txt"}
     assert fs.cat("a.txt") == text
     assert fs.cat_file("large", 7, -9) == data[7:-9]
+    assert (fs.cat_file("a.txt", 3), fs.cat_file("large"), fs.cat_file("nothing")) == (
+        text[3:],
+        data,
+        b"",
+    )
+    assert (fs.cat_file("a.txt", 9, 3), fs.cat_file("large", 9, 3)) == (b"", b"")
     with pytest.raises(FileNotFoundError):
         fs.cat_ranges(["missing"], 0, 1, on_error="raise")
     with pytest.raises(IsADirectoryError):
