@@ -172,15 +172,17 @@ fuzz: build-memory
 	@$(BIN)/python -m tests.fuzz.run build/check-memory --minutes $(MINUTES)
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
-# It asks for torchvision, whose build for CUDA does not load beside our torch, and runs without.
-install_litdata = $(BIN)/python -m pip install --quiet --no-deps 'litdata>=0.2.76'
+# litdata asks for torchvision, whose build for CUDA does not load beside our torch; Energon for
+# s3fs, which asks for another botocore than boto3 does. Both run without.
+install_alone = $(BIN)/python -m pip install --quiet --no-deps 'litdata>=0.2.76' \
+    'megatron-energon>=7.4.1'
 
 # What demo, test and the parts of check need. A demo needs little of what the tests need.
 $(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters loaders programs view): $(VENV)/%: pyproject.toml | $(VENV)/installed
 	@.ci/system-packages build $(filter test clusters view,$*)
 	@echo '== Python packages for make $*'
 	@$(call install_extra,$(if $(filter demo test docs,$*),,check-)$*)
-	@$(if $(filter loaders,$*),$(install_litdata))
+	@$(if $(filter loaders,$*),$(install_alone))
 	@touch $@
 
 # ffrfs.torch, and mypy. Pinned to a version that is known to be small where it comes from: the

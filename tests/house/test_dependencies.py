@@ -17,7 +17,11 @@ from tests.tfrecord_file import write_tfrecord
 
 OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/adapters/compat/original-names
 # By what is imported. What is not installed here is taken to be called as it is imported.
-DISTRIBUTIONS = packages_distributions()
+DISTRIBUTIONS = {
+    **packages_distributions(),
+    "megatron": ["megatron-energon"],
+    "upath": ["universal-pathlib"],
+}
 
 
 def declared(with_extras: bool = True) -> set[str]:

@@ -23,7 +23,7 @@ view
 """
 ADAPTERS = """
 adapters.compat
-adapters.torch adapters.ray adapters.dask adapters.webdataset adapters.grain
+adapters.torch adapters.ray adapters.dask adapters.webdataset adapters.grain adapters.energon
 adapters.upath
 adapters.fsspec
 """
@@ -56,6 +56,7 @@ PYTHON_GROUND = {"errors", "printable", "sizes", "_native"}
 PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord", "ffrfs.adapters"}
 PYTHON_FRONT |= {"ffrfs.torch", "ffrfs.ray", "ffrfs.dask", "ffrfs.compat"}
 PYTHON_FRONT |= {"ffrfs.fsspec", "ffrfs.upath", "ffrfs.webdataset", "ffrfs.grain"}
+PYTHON_FRONT |= {"ffrfs.energon"}
 PYTHON_FRONT |= {"ffrfs.tfrecord.messages"}  # in pickles
 
 NATIVE_ROOMS = """
@@ -87,6 +88,7 @@ OWNERS = {
     "dask": "ffrfs/adapters/dask/*",
     "fsspec": "ffrfs/adapters/fsspec.py",
     "upath": "ffrfs/adapters/upath.py",
+    "megatron": "ffrfs/adapters/energon.py",
     "webdataset": "ffrfs/adapters/webdataset.py",
     "distributed": "ffrfs/cluster/adapters.py",
     "mpi4py": "ffrfs/cluster/executors.py",

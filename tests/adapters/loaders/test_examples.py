@@ -25,6 +25,7 @@ SHOWN = {
     "grain": (("grain",), "[(5, 8, 8, 3), (5, 8, 8, 3), (2, 8, 8, 3)]\n"),
     "litdata": (("litdata", "zstd"), "[5, 5, 2] files, all PNG: True\n"),
     "lightning": (("lightning",), "6 steps\n"),
+    "energon": (("megatron", "multistorageclient"), "PNG ('train/cat/00.png',)\n"),
     "torchdata": (("torchdata",), "[5, 5, 2] files of cat, dog\n"),
 }
 LABELLED = {"webdataset"}
