@@ -125,7 +125,7 @@ _WHOLE = (
 class _Answer:
     status: int
     headers: HTTPMessage
-    data: bytearray
+    data: bytes
 
     @property
     def kind(self) -> str:
@@ -149,18 +149,21 @@ class _Answer:
         size = self.size
         if size < 0:
             raise RemoteError.at(url.shown, _NO_LENGTH)
-        return Pin(url, size, self.headers.get("ETag"), None, self._mtime_ns()).checked()
+        mtime_ns = _time_ns(self.headers.get("Last-Modified", ""))
+        return Pin(url, size, self.headers.get("ETag"), None, mtime_ns).checked()
 
     def _range(self) -> re.Match[str] | None:
         return _RANGE.fullmatch(self.headers.get("Content-Range", ""))
 
-    def _mtime_ns(self) -> int:
-        """Return the time of Last-Modified, or 0 if it is missing or cannot be parsed."""
-        try:
-            seconds = int(parsedate_to_datetime(self.headers.get("Last-Modified", "")).timestamp())
-        except (ValueError, OverflowError, TypeError, IndexError):
-            return 0
-        return seconds * _NS if 0 <= seconds < _TIME_MAX_S else 0
+
+@functools.lru_cache(maxsize=64)
+def _time_ns(text: str) -> int:
+    """Return the time of a Last-Modified, or 0 if it is missing or cannot be parsed."""
+    try:
+        seconds = int(parsedate_to_datetime(text).timestamp())
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return 0
+    return seconds * _NS if 0 <= seconds < _TIME_MAX_S else 0
 
 
 class _Line:
@@ -288,17 +291,13 @@ class _Server:
         return quote(there._replace(scheme="", netloc="", fragment="").geturl(), safe=_SAFE)
 
 
-def _body(response: HTTPResponse, size: int) -> bytearray:
+def _body(response: HTTPResponse, size: int) -> bytes:
     """Return at most `size` bytes. Raises ConnectionResetError if Content-Length promised more."""
-    length = response.length
-    data = bytearray(size if length is None else min(size, length))
-    done = 0
-    with memoryview(data) as view:
-        while done < len(view) and (count := response.readinto(view[done:])):
-            done += count
-    if done < len(data) and length is not None:
+    promised = size if response.length is None else min(size, response.length)
+    # read() sets no memory to zero first, as a bytearray does: zeroes cost a tenth of the CPU time.
+    data = response.read(promised) if promised else b""
+    if len(data) < promised and response.length is not None:
         raise ConnectionResetError("IncompleteBody")
-    del data[done:]
     return data
 
 
