@@ -100,6 +100,15 @@ def set_remote(get_link: Callable[[], int] | None, timeout_s: float) -> None:
     A read gives up after `timeout_s`. None: URLs cannot be opened any more.
     """
 
+class Source:
+    """The bytes of a file, or of an object at a URL; not verified. One thread at a time."""
+
+    def __init__(self, path: bytes) -> None: ...
+    @property
+    def size(self) -> int: ...
+    def read_into(self, offset: int, target: Buffer) -> int:
+        """Fill `target`, or less of it at the end of the file; return the number of bytes."""
+
 def cached_index_path(file: bytes) -> bytes:
     """Return the path for the index of that file in the cache; b"": there is no cache."""
 

@@ -1,14 +1,18 @@
-// set_remote: sets the callable that brings links to a fetcher, for all URLs in this process.
-//
-// The callable may be called on a thread of the core. A forked child calls it again.
+// set_remote: sets the callable that brings links to a fetcher, for all URLs in this process. The
+// callable may be called on a thread of the core. A forked child calls it again.
+// Source: the bytes that a URL or a path names.
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "io/file_descriptor.h"
+#include "io/source.h"
 #include "python/convert.h"
 #include "remote/remote_error.h"
 #include "remote/remote_opener.h"
@@ -57,9 +61,39 @@ void set_remote(const py::object& get_link, double timeout_s) {
   remote::set_opener(std::move(opener));
 }
 
+struct PySource {
+  std::shared_ptr<const Source> file;
+  bool has_failed = false;
+};
+
+size_t read_into(PySource& source, uint64_t offset, const py::buffer& target) {
+  const Source& file = *source.file;
+  const py::buffer_info memory = target.request(true);  // keeps the memory where it is
+  if (memory.ndim != 1 || memory.itemsize != 1 || memory.strides[0] != 1) {
+    throw py::value_error("not an array of bytes");
+  }
+  const uint64_t left = file.size() - std::min(offset, file.size());
+  const auto size = static_cast<size_t>(std::min(left, static_cast<uint64_t>(memory.size)));
+  unlocked([&] {
+    // Another reader's failure counts for a second, but a caller may try again at once.
+    if (std::exchange(source.has_failed, true)) refetch_and_wait(file, offset, 1);
+    file.read_fully(offset, {static_cast<std::byte*>(memory.ptr), size});
+    source.has_failed = false;
+  });
+  return size;
+}
+
 }  // namespace
 
 void bind_remote(py::module_& module) {
+  py::class_<PySource>(module, "Source")
+      .def(py::init([](const std::string& path) {
+    return PySource{unlocked([&] { return remote::open_source(path); })};
+  }),
+           py::arg("path"))
+      .def_property_readonly("size", [](const PySource& source) {
+    return source.file->size();
+  }).def("read_into", &read_into, py::arg("offset"), py::arg("target"));
   module.def("set_remote", &set_remote, py::arg("get_link"), py::arg("timeout_s"));
 }
 
