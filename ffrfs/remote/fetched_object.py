@@ -8,48 +8,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote.origin import Origin
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.protocol import BLOCK_SIZE
 
+if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
+    from ffrfs.cache.cached_object import CachedObject
+
 AGAIN_S = 60.0
 _AGAIN_TIMES = 2  # refetches of a block within AGAIN_S
 _AGAIN_MAX = 4096
 _UNREAD_MAX = 65536  # beyond that, a first read counts as a hit
-
-
-class Cached(Protocol):
-    """An object of ffrfs.cache: blocks in a data file, and a state file that marks them."""
-
-    data_fd: int  # read-only; clients get it
-    state_fd: int
-
-    def is_present(self, block: int) -> bool: ...
-
-    def present(self, first: int, count: int) -> bytes:
-        """Return one byte for each block, 0 if the block is absent."""
-        ...
-
-    def claim(self, block: int) -> bool:
-        """Lock a block to fetch it. Return False if another process is fetching it."""
-        ...
-
-    def fill(self, first: int, data: memoryview) -> None:
-        """Store adjacent claimed blocks, and release them."""
-        ...
-
-    def release(self, block: int) -> None: ...
-
-    def forget(self, block: int) -> None: ...
-
-    def touch(self, first: int, count: int) -> None: ...
-
-    def sync(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Wait:
@@ -103,10 +75,13 @@ class Follower(Protocol):
 class FetchedObject:
     """An object in the version of its pin."""
 
-    def __init__(self, key: tuple[str, str], pin: Pin, origin: Origin, cached: Cached) -> None:
+    def __init__(
+        self, key: tuple[str, str], pin: Pin, origin: Origin, cached: CachedObject
+    ) -> None:
         self.key = key
         self.pin, self.origin, self.cached = pin, origin, cached
-        self.retired: list[Cached] = []  # caches that failed; ranges in flight may still use them
+        # Caches that failed; ranges in flight may still use them.
+        self.retired: list[CachedObject] = []
         self.blocks: dict[int, Block] = {}  # wanted, or being fetched
         self.ranges = 0  # in flight
         self.followers: list[Follower] = []  # a link is in here once for each of its numbers

@@ -14,15 +14,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ffrfs.errors import ChangedAtOriginError, RemoteError, describe
 from ffrfs.remote.fetch_counters import FetchCounters
-from ffrfs.remote.fetched_object import Block, Cached, FetchedObject, Wait
+from ffrfs.remote.fetched_object import Block, FetchedObject, Wait
 from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
 from ffrfs.remote.pin import Traffic
 from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
+
+if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
+    from ffrfs.cache.cached_object import CachedObject
 
 _AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for blocks that readers wait for
 _WRITERS = 2
@@ -261,7 +264,12 @@ class Schedule:
         self._look_s = min(self._look_s * 1.5, _LOOK_MAX_S) if same else _LOOK_S
 
     async def _fetch(
-        self, target: FetchedObject, cached: Cached, blocks: list[Block], first: int, count: int
+        self,
+        target: FetchedObject,
+        cached: CachedObject,
+        blocks: list[Block],
+        first: int,
+        count: int,
     ) -> None:
         size = target.size_of(first, count)
         begin = self._loop.time()
@@ -299,7 +307,7 @@ class Schedule:
     async def _keep(
         self,
         target: FetchedObject,
-        cached: Cached,
+        cached: CachedObject,
         blocks: list[Block],
         first: int,
         data: memoryview,
@@ -333,7 +341,7 @@ class Schedule:
             wait.end(error)
 
 
-def _fill(cached: Cached, numbers: list[int], first: int, data: memoryview) -> None:
+def _fill(cached: CachedObject, numbers: list[int], first: int, data: memoryview) -> None:
     for begin, count in _runs(sorted(numbers)):
         at = (begin - first) * BLOCK_SIZE
         cached.fill(begin, data[at : at + count * BLOCK_SIZE])
