@@ -137,7 +137,7 @@ class ObjectFetcher:
 
     def leave(self, target: FetchedObject, link: Link) -> None:
         target.followers.remove(link)
-        self._close_if_idle(target)
+        self.close_if_idle(target)
 
     async def list(self, url_text: str) -> list[str]:
         url = self._parse(url_text)
@@ -226,7 +226,7 @@ class ObjectFetcher:
         for link in dict.fromkeys(target.followers):
             link.moved(target)
 
-    def _close_if_idle(self, target: FetchedObject) -> None:
+    def close_if_idle(self, target: FetchedObject) -> None:
         if target.followers or target.ranges or target.blocks:
             return
         if self._objects.get(target.key) is target:
@@ -252,10 +252,6 @@ class ObjectFetcher:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(None, work)
-
-    def range_ended(self, target: FetchedObject) -> None:
-        self.update_counters()
-        self._close_if_idle(target)
 
     # Counters and messages.
 

@@ -49,7 +49,7 @@ class ObjectOwner(Protocol):
         """Add the new traffic to the counters, before clients get their answers."""
         ...
 
-    def range_ended(self, target: FetchedObject) -> None: ...
+    def close_if_idle(self, target: FetchedObject) -> None: ...
 
 
 class Schedule:
@@ -281,6 +281,7 @@ class Schedule:
                 raise RemoteError.at(target.pin.url.shown, "gave another number of bytes")
             await self._keep(target, cached, blocks, first, data)
         except Exception as error:
+            self._owner.update_counters()
             failure = error
             if not isinstance(failure, RemoteError):
                 failure = RemoteError.at(target.pin.url.shown, describe(error))
@@ -301,7 +302,7 @@ class Schedule:
             if self._traffic.throttled != self._throttled:
                 self._throttled = self._traffic.throttled
                 self.pace.throttled()
-            self._owner.range_ended(target)
+            self._owner.close_if_idle(target)
             self._pump()
 
     async def _keep(
