@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ffrfs.mount.kernel import state
-from tests.mount.command import ENGINES, Done, wait_until
+from tests.mount.command import ENGINES, Done, kill_for_good, wait_until
 from tests.mount.machine import Machine
 from tests.mount.makers import ORDINARY_USER_ID, PackTree
 
@@ -175,7 +175,7 @@ def test_daemon_is_found_from_outside_of_the_session(as_user: Place) -> None:
 
 def test_check_over_a_dead_mount(as_user: Place) -> None:
     assert as_user.mount().status == 0
-    os.kill(as_user.listed()["pid"], signal.SIGKILL)
+    kill_for_good(as_user.listed()["pid"])
     wait_until(lambda: as_user.listed()["state"] == "dead", "it is dead")
     wait_until(lambda: as_user.machine.processes() == [], "its worker has ended")
     done = as_user.mount("--check")
