@@ -29,7 +29,7 @@ def files(*suffixes: str, below: str = "") -> tuple[Path, ...]:
             for path in relative
             if path.suffix in (suffixes or _TEXT)
             and path.is_relative_to(below)
-            and not {"__pycache__", "ffrfs-worker"} & set(path.parts)
+            and not {"__pycache__", "ffrfs-worker", "ffrfs-guardian"} & set(path.parts)
         )
     )
 
