@@ -88,7 +88,7 @@ class NativeEngine:
             self._worker = self._new_worker() if kept is None else Worker.of(kept, request)
             undo.callback(self._worker.close)
             if kept is None:
-                self._bring_links()
+                self._bring_links(self._worker)
                 self.notices = self._worker.wait_for_packs()
             else:
                 self._resume()
@@ -113,11 +113,11 @@ class NativeEngine:
                 self._worker.take_fetcher(link)
         finally:
             os.close(link)
-        self._bring_links()
+        self._bring_links(self._worker)
 
-    def _bring_links(self) -> None:
+    def _bring_links(self, worker: Worker) -> None:
         if self._fetching is not None:
-            self._fetching.bring_links_to(self._worker.take_fetcher)
+            self._fetching.bring_links_to(worker.take_fetcher)
 
     @property
     def worker_pid(self) -> int | None:
@@ -258,7 +258,7 @@ class NativeEngine:
         self._worker, self._next = self._next, None
         self._last_lines.clear()
         self._worker.connect(connection)
-        self._bring_links()
+        self._bring_links(self._worker)
         for set_limit in (self.limit_cache, self.limit_pushed):
             if (size_bytes := self._limits.get(set_limit.__name__)) is not None:
                 set_limit(size_bytes)
@@ -273,6 +273,8 @@ class NativeEngine:
 
         worker = await trio.to_thread.run_sync(self._new_worker)
         try:
+            # The fetcher may have died as well, and opening waits for a link to the next one.
+            self._bring_links(worker)
             await trio.to_thread.run_sync(worker.wait_for_packs, before, abandon_on_cancel=True)
         except BaseException:
             worker.kill()
@@ -292,7 +294,7 @@ class NativeEngine:
                 with trio.fail_after(_RESTART_LIMIT_S):
                     self._next = await self._opened_worker(bytes(self._worker.identities))
             except (FfrfsError, OSError, trio.TooSlowError) as error:
-                self._bring_links()
+                self._bring_links(self._worker)
                 is_late = isinstance(error, trio.TooSlowError)
                 reason = f"not within {_RESTART_LIMIT_S:g} s" if is_late else describe(error)
                 self.deaths.last_failure = reason
