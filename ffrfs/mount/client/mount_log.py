@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ class MountLog:
     path: str
     older_path: str | None  # the lines that were moved away to make room, if any
     daemon: Process
+    mount: state.MountState | None = None
 
 
 def find_log(mountpoint: str) -> MountLog:
@@ -51,7 +53,7 @@ def find_log(mountpoint: str) -> MountLog:
     is_own = known.log_file == state.log_path(directory, place)
     older = known.log_file.removesuffix(state.LOG) + state.OLDER_LOG
     has_older = is_own and os.path.exists(older)
-    return MountLog(known.log_file, older if has_older else None, known.process)
+    return MountLog(known.log_file, older if has_older else None, known.process, known)
 
 
 def journal_command(journal: str) -> str:
@@ -60,7 +62,7 @@ def journal_command(journal: str) -> str:
 
 
 def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
-    """Yield its lines, some at a time; `follow`: also later ones, until the daemon has ended.
+    """Yield its lines, some at a time; `follow`: also later ones, until the last daemon has ended.
 
     Raises OSError if there is no such file any more.
     """
@@ -68,12 +70,26 @@ def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
         with contextlib.suppress(FileNotFoundError), _Lines(log.older_path) as lines:
             yield from lines.read_all()
     with _Lines(log.path) as lines:
-        is_over = not follow
-        while not is_over:
-            is_over = log.daemon.wait(_PAUSE_S if lines.is_at_end else 0)
+        daemon = log.daemon if follow else None
+        while daemon is not None:
+            if daemon.wait(_PAUSE_S if lines.is_at_end else 0):
+                daemon = _next_daemon(log.mount, daemon)
             yield from lines.read_new()
             yield from lines.follow_name()
         yield from lines.read_all()
+
+
+def _next_daemon(mount: state.MountState | None, before: Process) -> Process | None:
+    """Return the daemon that goes on with the mount; `before` while its guardian starts one."""
+    found = None if mount is None else state.find(mount.mountpoint)
+    if mount is None or found is None:
+        return None
+    now = found[1]
+    if now.began_s != mount.began_s or not now.is_guarded:
+        return None
+    if now.process == before:
+        time.sleep(_PAUSE_S)
+    return now.process
 
 
 class _Lines:

@@ -160,10 +160,25 @@ def test_following_ends_with_a_daemon_that_ends(tree: Mount, signal_number: int)
     with following(tree.path) as process:
         assert process.stdout is not None
         read_until(process.stdout, "mounted at")
-        tree.signal(signal_number)
+        tree.kill() if signal_number == signal.SIGKILL else tree.signal(signal_number)
         assert process.wait(TIMEOUT_S) == 0
     with following(tree.path) as process:  # and it ends at once
         assert process.wait(TIMEOUT_S) == 0
+
+
+@pytest.mark.promise("S57")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_following_goes_on_with_the_next_daemon(tree: Mount) -> None:
+    mount(tree)
+    with following(tree.path) as process:
+        assert process.stdout is not None
+        read_until(process.stdout, "mounted at")
+        tree.replace_daemon()
+        read_until(process.stdout, "the daemon before this one")
+        tree.signal_daemon(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
+    assert rest.endswith(f"{tree.path}: ended\n")
 
 
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
