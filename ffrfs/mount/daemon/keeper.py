@@ -1,8 +1,9 @@
 """Keeps what the next daemon needs: with the service manager, or with a guardian of our own.
 
 Under a service manager its store of descriptors is used (sd_pid_notify_with_fds(3)). A daemon in
-the foreground without one has whoever started it. All others have a guardian (native/guardian),
-which starts another daemon when this one dies; if the guardian itself dies, it is replaced.
+the foreground without one leaves that to the program that started it. All others have a guardian
+(native/guardian), which starts another daemon when this one dies; if the guardian itself dies, it
+is replaced.
 
 Concurrency: the daemon's main thread. Not here: what is kept (kept_mount.py).
 """
@@ -47,6 +48,7 @@ class Keeper:
         self.socket: socket.socket | None = None
         if kept is not None and kept.guardian is not None:
             self.socket = socket.socket(fileno=kept.guardian)
+            self.socket.setblocking(False)
 
     @property
     def starts(self) -> int:
@@ -99,7 +101,8 @@ class Keeper:
     def _start_guardian(self) -> None:
         path, place = _guardian_path(), self._mount.state.mountpoint
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with theirs, contextlib.ExitStack() as failed:
+            failed.enter_context(ours)
             process = os.pidfd_open(os.getpid())
             fds = (theirs.fileno(), process)
             try:
@@ -113,6 +116,8 @@ class Keeper:
                 )
             finally:
                 os.close(process)
+            failed.pop_all()
+        ours.setblocking(False)  # a guardian that is stopped must not hold up the daemon
         self.socket = ours
         if (guardian := Process.of(self._child.pid)) is not None:
             self._mount.note_guardian(guardian)
