@@ -206,6 +206,15 @@ def test_shellcheck_finds_nothing(path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+KILL_FOR_GOOD = """
+kill -STOP "$1"
+for child in $(cat "/proc/$1/task/$1/children"); do
+  if grep -qx ffrfs-guardian "/proc/$child/comm"; then kill -KILL "$child"; fi
+done
+kill -KILL "$1"
+"""
+
+
 class Slurm:
     """What slurmd and slurmctld do for the jobs of one user on a node."""
 
@@ -258,9 +267,9 @@ class Slurm:
         return self.as_user("sh", "-c", digest_of(self.mountpoint)) == (0, EXPECTED)
 
     def kill_daemon(self) -> None:
-        """Of the only mount, as the OOM killer would do."""
+        """Of the only mount, and its guardian, which the daemon would replace."""
         (mount,) = json.loads(self.as_user("ffrfs", "ps", "--json").out)
-        assert self.node.run("kill", "-KILL", str(mount["pid"])).status == 0
+        assert self.node.run("sh", "-ec", KILL_FOR_GOOD, "sh", str(mount["pid"])).status == 0
         dead = ("ffrfs", "check", self.mountpoint)
         wait_until(lambda: self.as_user(*dead).status == 2, "the mount is dead")
 
