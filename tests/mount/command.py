@@ -228,6 +228,13 @@ class Mount:
         os.kill(self.statistics()["worker_pid"], number)
         wait_until(lambda: self.statistics()["worker"]["starts"] > before, "another worker serves")
 
+    @staticmethod
+    def _kill_worker(pid: int | None) -> None:
+        """It may have died with the daemon before: then it is not replaced yet."""
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def signal_daemon(self, number: int) -> None:
         """To the daemon that serves now, which may be a later one."""
         os.kill(self.statistics()["daemon_pid"], number)
@@ -237,7 +244,7 @@ class Mount:
         found = self.statistics()
         if with_worker:
             os.kill(found["daemon_pid"], signal.SIGSTOP)  # it would replace the worker itself
-            os.kill(found["worker_pid"], signal.SIGKILL)
+            self._kill_worker(found["worker_pid"])
         os.kill(found["daemon_pid"], signal.SIGKILL)
         before = found["daemon_starts"]
         wait_until(lambda: self.statistics()["daemon_starts"] > before, "another daemon serves")

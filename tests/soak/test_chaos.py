@@ -54,8 +54,10 @@ class Chaos:
         return count
 
     def _signal(self, number: int) -> None:
+        worker = self._tree.statistics()["worker_pid"]
         with contextlib.suppress(ProcessLookupError):  # it has just been killed
-            os.kill(self._tree.statistics()["worker_pid"], number)
+            if worker is not None:
+                os.kill(worker, number)
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -69,6 +71,8 @@ class Chaos:
 
     def _stop(self) -> None:
         worker = self._tree.statistics()["worker_pid"]
+        if worker is None:  # it has died, and is not replaced yet
+            return
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGSTOP)
             time.sleep(self._random.random() / 5)

@@ -78,7 +78,7 @@ class MemoryLimit:
         `base_bytes`: of the limit that an earlier daemon of the mount has made.
         """
         self._engine = engine
-        threads = request.threads if engine.worker_pid is not None else 1
+        threads = request.threads if engine.deaths is not None else 1
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
         if engine.fetcher_pid is not None:
             self._serving_bytes += fetching_bytes(request.max_memory_bytes)

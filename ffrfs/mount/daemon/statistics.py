@@ -76,7 +76,7 @@ def statistics(
         "packs": list(request.packs),
         "engine": engine.name,
         "transport": engine.transport,
-        "threads": request.threads if engine.worker_pid is not None else 1,
+        "threads": request.threads if engine.deaths is not None else 1,
         "daemon_pid": os.getpid(),
         "worker_pid": engine.worker_pid,
         "fetcher_pid": engine.fetcher_pid,

@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     @property
     def worker_pid(self) -> int | None:
-        """The pid of the process that serves; None: the daemon serves itself."""
+        """The pid of the process that serves; None: the daemon serves itself, or it has died."""
         ...
 
     @property

@@ -121,7 +121,8 @@ class NativeEngine:
 
     @property
     def worker_pid(self) -> int | None:
-        return self._worker.pid
+        # A negative number: it died before this daemon began.
+        return self._worker.pid if self._worker.pid > 0 else None
 
     @property
     def fetcher_pid(self) -> int | None:
