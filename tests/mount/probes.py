@@ -487,7 +487,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
     class Engine:
         name = "bad"
         notices: list[str] = []  # noqa: RUF012
-        worker_pid = None
+        worker_pid = deaths = None
         may_use_rings = False
         fetcher_pid = None
 
