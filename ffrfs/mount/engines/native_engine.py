@@ -38,6 +38,7 @@ from ffrfs.mount.engines.worker_deaths import (
     unanswered,
 )
 from ffrfs.mount.kernel import uring
+from ffrfs.mount.kernel.kernel_mount import is_connected
 
 if TYPE_CHECKING:
     import trio
@@ -61,7 +62,7 @@ class NativeEngine:
     def __init__(self, request: MountRequest, kept: KeptEngine | None = None) -> None:
         """`kept`: what the mount's last daemon has left."""
         self.failures = ReadFailures()
-        self.deaths = WorkerDeaths() if kept is None else WorkerDeaths.of(kept.deaths)
+        self.deaths = WorkerDeaths() if kept is None else WorkerDeaths(**kept.deaths)
         self.refusal: str | None = None
         self._request = request  # a reload changes nothing that a worker needs
         self._page = CounterPage(None if kept is None else kept.descriptors["page"])
@@ -189,7 +190,6 @@ class NativeEngine:
         """Wait for the worker's end; return whether it ended with the connection."""
         import trio
 
-        from ffrfs.mount.engines.refusal import has_ended
         from ffrfs.mount.engines.worker_life import WorkerLife
 
         try:
@@ -197,7 +197,7 @@ class NativeEngine:
             life = WorkerLife(self._worker.process, self._worker.pid)
         except FileNotFoundError:  # it has died, as has the daemon that started it
             self._died_s = time.monotonic()
-            return has_ended(connection) or self._note_death(UNSEEN)
+            return not is_connected(connection) or self._note_death(UNSEEN)
         with life:
             stream = trio.lowlevel.FdStream(os.dup(self._worker.log))
             is_copied = trio.Event()
@@ -213,7 +213,7 @@ class NativeEngine:
                     await is_copied.wait()
                 nursery.cancel_scope.cancel()
         status = self._worker.reap() if dying is None else dying
-        has_gone = status == 0 or (status == UNSEEN and has_ended(connection))
+        has_gone = status == 0 or (status == UNSEEN and not is_connected(connection))
         if has_gone or self._next is not None:
             return has_gone
         return self._note_death(status)
@@ -234,10 +234,8 @@ class NativeEngine:
         """Let another worker serve; return False if the connection has ended."""
         import trio
 
-        from ffrfs.mount.engines.refusal import has_ended
-
         before = bytes(self._worker.identities)
-        while not has_ended(connection):
+        while is_connected(connection):
             if self.deaths.is_hopeless:
                 await self._refuse(connection)
                 continue
@@ -275,7 +273,7 @@ class NativeEngine:
         worker = await trio.to_thread.run_sync(self._new_worker)
         try:
             # The fetcher may have died as well, and opening waits for a link to the next one.
-            self._bring_links(worker)
+            await trio.to_thread.run_sync(self._bring_links, worker)
             await trio.to_thread.run_sync(worker.wait_for_packs, before, abandon_on_cancel=True)
         except BaseException:
             worker.kill()

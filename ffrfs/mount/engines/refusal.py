@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import select
 import struct
 from collections.abc import Iterable
 
 import trio
+
+from ffrfs.mount.kernel.kernel_mount import is_connected
 
 # The protocol of include/uapi/linux/fuse.h: length, operation, number; length, error, number.
 _REQUEST = struct.Struct("=IIQ")
@@ -34,7 +35,7 @@ async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
         _answer(connection, _NOTIFY_RESEND, 0)
         for number in unanswered:  # for a kernel that cannot resend them
             _answer(connection, -errno.EIO, number)
-        while not has_ended(connection):
+        while is_connected(connection):
             await trio.lowlevel.wait_readable(connection)
             with contextlib.suppress(OSError):  # the request was withdrawn
                 message = os.read(connection, _MESSAGE_SIZE_MAX)
@@ -43,13 +44,6 @@ async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
                     _answer(connection, -errno.EIO, number)
     finally:
         os.set_blocking(connection, True)
-
-
-def has_ended(connection: int) -> bool:
-    """Return whether the kernel has ended the connection."""
-    poll = select.poll()
-    poll.register(connection, 0)
-    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def _answer(connection: int, error: int, number: int) -> None:

@@ -50,12 +50,8 @@ class WorkerDeaths:
     _answered: int = field(default=0, init=False)
     _began_s: float = field(default_factory=time.monotonic, init=False)
 
-    @classmethod
-    def of(cls, kept: dict[str, Any]) -> WorkerDeaths:
-        """Return what kept() has given to another daemon."""
-        return cls(**kept)
-
     def kept(self) -> dict[str, Any]:
+        """Return the arguments that make the same in the next daemon."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     def note_start(self, pause_s: float) -> None:

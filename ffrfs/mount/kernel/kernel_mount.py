@@ -157,6 +157,7 @@ def _may_users_allow_other() -> bool:
 
 
 def is_connected(connection: int) -> bool:
+    """Return whether the kernel has not ended the connection."""
     poll = select.poll()
     poll.register(connection, 0)
     return not poll.poll(0)  # POLLERR: the connection has ended

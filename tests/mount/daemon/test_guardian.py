@@ -23,7 +23,7 @@ TREE = {f"{i:03d}": random.Random(i).randbytes(20_000 + 5000 * i) for i in range
 LARGE = random.Random("large").randbytes(6 << 20)
 OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
 REPLACED = "the daemon before this one"
-RESIDENT_KB_MAX = 1400  # linked to the C library of the machine; 700 with its own
+RESIDENT_KB_MAX = 1000
 
 pytestmark = pytest.mark.promise("S19")
 native = pytest.mark.parametrize("engine", ["native"], indirect=True)
