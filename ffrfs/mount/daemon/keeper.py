@@ -78,15 +78,8 @@ class Keeper:
         """Keep the mount as it is now. `is_renewal`: this daemon ends for the next one."""
         if self._kept is None:
             return
-        assert isinstance(self._engine, LastingEngine)
-        now = replace(
-            self._kept,
-            state=self._mount.state,
-            engine=self._engine.kept(),
-            is_renewal=is_renewal,
-        )
         try:
-            found = now.descriptors()
+            found = replace(self.now(), is_renewal=is_renewal).descriptors()
             try:
                 if self._notifier.keeps_descriptors:
                     self._notifier.keep(found)
@@ -97,6 +90,12 @@ class Keeper:
                 os.close(found[FIGURES])
         except OSError as error:
             log.warning("if this daemon dies, the mount ends: %s", describe(error))
+
+    def now(self) -> KeptMount:
+        """Return the mount as it is now, which must have a next daemon (`is_keeping`)."""
+        assert self._kept is not None
+        assert isinstance(self._engine, LastingEngine)
+        return replace(self._kept, state=self._mount.state, engine=self._engine.kept())
 
     def _start_guardian(self) -> None:
         path, place = _guardian_path(), self._mount.state.mountpoint

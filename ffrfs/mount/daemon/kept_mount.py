@@ -10,11 +10,14 @@ Concurrency: no state but the descriptors.
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
+from ffrfs.errors import describe
 from ffrfs.mount.config.config import Config
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.kept_engine import KeptEngine
@@ -27,6 +30,8 @@ _SIZE_MAX = 16 << 20
 CONNECTION, FIGURES, GUARDIAN, OWNER = "connection", "figures", "guardian", "owner"
 _ENGINES = ("page", "worker", "log", "process")
 NAMES = (CONNECTION, FIGURES, *_ENGINES, OWNER)
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +54,7 @@ class KeptMount:
 
         The caller owns that of FIGURES. Raises OSError.
         """
-        found = {CONNECTION: self.connection, FIGURES: self._figures(), **self.engine.descriptors}
+        found = {CONNECTION: self.connection, FIGURES: self.figures(), **self.engine.descriptors}
         owner = self.request.while_open
         return found if owner is None else found | {OWNER: owner}
 
@@ -65,13 +70,15 @@ class KeptMount:
         for fd in (self.connection, *self.engine.descriptors.values()):
             os.close(fd)
 
-    def _figures(self) -> int:
+    def figures(self) -> int:
+        """Return a file in memory with all but the descriptors; the caller owns it."""
         fields = asdict(self)
         for name in ("connection", "guardian"):
             del fields[name]
         file = os.memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
         with open(file, "wb", closefd=False) as writing:
             writing.write(json.dumps(fields).encode("ascii"))
+        os.lseek(file, 0, os.SEEK_SET)  # for who reads it as standard input
         return file
 
 
@@ -95,32 +102,48 @@ def kept_mount(environment: MutableMapping[str, str] | None = None) -> KeptMount
         for fd in found.values():
             os.close(fd)
         return None
-    return _decoded(found)
+    try:
+        with open(found[FIGURES], "rb") as file:
+            file.seek(0)
+            return mount_of(file.read(_SIZE_MAX), found)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        log.error("the mount of the last daemon is given up: %s", describe(error))
+        for name, fd in found.items():
+            if name != FIGURES:
+                os.close(fd)
+        return None
 
 
-def _decoded(found: dict[str, int]) -> KeptMount:
-    with open(found[FIGURES], "rb") as file:
-        file.seek(0)
-        fields = json.loads(file.read(_SIZE_MAX))
-    engine = {"descriptors": {name: found[name] for name in _ENGINES}}
-    return KeptMount(
-        **fields
-        | {
-            "request": replace(_request(fields["request"]), while_open=found.get(OWNER)),
-            "state": state.of_fields(fields["state"]),
-            "entry": MountEntry(**fields["entry"]),
-            "connection": found[CONNECTION],
-            "engine": KeptEngine(**fields["engine"] | engine),
-            "guardian": found.get(GUARDIAN),
-        }
-    )
+def mount_of(figures: bytes, found: Mapping[str, int]) -> KeptMount:
+    """Return the mount of these figures and descriptors, which a daemon of any version has kept.
+
+    Fields that this version does not know are left out; raises TypeError if one is missing, and
+    errors of other kinds if the figures are damaged.
+    """
+    fields = json.loads(figures)
+    engine = fields["engine"] | {"descriptors": {name: found[name] for name in _ENGINES}}
+    more = {
+        "request": replace(_request(fields["request"]), while_open=found.get(OWNER)),
+        "state": state.of_fields(_known(state.MountState, fields["state"])),
+        "entry": MountEntry(**_known(MountEntry, fields["entry"])),
+        "connection": found[CONNECTION],
+        "engine": KeptEngine(**_known(KeptEngine, engine)),
+        "guardian": found.get(GUARDIAN),
+    }
+    return KeptMount(**_known(KeptMount, fields) | more)
 
 
 def _request(fields: dict[str, Any]) -> MountRequest:
     """Return the request that asdict() has made `fields` of; JSON has lists for its tuples."""
     asked = fields["asked"]
     if asked is not None:
-        asked = Config(**asked | {name: tuple(asked[name]) for name in ("packs", "words")})
-    packs, options = tuple(fields["packs"]), TreeOptions(**fields["options"])
-    changed = {"packs": packs, "options": options, "asked": asked}
-    return MountRequest(**fields | changed)
+        tuples = {name: tuple(asked[name]) for name in ("packs", "words")}
+        asked = Config(**_known(Config, asked) | tuples)
+    options = TreeOptions(**_known(TreeOptions, fields["options"]))
+    changed = {"packs": tuple(fields["packs"]), "options": options, "asked": asked}
+    return MountRequest(**_known(MountRequest, fields) | changed)
+
+
+def _known(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
+    names = {each.name for each in dataclass_fields(kind)}
+    return {name: value for name, value in fields.items() if name in names}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 
 import trio
@@ -23,7 +22,7 @@ TRIAL_LIMIT_S = 10.0  # for a program that imports the next daemon
 _WORKER_LIMIT_S = 15.0  # more than the engine gives a new worker
 _PAUSE_S = 0.02
 _STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
-_TRIAL = (sys.executable, "-P", "-c", "import ffrfs.mount.daemon.resume, ffrfs.mount.daemon.server")
+_TRIAL = (sys.executable, "-P", "-m", "ffrfs.mount.daemon.resume", "--try")
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
 
     `deaths` shows the result, and the next daemon's `starts`.
     """
-    if keeper.is_keeping and (reason := await _trouble()) is not None:
+    if keeper.is_keeping and (reason := await _trouble(keeper)) is not None:
         deaths.failed_restarts += 1
         deaths.last_failure = reason
         log.error("restart: %s; this daemon serves on", reason)
@@ -51,13 +50,14 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
         os._exit(_STATUS)
 
 
-async def _trouble() -> str | None:
-    """Return why the installed version cannot be a daemon; None: it can."""
+async def _trouble(keeper: Keeper) -> str | None:
+    """Return why the installed version cannot go on with the mount; None: it can."""
+    figures = keeper.now().figures()
     try:
         with trio.fail_after(TRIAL_LIMIT_S):
             tried = await trio.run_process(
                 _TRIAL,
-                stdin=subprocess.DEVNULL,
+                stdin=figures,
                 capture_stdout=True,
                 capture_stderr=True,
                 check=False,
@@ -66,6 +66,8 @@ async def _trouble() -> str | None:
         return f"the installed version did not start within {TRIAL_LIMIT_S:g} s"
     except OSError as error:
         return f"the installed version does not start: {error.strerror}"
+    finally:
+        os.close(figures)
     if tried.returncode == 0:
         return None
     *_, last = tried.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]

@@ -1,7 +1,9 @@
 """The command of a daemon that goes on with a mount: `python -m ffrfs.mount.daemon.resume PLACE`.
 
-The mount's guardian runs it, with the descriptors that the last daemon has left. Not here: what
-they are (kept_mount.py); a service manager runs `ffrfs mount -f` again instead.
+The mount's guardian runs it, with the descriptors that the last daemon has left. With --try in
+place of PLACE it only tells by its exit status whether this version can go on with the mount whose
+figures are its input. Not here: what they are (kept_mount.py); a service manager runs
+`ffrfs mount -f` again instead.
 """
 
 from __future__ import annotations
@@ -10,10 +12,15 @@ import os
 import sys
 
 from ffrfs.mount.daemon import daemon
-from ffrfs.mount.daemon.kept_mount import kept_mount
+from ffrfs.mount.daemon.kept_mount import NAMES, kept_mount, mount_of
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--try"]:
+        from ffrfs.mount.daemon import server  # noqa: F401 - as a daemon does later
+
+        mount_of(sys.stdin.buffer.read(), dict.fromkeys(NAMES, -1))
+        return
     kept = kept_mount()
     if kept is None:
         sys.exit("ffrfs: this is the guardian's command, not one for people: run: ffrfs mount")

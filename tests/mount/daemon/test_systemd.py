@@ -239,6 +239,20 @@ def test_killed_daemon_is_replaced(pid_one: PidOne, service: str) -> None:
         assert done.stdout == TREE["a"]
 
 
+def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> None:
+    """The next one is for what the file says then: the mount of the dead one is given up."""
+    shutil.copy(pid_one.srv / "data.ffr", pid_one.srv / "later.ffr")
+    pid_one.write_configuration("data", f'packs = "/srv/later.ffr"\nmountpoint = "{PLACE}"\n')
+    with pid_one.open_file(f"{PLACE}/a"):  # it is busy
+        os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
+        wait_until(lambda: pid_one.show(service, "NRestarts") == ["1"], "restarted")
+        wait_until(lambda: pid_one.is_in_state(service, "active", "running"), "it serves")
+        check_served(pid_one)
+        assert len(pid_one.mounts()) == 1
+        worker = pid_one.daemon_and_worker()[1]
+        assert "--pack=/srv/later.ffr" in Path(f"/proc/{worker}/cmdline").read_text().split("\0")
+
+
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
     unit = "ffrfs@watched.service"
     pid_one.add_drop_in(unit, "[Service]\nWatchdogSec=1s\n")

@@ -1,0 +1,127 @@
+"""What a daemon keeps for the next one, which may be of another version."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs.mount.config.config import make_config
+from ffrfs.mount.config.request import make_request
+from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount, kept_mount, mount_of
+from ffrfs.mount.engines.kept_engine import KeptEngine
+from ffrfs.mount.kernel.mount_table import MountEntry
+from ffrfs.mount.kernel.process import Process
+from ffrfs.mount.kernel.state import MountState
+
+FOUND = {name: 100 + serial for serial, name in enumerate(NAMES)}
+TRY = [sys.executable, "-P", "-m", "ffrfs.mount.daemon.resume", "--try"]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> KeptMount:
+    place = str(tmp_path / "a \udcff name")
+    asked = make_config(
+        packs=["/x.ffr", "/y.ffr"],
+        mountpoint=place,
+        options=["allow_other", "umask=022"],
+        settings={"cache_bytes": 1 << 20},
+    )
+    return KeptMount(
+        request=make_request(asked, while_open=FOUND["owner"]),
+        state=MountState(
+            mountpoint=place,
+            pack="x",
+            process=Process.current(),
+            created_mountpoint=True,
+            log_file=None,
+            packs=("/x.ffr",),
+            versions={"/x.ffr": [1, 2, 3]},
+            guardian=Process(1, 2),
+        ),
+        entry=MountEntry(place, "fuse.ffrfs", "/x.ffr", "0:99", user_id=0, group_id=0),
+        connection=FOUND["connection"],
+        engine=KeptEngine(
+            descriptors={name: FOUND[name] for name in ("page", "worker", "log", "process")},
+            transport="dev",
+            identities="00ff",
+            deaths={"count": 3},
+        ),
+        base_bytes=7,
+        is_foreground=False,
+    )
+
+
+def figures_of(kept: KeptMount) -> dict[str, Any]:
+    with open(kept.figures(), "rb") as file:
+        fields: dict[str, Any] = json.loads(file.read())
+    return fields
+
+
+def test_next_daemon_gets_the_same(kept: KeptMount) -> None:
+    assert mount_of(json.dumps(figures_of(kept)).encode(), FOUND) == kept
+
+
+def test_fields_of_a_later_version_are_left_out(kept: KeptMount) -> None:
+    fields = figures_of(kept)
+    parts = ("request", "state", "entry", "engine")
+    for part in (fields, *(fields[name] for name in parts), fields["request"]["options"]):
+        part["later"] = 1
+    assert mount_of(json.dumps(fields).encode(), FOUND) == kept
+
+
+@pytest.mark.parametrize("part", ["request", "state"])
+def test_version_that_misses_a_field_refuses_the_mount(kept: KeptMount, part: str) -> None:
+    fields = figures_of(kept)
+    del fields[part]["mountpoint"]
+    done = subprocess.run(
+        TRY, input=json.dumps(fields).encode(), capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    assert b"mountpoint" in done.stderr.splitlines()[-1]
+
+
+def test_version_that_can_go_on_says_so(kept: KeptMount) -> None:
+    with open(kept.figures(), "rb") as figures:
+        assert subprocess.run(TRY, stdin=figures, timeout=60, check=False).returncode == 0
+
+
+def test_damaged_figures_are_given_up() -> None:
+    """In a process whose descriptors are those that a manager gives."""
+    names = [name for name in NAMES if name != FIGURES]
+    program = (
+        "import os\n"
+        "from ffrfs.mount.daemon.kept_mount import kept_mount\n"
+        "os.environ['LISTEN_PID'] = str(os.getpid())\n"
+        "assert kept_mount() is None\n"
+        "assert 'LISTEN_FDS' not in os.environ\n"
+        f"for fd in range(3, {3 + len(NAMES)}):\n"
+        "    try:\n"
+        "        os.fstat(fd)\n"
+        "    except OSError:\n"
+        "        continue\n"
+        "    raise SystemExit(f'{fd} is open')\n"
+    )
+    script = " ".join(f"{fd}</dev/null" for fd in range(3, 3 + len(NAMES)))
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],
+        env=os.environ
+        | {"LISTEN_FDS": str(len(NAMES)), "LISTEN_FDNAMES": ":".join([FIGURES, *names])},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"the mount of the last daemon is given up" in done.stderr
+
+
+def test_descriptors_of_others_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LISTEN_PID", "1")
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.setenv("LISTEN_FDNAMES", "connection")
+    assert kept_mount() is None
