@@ -108,7 +108,7 @@ CHECKS = (
             *("tests/mount/engines/test_prefetch_large.py", "tests/cache/test_model.py"),
             *("tests/mount/engines/test_prefetch_memory.py", "tests/cli/test_progress_bar.py"),
             *("tests/mount/engines/test_prefetch_stalled.py", "tests/packing/test_repack_h*.py"),
-            "tests/mount/client/test_prefetch_hints.py",
+            *("tests/mount/client/test_prefetch_hints.py", "tests/mount/daemon/test_liveness.py"),
         ),
         frozenset({"long"}),
     ),

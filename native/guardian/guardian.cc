@@ -2,7 +2,7 @@
 //
 //   ffrfs-guardian SOCKET PIDFD COMMAND [ARGUMENT]...
 //
-// Started by ffrfs/mount/daemon/guardian.py, never by hand. PIDFD is of the daemon. Over SOCKET
+// Started by ffrfs/mount/daemon/keeper.py, never by hand. PIDFD is of the daemon. Over SOCKET
 // (SOCK_SEQPACKET) the daemon sends names, separated by colons, and as many descriptors; they
 // replace those of the message before. The first is the connection to the kernel. COMMAND gets
 // them as a service manager passes descriptors: sd_listen_fds(3); one more, "guardian", is its
@@ -21,9 +21,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <initializer_list>
 
 namespace {
@@ -35,6 +37,7 @@ constexpr int kWrongUsage = 2;
 constexpr int kFailuresMax = 10;  // starts in a row without a message; they take half a minute
 constexpr int kPauseMs = 100;     // doubled for each further start
 constexpr int kPauseMsMax = 5000;
+constexpr int kShortLifeMs = 1000;  // after which a daemon that came up begins no sooner than that
 
 struct Kept {
   char names[kNamesSizeMax + 1] = "";
@@ -168,13 +171,27 @@ struct Daemon {
   }
 };
 
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
+}
+
+// How long to wait before the next start: one that always fails must not take a processor.
+int pause_ms(int failures, int64_t life_ms) {
+  if (failures == 0) return life_ms < kShortLifeMs ? kShortLifeMs : 0;
+  const int pause = kPauseMs << (failures - 1);
+  return pause < kPauseMsMax ? pause : kPauseMsMax;
+}
+
 int guard(Daemon daemon, char** command) {
   int failures = 0;
+  int64_t began_ms = now_ms() - kShortLifeMs;  // the first has begun long ago
   for (bool has_come_up = daemon.follow(); !has_ended(0); has_come_up = daemon.follow()) {
     failures = has_come_up ? 0 : failures + 1;
     if (failures == kFailuresMax) return 1;
-    const int pause_ms = failures == 0 ? 0 : kPauseMs << (failures - 1);
-    if (has_ended(pause_ms < kPauseMsMax ? pause_ms : kPauseMsMax)) break;
+    if (has_ended(pause_ms(failures, now_ms() - began_ms))) break;
+    began_ms = now_ms();
     daemon.start(command);
   }
   return 0;

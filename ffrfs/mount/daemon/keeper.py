@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from typing import NoReturn
 
 from ffrfs.errors import describe
 from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount
@@ -28,6 +29,7 @@ from ffrfs.mount.kernel.process import Process
 
 _COMMAND = ("-P", "-m", "ffrfs.mount.daemon.resume")
 _END_LIMIT_S = 1.0
+_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ class Keeper:
         self.keep()
 
     def keep(self, *, is_renewal: bool = False) -> None:
-        """Keep the mount as it is now. `is_renewal`: this daemon ends for the next one."""
+        """Keep the mount as it is now. `is_renewal`: this daemon ends by request."""
         if self._kept is None:
             return
         try:
@@ -90,6 +92,12 @@ class Keeper:
                 os.close(found[FIGURES])
         except OSError as error:
             log.warning("if this daemon dies, the mount ends: %s", describe(error))
+
+    def hand_over(self, *, is_renewal: bool = False) -> NoReturn:
+        """End this process; another daemon goes on with the mount (`is_keeping`)."""
+        self.keep(is_renewal=is_renewal)
+        logging.shutdown()
+        os._exit(_STATUS)
 
     def now(self) -> KeptMount:
         """Return the mount as it is now, which must have a next daemon (`is_keeping`)."""

@@ -14,6 +14,7 @@ import sys
 
 import trio
 
+import ffrfs
 from ffrfs.mount.daemon.keeper import Keeper
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.worker_deaths import WorkerDeaths
@@ -21,10 +22,15 @@ from ffrfs.mount.engines.worker_deaths import WorkerDeaths
 TRIAL_LIMIT_S = 10.0  # for a program that imports the next daemon
 _WORKER_LIMIT_S = 15.0  # more than the engine gives a new worker
 _PAUSE_S = 0.02
-_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
 _TRIAL = (sys.executable, "-P", "-m", "ffrfs.mount.daemon.resume", "--try")
 
 log = logging.getLogger(__name__)
+
+
+def installed() -> tuple[int, int, int]:
+    """Return what changes when another version is installed in the place of this one."""
+    found = os.stat(ffrfs.__file__)
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
@@ -45,9 +51,7 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
             await trio.sleep(_PAUSE_S)
     if deaths.starts != before and keeper.is_keeping:
         log.info("restart: the next daemon begins")
-        keeper.keep(is_renewal=True)
-        logging.shutdown()
-        os._exit(_STATUS)
+        keeper.hand_over(is_renewal=True)
 
 
 async def _trouble(keeper: Keeper) -> str | None:

@@ -3,7 +3,8 @@
 The kernel does so when the mount is gone and its last file is closed. So a signal, or the end of
 the owner (`while_open`), only unmounts: a busy mount is detached lazily, and open files can be
 read further. A second signal ends the process at once. SIGHUP reads the configuration again, if
-there is a configuration file or a service manager.
+there is a configuration file or a service manager, and lets a version take over that was installed
+meanwhile. After an exception another daemon goes on with the mount.
 
 Concurrency: one trio loop. Calls to the mount itself, or to the kernel about it, run in a
 thread, since this very loop may have to answer them.
@@ -18,6 +19,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -26,13 +28,15 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.announcement import Announcement
 from ffrfs.mount.daemon.control_server import ControlServer, HandOver, Request
 from ffrfs.mount.daemon.keeper import Keeper
+from ffrfs.mount.daemon.liveness import Liveness
 from ffrfs.mount.daemon.log import Log
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.metrics_file import MetricsFile
 from ffrfs.mount.daemon.mount_handle import MountHandle
 from ffrfs.mount.daemon.notify import Notifier
+from ffrfs.mount.daemon.probe import Probe
 from ffrfs.mount.daemon.reload import Reload
-from ffrfs.mount.daemon.renewal import renew
+from ffrfs.mount.daemon.renewal import installed, renew
 from ffrfs.mount.daemon.signals import HeldSignals
 from ffrfs.mount.daemon.statistics import first_value, statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
@@ -82,6 +86,7 @@ class Server:
         self._warmings = 0  # number of accepted requests to warm a part, since the mount began
         self._warmings_of = -1  # the worker that they were sent to
         self._failure: MountError | None = None
+        self._installed = installed()
         self._began_s = time.monotonic() - (time.time() - (mount.state.began_s or time.time()))
         self._rate: RequestRate
         self._stall: StorageStall
@@ -98,14 +103,14 @@ class Server:
         self._rate = RequestRate(self._engine.counters)
         self._stall = StorageStall(self._engine.counters)
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._obey_signals)
-            self._nursery.start_soon(self._announce)
-            self._nursery.start_soon(self._rate.run)
-            self._nursery.start_soon(self._stall.run)
-            self._nursery.start_soon(self._metrics.run)
-            self._nursery.start_soon(self._memory.run)
-            self._nursery.start_soon(self._tell_of_large_hints)
-            self._nursery.start_soon(self._watch_guardian)
+            self._begin(self._obey_signals)
+            self._begin(self._announce)
+            self._begin(self._rate.run)
+            self._begin(self._stall.run)
+            self._begin(self._metrics.run)
+            self._begin(self._memory.run)
+            self._begin(self._tell_of_large_hints)
+            self._begin(self._watch_guardian)
             if isinstance(self._engine, LastingEngine):
                 self._engine.tell_changes(self._note_change)
             commands = {
@@ -117,9 +122,9 @@ class Server:
                 "warm": self._warm,
                 "restart": self._restart,
             }
-            self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
+            self._begin(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
-                self._nursery.start_soon(self._watch_owner, self._request.while_open)
+                self._begin(self._watch_owner, self._request.while_open)
             await self._run_engine()
             if not isinstance(self._failure, LostWorkerError):
                 self._notifier.stopping()
@@ -129,6 +134,22 @@ class Server:
         if self._failure is not None:
             raise self._failure
         log.info("%s: ended", self._request.mountpoint)
+
+    def _begin(self, task: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        self._nursery.start_soon(self._run_task, task, *arguments)
+
+    async def _run_task(self, task: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        try:
+            await task(*arguments)
+        except Exception:
+            self._leave_to_next("the daemon failed")
+            raise
+
+    def _leave_to_next(self, what: str) -> None:
+        """End this process after an exception, if another daemon goes on with the mount."""
+        if self._keeper.is_keeping and not self._is_stopping:
+            log.exception("%s; the next one goes on with the mount", what)
+            self._keeper.hand_over()
 
     async def _run_engine(self) -> None:
         try:
@@ -141,7 +162,9 @@ class Server:
             log.error("%s", error)
             self._fail(str(error))
         except Exception as error:
+            self._leave_to_next("the engine failed")
             log.exception("the engine failed")
+            self._mount.abort()
             self._fail(f"the engine failed: {describe(error)}")
 
     async def _announce(self) -> None:
@@ -157,13 +180,16 @@ class Server:
                 return
             announcement.make()
         self._is_ready.set()
-        self._nursery.start_soon(self._watchdog.run)
+        self._begin(self._watchdog.run)
+        if isinstance(self._engine, LastingEngine):
+            probe = Probe(self._request.mountpoint, self._mount.entry.device)
+            self._begin(Liveness(self._engine, self._mount.connection, probe).run)
         if not announcement.is_heard:
             await self._stop("the caller no longer waits for the mount")
 
     async def _obey_signals(self) -> None:
         reloads, to_do = trio.open_memory_channel[str](1)
-        self._nursery.start_soon(self._reload_on, to_do)
+        self._begin(self._reload_on, to_do)
         with self._held_signals.released() as numbers:
             first = True
             async for number in numbers:
@@ -172,7 +198,7 @@ class Server:
                     with contextlib.suppress(trio.WouldBlock):  # a waiting reload is enough
                         reloads.send_nowait(name)
                 elif first:
-                    self._nursery.start_soon(self._stop, name)
+                    self._begin(self._stop, name)
                     first = False
                 else:
                     log.warning("%s again: ending at once; readers get an error", name)
@@ -192,6 +218,9 @@ class Server:
             self._notifier.reloading()
             self._request = await self._reload.run(self._request)
             self._notifier.ready(self._announcement.status)
+            if self._engine.deaths is not None and installed() != self._installed:
+                log.info("another version of ffrfs was installed: it takes over")
+                await renew(self._engine, self._engine.deaths, self._keeper)
 
     def _note_change(self) -> None:
         self._keeper.keep()
@@ -312,7 +341,7 @@ class Server:
             self._engine.restart()
             return {}
         before = self._statistics(None)
-        self._nursery.start_soon(renew, self._engine, self._engine.deaths, self._keeper)
+        self._begin(renew, self._engine, self._engine.deaths, self._keeper)
         return before | {"daemon_ends": self._keeper.is_keeping}
 
     async def _tell_of_large_hints(self) -> None:

@@ -1,13 +1,13 @@
-"""The program that tests for the watchdog, by a small read, whether a mount serves.
+"""The program that tests, for the watchdog and others, whether a mount serves.
 
 It runs as `python -I -S tree_probe.py MOUNTPOINT MAJOR:MINOR`. It answers each byte on standard
-input with a letter (see the constants) once the mount has answered. It ends with its standard
-input.
+input, a question, with a letter (see the constants) once the mount has answered. It ends with its
+standard input.
 
-It reads a whole file with O_DIRECT, so the kernel sends a READ each time, and the engine,
+For READ it reads a whole file with O_DIRECT, so the kernel sends a READ each time, and the engine,
 which keeps no block that was read to its end, fetches and verifies it each time. If no file
 has a suitable size, or none may be opened, it calls statfs, which the kernel does not cache
-either. An error for damaged bytes is an answer, too.
+either. For SIZE it calls statfs at once. An error for damaged bytes is an answer, too.
 
 It is a process and not a thread, because it may wait for ever in a way that no signal ends, and
 the daemon must not wait for it (watchdog.py). It holds no file of the mount between reads.
@@ -23,6 +23,9 @@ import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
+
+READ = b"r"
+SIZE = b"s"
 
 ANSWERED = b"a"
 ENDED = b"e"  # the connection has ended
@@ -44,9 +47,12 @@ class TreeProbe:
         self._buffer = mmap.mmap(-1, SIZE_MAX)  # aligned; pages are allocated only when read into
         self._files: list[str] | None = None
 
-    def ask(self) -> bytes:
+    def ask(self, question: bytes) -> bytes:
         """Wait for the mount's answer, and return its letter."""
         try:
+            if question == SIZE:
+                os.statvfs(self._mountpoint)
+                return ANSWERED
             if os.stat(self._mountpoint).st_dev != self._device:
                 return ELSEWHERE
             if self._files is None:
@@ -107,8 +113,8 @@ def _is_end(error: OSError) -> bool:
 
 def main() -> None:
     probe = TreeProbe(*sys.argv[1:])
-    while os.read(0, 1):
-        os.write(1, probe.ask())
+    while question := os.read(0, 1):
+        os.write(1, probe.ask(question))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ class Engine(Protocol):
         """Answer requests until the kernel ends the connection, when the last user is gone.
 
         Takes ownership of the descriptor. Cancelling it ends the connection: readers get
-        ENOTCONN. Raises MountError if it cannot go on. `abort` ends the connection by
+        ENOTCONN. Raises MountError if it cannot go on; after other errors the connection of a
+        LastingEngine goes on. `abort` ends the connection by
         force, if it has not ended: a thread that gives the kernel bytes (prefetch) waits
         there for pages that are locked by reads, which get no answer any more.
         """
@@ -127,6 +128,13 @@ class LastingEngine(Engine, Protocol):
 
     def kept(self) -> KeptEngine:
         """Return what the mount's next daemon needs; its descriptors stay the engine's."""
+        ...
+
+    def kill_worker(self, cause: str) -> None:
+        """Kill the worker at once, while it serves; another one follows.
+
+        `cause` is for the figures.
+        """
         ...
 
     def tell_changes(self, tell: Callable[[], None]) -> None:

@@ -72,6 +72,7 @@ class NativeEngine:
         self._limits: dict[str, int] = {}
         self._next: Worker | None = None  # takes over when the present one has ended
         self._died_s = 0.0  # when it ended
+        self._cause: str | None = None  # why it was killed from here
         self._wish: trio.Event  # for a restart, while it serves
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)
@@ -162,6 +163,10 @@ class NativeEngine:
     def restart(self) -> None:
         self._wish.set()
 
+    def kill_worker(self, cause: str) -> None:
+        self._cause = cause
+        self._worker.kill()
+
     def kept(self) -> KeptEngine:
         return KeptEngine(
             descriptors={"page": self._page.fd} | self._worker.kept(),
@@ -178,13 +183,17 @@ class NativeEngine:
         import trio
 
         self._wish = trio.Event()
-        try:
-            while not await self._follow(connection, abort) and await self._replace(connection):
-                pass
-        finally:
-            abort()
-            self._worker.let_go()
-            os.close(connection)
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(os.close, connection)
+            at_end.callback(lambda: self._worker.let_go())  # noqa: PLW0108 - the one of that time
+            at_end.callback(abort)
+            try:
+                while not await self._follow(connection, abort) and await self._replace(connection):
+                    pass
+            except Exception as error:
+                if not isinstance(error, MountError):
+                    at_end.pop_all()  # the worker serves on
+                raise
 
     async def _follow(self, connection: int, abort: Callable[[], None]) -> bool:
         """Wait for the worker's end; return whether it ended with the connection."""
@@ -226,7 +235,8 @@ class NativeEngine:
             raise LostWorkerError(text)
         log.error("%s", text)
         self.deaths.last_failure = text
-        self.deaths.note(status, self._page.read())
+        self.deaths.note(status, self._page.read(), self._cause)
+        self._cause = None
         self._changed()
         return False
 

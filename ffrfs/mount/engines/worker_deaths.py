@@ -60,15 +60,18 @@ class WorkerDeaths:
         self.longest_pause_s = max(self.longest_pause_s, pause_s)
         self._began_s = time.monotonic()
 
-    def note(self, status: int, counters: Counters) -> None:
-        """Note that a worker has ended with an exit status, or minus a signal's number."""
-        cause = cause_of(status)
+    def note(self, status: int, counters: Counters, cause: str | None = None) -> None:
+        """Note that a worker has ended with an exit status, or minus a signal's number.
+
+        `cause`: why the daemon ended it, if it did.
+        """
+        cause = cause or cause_of(status)
         self.count += 1
         self.causes[cause] = self.causes.get(cause, 0) + 1
-        answered = sum(sum(row) for name, row in counters.items() if name.startswith("request."))
-        if answered != self._answered or time.monotonic() - self._began_s > _LIFE_ENOUGH_S:
+        now = answered(counters)
+        if now != self._answered or time.monotonic() - self._began_s > _LIFE_ENOUGH_S:
             self.in_row = 0
-        self._answered = answered
+        self._answered = now
         self.in_row += 1
         if -status in _CRASHES:
             self._blame(counters)
@@ -133,6 +136,11 @@ def outcome_of(status: int) -> str:
     if status == UNSEEN:
         return "has ended"
     return f"ended with {cause_of(status)}" if status >= 0 else f"was killed by {cause_of(status)}"
+
+
+def answered(counters: Counters) -> int:
+    """Return how many requests workers have answered."""
+    return sum(sum(row) for name, row in counters.items() if name.startswith("request."))
 
 
 def unanswered(counters: Counters) -> list[int]:

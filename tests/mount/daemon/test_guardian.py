@@ -171,3 +171,42 @@ def test_daemon_without_a_guardian_takes_the_mount_along(tree: Mount) -> None:
     tree.wait_for_daemon()
     assert state_of(tree) == "dead"
     assert ffrfs("umount", tree.path).status == 0
+
+
+FAILING = """
+import sys
+from ffrfs.cli.main import main
+from ffrfs.mount.daemon.server import Server
+from ffrfs.mount.engines.native_engine import NativeEngine
+
+async def task_fails(server):
+    await server._is_ready.wait()
+    raise ZeroDivisionError("of a test")
+
+async def engine_fails(engine, connection):
+    raise ZeroDivisionError("of a test")
+
+if sys.argv.pop(1) == "task":
+    Server._tell_of_large_hints = task_fails
+else:
+    NativeEngine._replace = engine_fails
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@native
+@pytest.mark.parametrize("part", ["task", "engine"])
+def test_daemon_that_fails_is_replaced(part: str, new_mount: MakeMount, pack: Path) -> None:
+    tree: Mount = new_mount(pack)
+    words = ["mount", "--log-file", tree.log_file, "--", pack, tree.path]
+    subprocess.run([sys.executable, "-c", FAILING, part, *words], check=True, timeout=60)
+    tree.find_daemon()
+    if part == "engine":
+        assert tree.worker is not None
+        os.kill(tree.worker.pid, signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["daemon_starts"] == 1, "another daemon serves")
+    assert tree.ask(probes.read, "large") == LARGE
+    tree.expect_log("failed; the next one goes on|killed by SIGKILL|Traceback")
+    tree.expect_log(f"{REPLACED}|the worker has ended")
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()

@@ -1,0 +1,91 @@
+"""Replaces a worker that answers nothing: a stopped one, or one whose threads wait for each other.
+
+If requests wait, or the worker is stopped, and no request is answered for a while, a probe asks the
+mount for its size (statfs), which no worker needs a disk for. A worker that does not even answer
+this is killed, and another one takes over as after any death.
+
+A worker with a thread in an uninterruptible sleep is left alone: a disk blocks it, and would block
+the next one as well. So is one that a debugger has stopped. Requests in rings of io_uring cannot be
+seen from here.
+
+Concurrency: one task of the daemon's loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+from pathlib import Path
+
+import trio
+
+from ffrfs.errors import describe
+from ffrfs.mount.daemon import tree_probe
+from ffrfs.mount.daemon.probe import Probe
+from ffrfs.mount.engines.engine import LastingEngine
+from ffrfs.mount.engines.worker_deaths import answered, unanswered
+
+_INTERVAL_S = 5.0  # without an answer, before the probe asks
+_ANSWER_LIMIT_S = 10.0  # a machine that swaps takes seconds
+_STOPPED = "T"
+_HELD = {"D", "t"}  # waits for a device; is traced by a debugger
+
+log = logging.getLogger(__name__)
+
+
+class Liveness:
+    """Watches the worker of one mount."""
+
+    def __init__(self, engine: LastingEngine, connection: int, probe: Probe) -> None:
+        self._engine = engine
+        self._probe = probe
+        # Readable: the kernel has requests that nobody has taken yet.
+        self._waiting = select.poll()
+        self._waiting.register(connection, select.POLLIN)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        before = self._progress()
+        while True:
+            await trio.sleep(_INTERVAL_S)
+            now = self._progress()
+            is_silent = now == before and self._may_hang(now[0])
+            if is_silent and await self._hangs(now):
+                log.error("the worker answers nothing; it is killed")
+                self._engine.kill_worker("no answer")
+            before = now
+
+    def _progress(self) -> tuple[int | None, int]:
+        """Return what changes while a worker answers."""
+        return self._engine.worker_pid, answered(self._engine.counters())
+
+    def _may_hang(self, pid: int | None) -> bool:
+        if pid is None:  # it has died, and another one begins
+            return False
+        # A thread that is stopped right after it has taken a request has not noted it yet.
+        has_requests = self._waiting.poll(0) or unanswered(self._engine.counters())
+        return bool(has_requests) or _STOPPED in _states(pid)
+
+    async def _hangs(self, before: tuple[int | None, int]) -> bool:
+        try:
+            with trio.move_on_after(_ANSWER_LIMIT_S) as limit:
+                await self._probe.ask(tree_probe.SIZE)
+        except OSError as error:
+            log.warning("no probe asks whether the worker answers: %s", describe(error))
+            return False
+        finally:
+            await self._probe.end()
+        if not limit.cancelled_caught or self._progress() != before:
+            return False
+        # A thread of a stopped process may wait for a page whose reader waits for the process.
+        states = _states(before[0])
+        return _STOPPED in states or states.isdisjoint(_HELD)
+
+
+def _states(pid: int | None) -> set[str]:
+    """Return the states of a process's threads, as in proc(5)."""
+    with contextlib.suppress(OSError):
+        stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+        return {stat.rpartition(") ")[2][0] for stat in stats}
+    return set()

@@ -1,0 +1,50 @@
+"""A worker that answers nothing is replaced, and one that a disk blocks is not.
+
+Each test takes the 15 seconds that a worker is given to answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, wait_until
+from tests.mount.disk import Disk
+from tests.mount.disk_files import content
+from tests.mount.makers import MakeMount, PackTree
+
+PATIENCE_S = 15.0
+
+pytestmark = [
+    pytest.mark.promise("S19"),
+    pytest.mark.parametrize("engine", ["native"], indirect=True),
+]
+
+
+def test_stopped_worker_is_replaced(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree: Mount = mount(pack_tree({"a": b"alpha" * 1000}))
+    tree.expect_log("the worker answers nothing; it is killed|killed by SIGKILL")
+    assert tree.worker is not None
+    os.kill(tree.worker.pid, signal.SIGSTOP)
+    with child(probes.read, tree / "a") as reader:
+        reader.ask_next()
+        assert reader.answer() == b"alpha" * 1000
+    wait_until(lambda: tree.statistics()["worker"]["starts"] == 1, "another one serves")
+    assert tree.statistics()["worker"]["causes"] == {"no answer": 1}
+
+
+def test_worker_that_a_disk_blocks_serves_on(stalling: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    with child(probes.read, stalling / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        time.sleep(PATIENCE_S + 5)
+        assert not reader.has_answered()
+        disk.go()
+        assert reader.answer() == content("stalled")
+    assert stalling.statistics()["worker"]["deaths"] == 0
