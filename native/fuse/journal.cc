@@ -7,6 +7,7 @@ namespace ffrfs::fuse {
 
 Journal::Journal(CounterPage& page)
     : resent_(page.row("requests_resent")),
+      last_(page.row("last_unique")),
       init_(page.row("init", Init{}.size())),
       in_flight_(page.row("in_flight", 2 * kRequestCount)) {}
 
@@ -26,6 +27,7 @@ void Journal::keep_init(std::span<const std::byte> argument) {
 
 Counter* Journal::begin(const InHeader& header) noexcept {
   if ((header.unique & kResent) != 0) ++resent_;
+  last_.store(header.unique & ~kResent, std::memory_order_relaxed);
   // Each thread begins where it was last, so that threads do not share a cache line for long.
   thread_local size_t last = 0;
   for (size_t i = 0; i < kRequestCount; ++i) {

@@ -4,7 +4,13 @@
 //
 //   init       the argument, 8 words; zeros before INIT
 //   in_flight  for each of kRequestCount places the request's `unique`, or 0, and its key
+//   last_unique  of the request that was noted last
 //   requests_resent  how many came again because their process had ended
+//
+// A thread that waits for a request when its process is killed takes one on its way out, if there
+// is one, and cannot note it. A kernel that cannot resend does not tell about it either. But it
+// numbers requests one after the other: so the next process answers all numbers near the last one,
+// and the kernel ignores those that no process has taken.
 //
 // Written by a process that may have been ended at any instruction, and read by the next one and by
 // the daemon (ffrfs/mount/engines/worker_deaths.py), which trust nothing in it.
@@ -13,6 +19,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +39,9 @@ namespace ffrfs::fuse {
 class Journal {
  public:
   static constexpr size_t kRequestCount = 512;
+  // Around the last number: of requests that were taken, and not noted. As in worker_deaths.py.
+  static constexpr uint64_t kBehind = 1 << 14;
+  static constexpr uint64_t kAhead = 1 << 12;
   using Init = std::array<uint64_t, sizeof(InitIn) / sizeof(uint64_t)>;
 
   explicit Journal(CounterPage& page);
@@ -45,16 +55,22 @@ class Journal {
   // Notes that it was answered. `place` is what begin() returned.
   static void end(Counter* place) noexcept;
 
-  // Calls `visit` with the `unique` of each request that has no answer.
+  // Calls `visit` with the `unique` of each request that has no answer, and with numbers that may be
+  // of such requests.
   template <typename Visit> void unanswered(Visit visit) const {
     for (size_t place = 0; place < in_flight_.size(); place += 2) {
       if (const uint64_t unique = in_flight_[place]) visit(unique);
+    }
+    const uint64_t last = last_;
+    for (uint64_t unique = last - std::min(last, kBehind); unique < last + kAhead; ++unique) {
+      if (unique > 0) visit(unique);
     }
   }
   void clear();
 
  private:
   Counter& resent_;
+  Counter& last_;
   const std::span<Counter> init_;
   const std::span<Counter> in_flight_;
 };

@@ -28,13 +28,13 @@ _NOTIFY_RESEND = 7
 async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
     """Answer each request with EIO, until cancelled or until the connection ends.
 
-    `unanswered`: the numbers of requests that a dead worker had received.
+    `unanswered`: numbers that requests may have that a dead worker had received.
     """
     os.set_blocking(connection, False)
     try:
-        _answer(connection, _NOTIFY_RESEND, 0)
-        for number in unanswered:  # for a kernel that cannot resend them
-            _answer(connection, -errno.EIO, number)
+        if not _answer(connection, _NOTIFY_RESEND, 0):
+            for number in unanswered:
+                _answer(connection, -errno.EIO, number)
         while is_connected(connection):
             await trio.lowlevel.wait_readable(connection)
             with contextlib.suppress(OSError):  # the request was withdrawn
@@ -46,6 +46,10 @@ async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
         os.set_blocking(connection, True)
 
 
-def _answer(connection: int, error: int, number: int) -> None:
-    with contextlib.suppress(OSError):  # the request was withdrawn, or is not known
+def _answer(connection: int, error: int, number: int) -> bool:
+    """Return False if the request was withdrawn or is not known, or cannot be obeyed."""
+    try:
         os.write(connection, _ANSWER.pack(_ANSWER.size, error, number))
+    except OSError:
+        return False
+    return True

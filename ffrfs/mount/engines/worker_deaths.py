@@ -22,6 +22,8 @@ IN_ROW_MAX = 5  # deaths without one answered request; then the mount fails all 
 _LIFE_ENOUGH_S = 10.0
 _PAUSE_S = 0.1  # before the second start in a row; doubled for each further one
 _QUARANTINED_MAX = 1000
+# Around the number of the last request that a worker has noted, as in native/fuse/journal.h.
+_BEHIND, _AHEAD = 1 << 14, 1 << 12
 UNSEEN = 256  # in place of the exit status of a worker that was not this daemon's child
 _CRASHES = {
     signal.SIGSEGV,
@@ -144,5 +146,10 @@ def answered(counters: Counters) -> int:
 
 
 def unanswered(counters: Counters) -> list[int]:
-    """Return the numbers by which the kernel knows the requests that were in flight."""
-    return [unique for unique in counters.get("in_flight", [])[::2] if unique]
+    """Return the numbers by which the kernel knows the requests that were in flight, and others.
+
+    A worker that is killed takes a few more requests from the kernel than it has noted.
+    """
+    noted = [unique for unique in counters.get("in_flight", [])[::2] if unique]
+    last = next(iter(counters.get("last_unique", ())), 0)
+    return [*noted, *range(max(1, last - _BEHIND), min(last + _AHEAD, 1 << 64))]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import random
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,41 +19,23 @@ from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.disk import Disk
+from tests.mount.disk_files import ALL_NAMES, content
 from tests.mount.makers import MakeMount, PackTree
 from tests.mount.readers import readers_at_work, wait_for_reads
+from tests.mount.trouble_reader import read_through_trouble
+from tests.mount.without_resend import worker_without_resend
 
 FILE_COUNT = 40
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
+READER_COUNT = 8
+TROUBLE_S = 2.0
 OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
 # Runs another program than the worker while the file is there.
 SWITCHED_WORKER = """\
 #!/bin/sh
 test -e "$(dirname "$0")/broken" && exit 7
 exec "{worker}" "$@"
-"""
-# As on a kernel before 6.9: INIT does not offer HAS_RESEND, and NOTIFY_RESEND is refused.
-WITHOUT_RESEND = """\
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdint.h>
-#include <sys/uio.h>
-#include <unistd.h>
-ssize_t read(int fd, void* data, size_t size) {
-  ssize_t (*next)(int, void*, size_t) = (ssize_t (*)(int, void*, size_t))dlsym(RTLD_NEXT, "read");
-  const ssize_t got = next(fd, data, size);
-  uint32_t* words = data;
-  if (got == 104 && words[1] == 26) words[10 + 4] &= ~(1u << 7);
-  return got;
-}
-ssize_t writev(int fd, const struct iovec* parts, int count) {
-  ssize_t (*next)(int, const struct iovec*, int) =
-      (ssize_t (*)(int, const struct iovec*, int))dlsym(RTLD_NEXT, "writev");
-  const int32_t* words = parts[0].iov_base;
-  if (count == 1 && parts[0].iov_len == 16 && words[1] == 7) return errno = EINVAL, -1;
-  return next(fd, parts, count);
-}
 """
 pytestmark = [
     pytest.mark.parametrize("engine", ["native"], indirect=True),
@@ -240,14 +222,7 @@ def test_kernel_that_cannot_resend(
     places: Path, new_mount: MakeMount, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was in flight fails, and nothing hangs."""
-    (places / "hidden.c").write_text(WITHOUT_RESEND)
-    hidden = places / "hidden.so"
-    source = places / "hidden.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", hidden, source], check=True, timeout=60)
-    program = places / "worker"
-    program.write_text(f'#!/bin/sh\nexec env "LD_PRELOAD={hidden}" "{worker_path()}" "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv(PATH_VARIABLE, str(program))
+    monkeypatch.setenv(PATH_VARIABLE, str(worker_without_resend(places)))
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
     tree.expect_log("killed by SIGKILL")
@@ -263,3 +238,35 @@ def test_kernel_that_cannot_resend(
     disk.go()
     assert tree.ask(probes.read, "stalled") == contents["stalled"]
     assert worker_figures(tree)["resent"] == 0
+
+
+def test_requests_that_a_dying_worker_takes_do_not_hang(
+    places: Path, new_mount: MakeMount, pack_tree: PackTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its threads take what waits for them on their way out, and note nothing of it."""
+    monkeypatch.setenv(PATH_VARIABLE, str(worker_without_resend(places)))
+    tree = new_mount(pack_tree({name: content(name) for name in ALL_NAMES}))
+    assert tree.mount(*OPTIONS).status == 0
+    tree.expect_log("killed by SIGKILL")
+    with contextlib.ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(read_through_trouble, tree / "", TROUBLE_S, seed))
+            for seed in range(READER_COUNT)
+        ]
+        for reader in readers:
+            assert reader.next() == "ready"
+        for reader in readers:
+            reader.ask_next()
+        while not any(reader.has_answered() for reader in readers):
+            before = tree.requests_now()["read"]
+            tree.replace_worker()
+            wait_until(
+                lambda before=before: (
+                    tree.requests_now()["read"] > before
+                    or all(reader.has_answered() for reader in readers)
+                ),
+                "it answers",
+            )
+        for _, errors, wrong, _ in (reader.answer() for reader in readers):
+            assert errors <= {errno.EIO}
+            assert wrong == []
