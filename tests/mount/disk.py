@@ -42,6 +42,12 @@ class Disk:
     def fail(self, name: str) -> None:
         self._order("fail", name)
 
+    def fail_all(self) -> None:
+        self._write(f"fail 0 {1 << 60}")
+
+    def slow_all(self) -> None:
+        self._write(f"slow 0 {1 << 60}")
+
     def come_short(self) -> None:
         """Reads of its parts, not of what lies around them."""
         self._order_parts("short")

@@ -7,6 +7,7 @@ on its standard input, one a line:
     fail START END    they fail with EIO instead
     short START END   they bring a half of what was asked for, as direct I/O may
     trouble START END most fail with EIO or ESTALE, some come late
+    slow START END    they all come late
     go                all wait and fail no longer
     refuse            what waits fails with EIO, and so do later reads of it
 
@@ -43,12 +44,13 @@ class StallingDisk(pyfuse3.Operations):
         self._failing = range(0)
         self._short = range(0)
         self._troubled = range(0)
+        self._slow = range(0)
         self._go = trio.Event()
 
     def order(self, word: str, *numbers: str) -> None:
         if word in ("go", "refuse"):
             self._failing = self._stalled if word == "refuse" else range(0)
-            self._stalled = self._short = self._troubled = range(0)
+            self._stalled = self._short = self._troubled = self._slow = range(0)
             self._go.set()
             self._go = trio.Event()
         elif word == "stall":
@@ -59,6 +61,8 @@ class StallingDisk(pyfuse3.Operations):
             self._short = range(*map(int, numbers))
         elif word == "trouble":
             self._troubled = range(*map(int, numbers))
+        elif word == "slow":
+            self._slow = range(*map(int, numbers))
 
     async def getattr(self, ino, _ctx=None):
         entry = pyfuse3.EntryAttributes()
@@ -90,6 +94,8 @@ class StallingDisk(pyfuse3.Operations):
             raise pyfuse3.FUSEError(errno.EIO)
         if _overlap(self._troubled, offset, size):
             await self._trouble()
+        if _overlap(self._slow, offset, size):
+            await trio.sleep(random.random() * LATE_MAX_S)
         if _overlap(self._short, offset, size):
             size = max(1, size // 2)
         return os.pread(self._fd, size, offset)

@@ -3,8 +3,8 @@
 The daemon keeps a descriptor of the connection, too, so that the mount does not depend on the
 life of one process: while there is no worker, requests wait. A worker that has died is replaced on
 the same connection; the kernel gives the requests that it was working on to its replacement
-(Linux 6.9), and no reader notices. After five deaths in a row the daemon answers all requests with
-errors. No request and no byte passes through here otherwise.
+(Linux 6.9), and no reader notices. After five deaths in a row, or while the packs cannot be opened,
+the daemon answers all requests with errors. No request and no byte passes through here otherwise.
 
 Requests in rings of io_uring are lost with their worker, and with them the connection.
 
@@ -24,7 +24,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ffrfs.errors import FfrfsError, LostWorkerError, MountError, describe
+from ffrfs.errors import (
+    ChangedAtOriginError,
+    FfrfsError,
+    LostWorkerError,
+    MountError,
+    describe,
+)
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.mount.engines.kept_engine import KeptEngine
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
 _LAST_LINES = 5  # lines of a dead worker's log that the error quotes
 _LAST_LINES_S = 0.5  # how long they are waited for
 _RESTART_LIMIT_S = 10.0  # for opening the packs; the present worker serves meanwhile
+_RETRY_S = 2.0  # between attempts to open packs that could not be read
 _LINE_SIZE_MAX = 4096
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
@@ -73,6 +80,7 @@ class NativeEngine:
         self._next: Worker | None = None  # takes over when the present one has ended
         self._died_s = 0.0  # when it ended
         self._cause: str | None = None  # why it was killed from here
+        self._may_pass = False  # what kept the last worker from starting
         self._wish: trio.Event  # for a restart, while it serves
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)
@@ -234,6 +242,7 @@ class NativeEngine:
         if self.transport == "uring":
             raise LostWorkerError(text)
         log.error("%s", text)
+        self._may_pass = False
         self.deaths.last_failure = text
         self.deaths.note(status, self._page.read(), self._cause)
         self._cause = None
@@ -255,6 +264,7 @@ class NativeEngine:
                     self._next = await self._opened_worker(before)
             except (FfrfsError, OSError) as error:
                 log.error("no other worker: %s", describe(error))
+                self._may_pass = _may_pass(error)
                 self.deaths.note_failed_start(describe(error))
             else:
                 self._take_over(connection)
@@ -314,18 +324,27 @@ class NativeEngine:
                 self._worker.kill()
 
     async def _refuse(self, connection: int) -> None:
-        """Answer with errors until a restart is wanted, or until the connection ends."""
+        """Answer with errors until a restart is wanted, or until the connection ends.
+
+        And until a worker can open the packs, if it was their storage that failed.
+        """
         import trio
 
         from ffrfs.mount.engines.refusal import refuse_requests
 
         failure = self.deaths.last_failure
-        self.refusal = f"{IN_ROW_MAX} workers in a row ended without an answer: {failure}"
-        log.error("%s; all reads fail until `ffrfs restart`", self.refusal)
+        if self._may_pass:
+            self.refusal = f"the packs cannot be opened: {failure}"
+            log.error("%s; all reads fail until they can", self.refusal)
+        else:
+            self.refusal = f"{IN_ROW_MAX} workers in a row ended without an answer: {failure}"
+            log.error("%s; all reads fail until `ffrfs restart`", self.refusal)
         self._changed()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_at_restart, nursery.cancel_scope)
+                if self._may_pass:
+                    nursery.start_soon(self._end_when_open, nursery.cancel_scope)
                 await refuse_requests(connection, unanswered(self._page.read()))
                 nursery.cancel_scope.cancel()
         finally:
@@ -339,6 +358,16 @@ class NativeEngine:
         self._wish = trio.Event()
         self.deaths.forgive()
         self.deaths.restarts += 1
+        scope.cancel()
+
+    async def _end_when_open(self, scope: trio.CancelScope) -> None:
+        import trio
+
+        while self._next is None:
+            await trio.sleep(_RETRY_S)
+            with contextlib.suppress(FfrfsError, OSError):  # the first one was logged
+                self._next = await self._opened_worker(bytes(self._worker.identities))
+        self.deaths.in_row = 0
         scope.cancel()
 
     def close(self) -> None:
@@ -364,6 +393,11 @@ class NativeEngine:
         text = shown.decode(errors="backslashreplace")
         self._last_lines.append(text)
         log.log(logging.ERROR if level is None else level, "%s", text)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether a later attempt to open the packs may succeed: their storage has failed."""
+    return isinstance(error, OSError) and not isinstance(error, MountError | ChangedAtOriginError)
 
 
 def _choose_transport(wanted: str) -> str:

@@ -158,6 +158,23 @@ def test_after_five_deaths_in_a_row_reads_fail_until_restart(
     assert ffrfs("check", tree.path).status == 0
 
 
+def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Disk) -> None:
+    """Reads fail for as long as it does."""
+    tree = new_mount(disk.pack)
+    assert tree.mount(*OPTIONS).status == 0
+    tree.expect_log("killed by SIGKILL")
+    tree.expect_log("no other worker: .*Input/output error")
+    tree.expect_log("the packs cannot be opened: .*; all reads fail until they can")
+    disk.fail_all()
+    os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
+    assert tree.ask(probes.errno_of, "cold", "read") == errno.EIO
+    assert "all reads fail: the packs cannot be opened" in ffrfs("check", tree.path).out
+    disk.go()
+    wait_until(lambda: tree.statistics()["refusal"] is None, "it goes on")
+    assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]
+
+
 def test_mount_without_a_worker_can_be_unmounted(
     broken: Path, mount: MakeMount, pack: Path
 ) -> None:
