@@ -13,7 +13,7 @@ from typing import Self
 
 import trio
 
-_LIFE_INTERVAL_S = 1.0  # between looks at the worker's state
+_LIFE_INTERVAL_S = 0.5  # between looks at the worker's state
 _STATUS_SIZE_MAX = 4096  # of a file in /proc, which has some 1,500 bytes
 _EXIT_CODE = 49  # the field of /proc/PID/stat, counted behind the name, as waitpid() gives it
 
