@@ -56,6 +56,8 @@ def warm(
             (found := told["warm"])["begun"] < begun or found["left"] > 0
         ):
             found = told["warm"]
+            if told.get("refusal"):
+                raise MountError(f"{place}: {told['refusal']}")
             if starts != _starts(told):  # a worker that dies has lost what it had begun
                 starts, begun = _starts(told), found["begun"] + 1
                 ask(place, "warm", ino=ino)

@@ -202,16 +202,22 @@ class Worker:
         self._tell(b"p", size_bytes)
 
     def warm(self, ino: int) -> None:
-        """Let the worker push all files at and below the inode. Raises MountError if it cannot."""
+        """Let the worker push all files at and below the inode. Raises MountError if it cannot.
+
+        A worker that has ended does nothing: who asked does so again when another one serves.
+        """
         if not self._tell(b"w", ino):
-            raise MountError("its worker has ended, or is stopped; try again")
+            raise MountError("its worker is stopped; try again")
 
     def _tell(self, kind: bytes, number: int) -> bool:
-        # A stopped worker with a full socket gets a size the next time.
+        """Return False if the worker is stopped, and its socket full."""
+        # It gets a size the next time.
         try:
             self._socket.send(kind + _NUMBER.pack(number), socket.MSG_DONTWAIT)
-        except (ConnectionError, BlockingIOError):
+        except BlockingIOError:
             return False
+        except ConnectionError:
+            pass
         return True
 
     def reap(self) -> int:

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from ffrfs.mount.client import control_client
 from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
 from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import TIMEOUT_S, Mount, ffrfs, start_ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, content
 from tests.mount.makers import MakeMount, PackTree
@@ -31,9 +32,10 @@ LARGE = random.Random("large").randbytes(6 << 20)
 READER_COUNT = 8
 TROUBLE_S = 2.0
 OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
-# Runs another program than the worker while the file is there.
+# Runs another program than the worker, or none, while such a file is there.
 SWITCHED_WORKER = """\
 #!/bin/sh
+while test -e "$(dirname "$0")/held"; do sleep 0.05; done
 test -e "$(dirname "$0")/broken" && exit 7
 exec "{worker}" "$@"
 """
@@ -173,6 +175,22 @@ def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Di
     disk.go()
     wait_until(lambda: tree.statistics()["refusal"] is None, "it goes on")
     assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]
+
+
+def test_parts_are_warmed_by_the_next_worker(broken: Path, mount: MakeMount, pack: Path) -> None:
+    """Who asks between two workers asks again, and gets no error."""
+    tree = mount(pack, *OPTIONS)
+    tree.expect_log("killed by SIGKILL")
+    held = broken.with_name("held")
+    held.touch()
+    tree.ask(probes.listdir, "d")
+    with start_ffrfs("warm", tree.path) as warming:
+        os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+        wait_until(lambda: worker_figures(tree)["deaths"] == 1, "it has died")
+        assert control_client.ask(str(tree.path), "warm", ino=1) == {}
+        held.unlink()
+        _, errors = warming.communicate(timeout=TIMEOUT_S)
+    assert (warming.returncode, errors) == (0, "")
 
 
 def test_mount_without_a_worker_can_be_unmounted(
