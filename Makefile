@@ -55,7 +55,7 @@ help:
 	@echo '             check-native, check-lint, check-torch, check-clouds ...: a part; ROOM=ffrfs/remote:'
 	@echo '             what that room and those above it need'
 	@echo 'make load-test   make test, five times, beside busy loops'
-	@echo 'make chaos   a mount whose worker is killed at random; ten minutes'
+	@echo 'make chaos   mounts whose processes die at random, and whose storage fails; ten minutes'
 	@echo 'make soak    a thousand mounts, 64 readers at once, turmoil, packs that change; two hours'
 	@echo 'make manual  manual pages and completions, out of the argument parser'
 	@echo 'make docs    build/docs: the documents and the Python API as a site'
@@ -159,9 +159,10 @@ check-programs: $(VENV)/test $(VENV)/programs
 soak: build $(VENV)/test
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak tests/hostile
 
-# A mount whose worker is killed, stopped and replaced at random, for ten minutes.
+# Mounts whose processes are killed, stopped and replaced at random, and whose storage fails, for ten
+# minutes altogether.
 CHAOS_S ?= 600
-chaos: build $(VENV)/test
+chaos: build $(VENV)/test $(VENV)/torch
 	@FFRFS_CHAOS_S=$(CHAOS_S) $(BIN)/python -m pytest -rP tests/soak/test_chaos.py
 
 # libFuzzer for MINUTES, going on from what was found before. Then two million pieces of damage

@@ -27,7 +27,9 @@ from tests.mount.preloaded import preloaded
 # The runtime directory of root is below /run.
 _OWN_NAMESPACES = [
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
-    *("sh", "-c", 'mount -t tmpfs -o mode=755 ffrfs-test /run && exec "$0" "$@"'),
+    *("sh", "-c"),
+    "mount -t tmpfs -o mode=755 ffrfs-test /run && mount -t tmpfs ffrfs-test /dev/shm && "
+    'exec "$0" "$@"',
 ]
 _SETTLING_S = 60.0
 _RUNTIME_DIRECTORY = "/run/ffrfs"
@@ -73,7 +75,7 @@ def leave_other_mounts() -> None:
 
 
 def found(folder: str) -> Found:
-    """What a leak would add to; files are those of /run and of that folder."""
+    """What a leak would add to; files are those of /run, of shared memory and of that folder."""
     return {
         "descriptors": sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in _descriptors()),
         "threads": os.listdir("/proc/self/task"),
@@ -81,7 +83,7 @@ def found(folder: str) -> Found:
         "mounts": Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines(),
         "files": sorted(
             os.path.join(place, name)
-            for top in ("/run", folder)
+            for top in ("/run", "/dev/shm", folder)
             for place, folders, files in os.walk(top)
             for name in folders + files
             if not (place == _RUNTIME_DIRECTORY and name.endswith(state.KEPT))
