@@ -24,7 +24,7 @@ from ffrfs.errors import describe
 from ffrfs.mount.daemon import tree_probe
 from ffrfs.mount.daemon.probe import Probe
 from ffrfs.mount.engines.engine import LastingEngine
-from ffrfs.mount.engines.worker_deaths import answered, unanswered
+from ffrfs.mount.engines.worker_deaths import answered, in_flight
 
 _INTERVAL_S = 5.0  # without an answer, before the probe asks
 _ANSWER_LIMIT_S = 10.0  # a machine that swaps takes seconds
@@ -64,7 +64,7 @@ class Liveness:
         if pid is None:  # it has died, and another one begins
             return False
         # A thread that is stopped right after it has taken a request has not noted it yet.
-        has_requests = self._waiting.poll(0) or unanswered(self._engine.counters())
+        has_requests = self._waiting.poll(0) or in_flight(self._engine.counters())
         return bool(has_requests) or _STOPPED in _states(pid)
 
     async def _hangs(self, before: tuple[int | None, int]) -> bool:

@@ -10,8 +10,8 @@ Requests in rings of io_uring are lost with their worker, and with them the conn
 
 Concurrency: opened before the daemon's trio loop runs, then driven by one task of it.
 
-Not here: the worker's own work (native/worker), starting it (worker.py), what a death means
-(worker_deaths.py), answering with errors (refusal.py).
+Not here: the worker's own work (native/worker), starting it (worker.py), its log (worker_log.py),
+what a death means (worker_deaths.py), answering with errors (refusal.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import contextlib
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,7 @@ from ffrfs.mount.engines.worker_deaths import (
     outcome_of,
     unanswered,
 )
+from ffrfs.mount.engines.worker_log import WorkerLog
 from ffrfs.mount.kernel import uring
 from ffrfs.mount.kernel.kernel_mount import is_connected
 
@@ -51,12 +51,9 @@ if TYPE_CHECKING:
 
     from ffrfs.mount.engines.mount_fetcher import MountFetcher
 
-_LAST_LINES = 5  # lines of a dead worker's log that the error quotes
-_LAST_LINES_S = 0.5  # how long they are waited for
+_LAST_LINES_S = 0.5  # how long the last lines of a dead worker's log are waited for
 _RESTART_LIMIT_S = 10.0  # for opening the packs; the present worker serves meanwhile
 _RETRY_S = 2.0  # between attempts to open packs that could not be read
-_LINE_SIZE_MAX = 4096
-_LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +71,7 @@ class NativeEngine:
         self._request = request  # a reload changes nothing that a worker needs
         self._page = CounterPage(None if kept is None else kept.descriptors["page"])
         self._changed: Callable[[], None] = lambda: None
-        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._log = WorkerLog(self.failures)
         self._fetching: MountFetcher | None = None
         self._limits: dict[str, int] = {}
         self._next: Worker | None = None  # takes over when the present one has ended
@@ -219,7 +216,7 @@ class NativeEngine:
             stream = trio.lowlevel.FdStream(os.dup(self._worker.log))
             is_copied = trio.Event()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._copy_log, stream, is_copied)
+                nursery.start_soon(self._log.copy, stream, is_copied)
                 nursery.start_soon(self._obey_restarts)
                 dying = await life.wait_for_end()
                 while dying is not None and self.transport == "uring":
@@ -237,15 +234,13 @@ class NativeEngine:
 
     def _note_death(self, status: int) -> bool:
         """Note how the worker has ended; return False. Raises MountError if none can follow."""
-        last = "; ".join(self._last_lines) or "it has logged nothing"
-        text = f"the worker {outcome_of(status)}: {last}"
+        text = f"the worker {outcome_of(status)}: {self._log}"
         if self.transport == "uring":
             raise LostWorkerError(text)
         log.error("%s", text)
         self._may_pass = False
         self.deaths.last_failure = text
         self.deaths.note(status, self._page.read(), self._cause)
-        self._cause = None
         self._changed()
         return False
 
@@ -275,7 +270,8 @@ class NativeEngine:
         assert self._next is not None
         self._worker.drop()
         self._worker, self._next = self._next, None
-        self._last_lines.clear()
+        self._log.clear()
+        self._cause = None
         self._worker.connect(connection)
         self._bring_links(self._worker)
         for set_limit in (self.limit_cache, self.limit_pushed):
@@ -375,24 +371,6 @@ class NativeEngine:
             self._fetching.close()
         self._worker.close()
         self._page.close()
-
-    async def _copy_log(self, stream: trio.lowlevel.FdStream, is_copied: trio.Event) -> None:
-        pending = b""
-        async with stream:
-            async for chunk in stream:
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    self._log_line(line)
-                pending = pending[-_LINE_SIZE_MAX:]
-        is_copied.set()
-
-    def _log_line(self, line: bytes) -> None:
-        # Lines without a priority come from an abort, a sanitizer or the C library.
-        level = _LEVELS.get(line[:3])
-        shown = self.failures.noted(line if level is None else line[3:])
-        text = shown.decode(errors="backslashreplace")
-        self._last_lines.append(text)
-        log.log(logging.ERROR if level is None else level, "%s", text)
 
 
 def _may_pass(error: Exception) -> bool:

@@ -145,11 +145,15 @@ def answered(counters: Counters) -> int:
     return sum(sum(row) for name, row in counters.items() if name.startswith("request."))
 
 
+def in_flight(counters: Counters) -> list[int]:
+    """Return the numbers by which the kernel knows the requests that workers have noted."""
+    return [unique for unique in counters.get("in_flight", [])[::2] if unique]
+
+
 def unanswered(counters: Counters) -> list[int]:
     """Return the numbers by which the kernel knows the requests that were in flight, and others.
 
     A worker that is killed takes a few more requests from the kernel than it has noted.
     """
-    noted = [unique for unique in counters.get("in_flight", [])[::2] if unique]
     last = next(iter(counters.get("last_unique", ())), 0)
-    return [*noted, *range(max(1, last - _BEHIND), min(last + _AHEAD, 1 << 64))]
+    return [*in_flight(counters), *range(max(1, last - _BEHIND), min(last + _AHEAD, 1 << 64))]
