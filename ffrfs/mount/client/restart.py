@@ -25,8 +25,11 @@ def restart(mountpoint: str) -> None:
         worker, worker_before = now["worker"], before["worker"]
         if worker["failed_restarts"] != worker_before["failed_restarts"]:
             raise MountError(f"{mountpoint}: {worker['last_failure']}; the old worker serves on")
-        is_next = now["daemon_starts"] != before["daemon_starts"] or not before["daemon_ends"]
-        if is_next and worker["starts"] != worker_before["starts"]:
-            return
+        is_next = now["daemon_starts"] != before["daemon_starts"]
+        if worker["starts"] != worker_before["starts"]:
+            if is_next or not before["daemon_ends"]:
+                return
+        elif is_next:  # it replaces the worker before it ends: so it has died
+            before = control_client.ask(mountpoint, "restart")
         time.sleep(_ASKING_S)
     raise MountError(f"{mountpoint}: not done within {TIMEOUT_S:g} s; see: ffrfs log")

@@ -18,7 +18,7 @@ from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
 from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import TIMEOUT_S, Mount, ffrfs, start_ffrfs, wait_until
+from tests.mount.command import TIMEOUT_S, Mount, children, ffrfs, start_ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, content
 from tests.mount.makers import MakeMount, PackTree
@@ -238,6 +238,23 @@ def test_version_that_does_not_start_is_given_up(
     assert "does not start: ImportError: broken; the old worker serves on" in done.err
     for name in ("daemon_pid", "worker_pid"):
         assert tree.statistics()[name] == before[name]
+
+
+def test_daemon_that_dies_in_a_restart(broken: Path, mount: MakeMount, pack: Path) -> None:
+    """The next one is asked again."""
+    tree = mount(pack, *OPTIONS)
+    tree.expect_log("the daemon before this one")
+    held = broken.with_name("held")
+    held.touch()
+    assert tree.process is not None
+    before = len(children(tree.process))
+    with start_ffrfs("restart", tree.path) as restarting:
+        wait_until(lambda: len(children(tree.process)) > before, "it tries the other version")
+        tree.replace_daemon()
+        held.unlink()
+        _, errors = restarting.communicate(timeout=TIMEOUT_S)
+    assert (restarting.returncode, errors) == (0, "")
+    assert worker_figures(tree)["restarts"] == 1
 
 
 def test_restart_under_readers(tree: Mount) -> None:
