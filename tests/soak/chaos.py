@@ -162,24 +162,23 @@ def read_through(
         "wrong_at_last": ask(read_all, str(tree.path), timeout_s=_ANSWER_S),
         "worker": tree.statistics()["worker"],
     }
-    unmount_in_warming(tree)
+    unmount_in_warming(tree, chaos)
     return told | {
         "held": watch.end(),
-        "left": [str(one) for one in tree.processes()],
         "log": tree.log(),
     }
 
 
-def unmount_in_warming(tree: Mount) -> None:
-    """While files are pushed."""
+def unmount_in_warming(tree: Mount, chaos: Chaos) -> None:
+    """While files are pushed, and a process has just died."""
     begun = tree.statistics()["warm"]["begun"]
     with start_ffrfs("warm", tree.path, stderr=subprocess.STDOUT) as warming:
         wait_until(
             lambda: warming.poll() is not None or tree.statistics()["warm"]["begun"] > begun,
             "files are pushed",
         )
+        chaos.kill_one()
         assert ffrfs("umount", tree.path).status == 0
-        tree.wait_for_daemon()
         warming.communicate(timeout=_ANSWER_S)
 
 

@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from ffrfs.mount.kernel.process import Process
 from tests.mount.command import TIMEOUT_S, Mount, ffrfs, start_ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.page_cache import forget_pages
@@ -60,6 +62,7 @@ class Chaos:
         self._acts: list[Callable[[], None]] = [
             *(self._kill_worker, self._kill_twice, self._kill_daemon, self._kill_guardian),
             *(self._kill_several, self._kill_several, self._stop, self._restart, self._forget),
+            self._kill_in_restart,
         ]
         if disk is not None:
             self._acts += [self._fail, self._fail_and_kill, self._stall, self._slow] * 2
@@ -89,11 +92,11 @@ class Chaos:
         found = self._tree.statistics()
         return found["refusal"] is None and found["request_count"] > before
 
-    def _kill(self, *names: str) -> None:
-        """All of these processes within a millisecond; wait until others are in their place.
+    def kill_one(self) -> None:
+        self._kill_at_once(self._random.choice(("worker", "daemon", "guardian")))
 
-        Not daemon and guardian at once: each starts the other, so that ends the mount.
-        """
+    def _kill_at_once(self, *names: str) -> tuple[dict[str, Any], Process]:
+        """All of these processes within a millisecond; what was told of them before."""
         found = self._tree.statistics()
         self._tree.find_daemon()
         guardian = self._tree.guardian
@@ -101,11 +104,19 @@ class Chaos:
         pids = {"guardian": guardian.pid} | {
             name: found[f"{name}_pid"] for name in ("worker", "daemon", "fetcher")
         }
-        began_s = time.monotonic()
         for name in names:
             with contextlib.suppress(ProcessLookupError):  # it has just been killed
                 if pids[name] is not None:  # it is not replaced yet
                     os.kill(pids[name], signal.SIGKILL)
+        return found, guardian
+
+    def _kill(self, *names: str) -> None:
+        """All of these processes at once; wait until others are in their place.
+
+        Not daemon and guardian at once: each starts the other, so that ends the mount.
+        """
+        found, guardian = self._kill_at_once(*names)
+        began_s = time.monotonic()
         if "daemon" in names:
             starts = found["daemon_starts"]
             wait_until(lambda: self._tree.statistics()["daemon_starts"] > starts, "a daemon serves")
@@ -172,6 +183,14 @@ class Chaos:
     def _restart(self) -> None:
         done = ffrfs("restart", self._tree.path)
         assert done.status == 0, done.err
+
+    def _kill_in_restart(self) -> None:
+        """Whatever it has come to: the command waits for the next one, and succeeds."""
+        with start_ffrfs("restart", self._tree.path) as restarting:
+            time.sleep(self._random.random())
+            self._kill(self._random.choice(("worker", "daemon", "guardian")))
+            _, errors = restarting.communicate(timeout=TIMEOUT_S)
+        assert restarting.returncode == 0, errors
 
     def _forget(self) -> None:
         forget_pages(self._pack)

@@ -158,7 +158,9 @@ def _raise_failure(status: int, errors: Any) -> None:
     if status:
         errors.seek(0)
         text = errors.read().decode()
-        raise OSError(errno.EIO if os.strerror(errno.EIO) in text else 0, text)
+        # tar says that a file shrank if a part of a read came before its error.
+        is_known = os.strerror(errno.EIO) in text or "File shrank" in text
+        raise OSError(errno.EIO if is_known else 0, text)
 
 
 def _loaded(files: Files) -> Read:
