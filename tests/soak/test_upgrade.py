@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -19,7 +20,7 @@ from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.checkable_files import is_right
 from tests.mount.child import child
-from tests.mount.command import Mount
+from tests.mount.command import Mount, wait_until
 from tests.soak.chaos_readers import read_in_chaos
 from tests.soak.hints import hinting
 
@@ -144,5 +145,28 @@ def test_upgrade_under_load(
         assert is_right(name, first + holder.next())
     worker = tree.statistics()["worker"]
     assert (worker["restarts"], worker["deaths"]) == (2 * ROUNDS, 0)
+    installation.run("umount", tree.path)
+    tree.wait_for_daemon()
+
+
+@pytest.mark.promise("S49")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_reload_lets_the_installed_version_take_over(
+    installation: Installation, new_mount: MakeMount, pack_checkable: Callable[[int], Path]
+) -> None:
+    pack = pack_checkable(1)
+    tree = new_mount(pack)
+    config = tree.log_file.with_name("mount.toml")
+    config.write_text(f'packs = ["{pack}"]\nlog_file = "{tree.log_file}"\n')
+    installation.run("mount", "--config", config, "--", tree.path)
+    tree.find_daemon()
+    tree.signal_daemon(signal.SIGHUP)
+    tree.count_logged("INFO reloaded")
+    assert tree.statistics()["daemon_starts"] == 0
+    installation.install("later")
+    tree.signal_daemon(signal.SIGHUP)
+    wait_until(lambda: tree.statistics().get("later") == LATER, "the later version serves")
+    assert tree.count_logged("another version of ffrfs was installed") == 1
+    assert tree.statistics()["worker"]["restarts"] == 1
     installation.run("umount", tree.path)
     tree.wait_for_daemon()

@@ -90,6 +90,8 @@ class Keeper:
                     socket.send_fds(self.socket, [names], list(found.values()))
             finally:
                 os.close(found[FIGURES])
+        except ConnectionError:
+            pass  # the guardian has just died, and another one will get it
         except OSError as error:
             log.warning("if this daemon dies, the mount ends: %s", describe(error))
 
