@@ -7,6 +7,7 @@ thread. control_survey.py asks many daemons at once.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -20,7 +21,7 @@ from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 5.0
 _PAUSE_S = 0.02  # between attempts to find another daemon
-_ENDING_S = 0.1  # from closing its sockets to its end
+_ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
 ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
 
@@ -72,17 +73,23 @@ def _ask(place: str, line: bytes, timeout_s: float) -> tuple[socket.socket, dict
         directory, known = _find(place)
         try:
             return _ask_one(directory, known, line, timeout_s)
-        except MountError:
-            # If it has died, its guardian starts another one.
-            is_next = known.guardian is not None and known.process.wait(_ENDING_S)
-            if not is_next or not known.is_guarded or time.monotonic() > deadline_s:
-                raise
+        except MountError as error:
+            failure, has_died = error, not known.process.is_alive()
+        except OSError as error:
+            daemon = f"its daemon (process {known.process.pid})"
+            failure = MountError(f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}")
+            has_died = known.guardian is not None and known.process.wait(_ENDING_S)
+        # If it has died, its guardian starts another one.
+        is_next = has_died and known.guardian is not None and known.is_guarded
+        if not is_next or time.monotonic() > deadline_s:
+            raise failure
         time.sleep(_PAUSE_S)
 
 
 def _ask_one(
     directory: str, known: state.MountState, line: bytes, timeout_s: float
 ) -> tuple[socket.socket, dict[str, object]]:
+    """Raises MountError, and OSError if the connection is refused or lost."""
     place, deadline_s = known.mountpoint, time.monotonic() + timeout_s
     daemon = f"its daemon (process {known.process.pid})"
     if not known.process.is_alive():
@@ -94,8 +101,6 @@ def _ask_one(
             answer = _converse(client, line, deadline_s)
         except TimeoutError:
             raise MountError(f"{place}: {daemon} has not answered within {timeout_s:g} s") from None
-        except OSError as error:
-            raise MountError(f"{place}: cannot ask {daemon}: {describe(error)}") from None
         match answer:
             case {"result": dict(result)}:
                 failed.pop_all()
@@ -128,6 +133,8 @@ def _converse(client: socket.socket, line: bytes, deadline_s: float) -> object:
     with contextlib.suppress(BrokenPipeError):
         client.sendall(line)
     answer = _receive_line(client, deadline_s)
+    if not answer:
+        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
     try:
         return json.loads(answer)
     except (ValueError, RecursionError):
