@@ -18,7 +18,6 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from typing import NoReturn
 
 from ffrfs.errors import describe
 from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount
@@ -64,22 +63,33 @@ class Keeper:
             self.socket is not None or self._notifier.keeps_descriptors
         )
 
+    @property
+    def has_next(self) -> bool:
+        """Whether that is meant to be so: a guardian that has died is about to be replaced."""
+        return self._kept is not None and (self._wants_guardian or self._notifier.keeps_descriptors)
+
+    @property
+    def _wants_guardian(self) -> bool:
+        return self._kept is not None and not (self._kept.is_foreground or self._notifier.is_active)
+
     def begin(self) -> None:
         """Start the guardian, if the mount wants one that does not live, and keep the mount."""
         if self._kept is None:
             return
-        wants_guardian = not (self._kept.is_foreground or self._notifier.is_active)
         try:
-            if wants_guardian and self.socket is None:
+            if self._wants_guardian and self.socket is None:
                 self._start_guardian()
         except OSError as error:
             log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
         self.keep()
 
-    def keep(self, *, is_renewal: bool = False) -> None:
-        """Keep the mount as it is now. `is_renewal`: this daemon ends by request."""
+    def keep(self, *, is_renewal: bool = False) -> bool:
+        """Keep the mount as it is now; return False if nobody has taken it.
+
+        `is_renewal`: this daemon ends by request.
+        """
         if self._kept is None:
-            return
+            return False
         try:
             found = replace(self.now(), is_renewal=is_renewal).descriptors()
             try:
@@ -90,16 +100,19 @@ class Keeper:
                     socket.send_fds(self.socket, [names], list(found.values()))
             finally:
                 os.close(found[FIGURES])
-        except ConnectionError:
-            pass  # the guardian has just died, and another one will get it
         except OSError as error:
-            log.warning("if this daemon dies, the mount ends: %s", describe(error))
+            # A guardian that has died is about to be replaced, and the next one gets it.
+            if self.socket is None or not isinstance(error, ConnectionError):
+                log.warning("if this daemon dies, the mount ends: %s", describe(error))
+            return False
+        return self.is_keeping
 
-    def hand_over(self, *, is_renewal: bool = False) -> NoReturn:
-        """End this process; another daemon goes on with the mount (`is_keeping`)."""
-        self.keep(is_renewal=is_renewal)
-        logging.shutdown()
-        os._exit(_STATUS)
+    def hand_over(self, *, is_renewal: bool = False) -> None:
+        """End this process, and let another daemon go on; return if nobody has taken the mount."""
+        if self.keep(is_renewal=is_renewal):
+            log.info("the next daemon begins")
+            logging.shutdown()
+            os._exit(_STATUS)
 
     def now(self) -> KeptMount:
         """Return the mount as it is now, which must have a next daemon (`is_keeping`)."""

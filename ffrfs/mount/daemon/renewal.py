@@ -21,6 +21,7 @@ from ffrfs.mount.engines.worker_deaths import WorkerDeaths
 
 TRIAL_LIMIT_S = 10.0  # for a program that imports the next daemon
 _WORKER_LIMIT_S = 15.0  # more than the engine gives a new worker
+_KEEPING_LIMIT_S = 5.0  # a guardian that has died is replaced sooner
 _PAUSE_S = 0.02
 _TRIAL = (sys.executable, "-P", "-m", "ffrfs.mount.daemon.resume", "--try")
 
@@ -38,7 +39,7 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
 
     `deaths` shows the result, and the next daemon's `starts`.
     """
-    if keeper.is_keeping and (reason := await _trouble(keeper)) is not None:
+    if keeper.has_next and (reason := await _trouble(keeper)) is not None:
         deaths.failed_restarts += 1
         deaths.last_failure = reason
         log.error("restart: %s; this daemon serves on", reason)
@@ -49,9 +50,15 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
     with trio.move_on_after(_WORKER_LIMIT_S):
         while deaths.starts == before and deaths.failed_restarts == failed_before:
             await trio.sleep(_PAUSE_S)
-    if deaths.starts != before and keeper.is_keeping:
-        log.info("restart: the next daemon begins")
-        keeper.hand_over(is_renewal=True)
+    if deaths.starts == before or not keeper.has_next:
+        return
+    with trio.move_on_after(_KEEPING_LIMIT_S):
+        while True:
+            keeper.hand_over(is_renewal=True)
+            await trio.sleep(_PAUSE_S)
+    deaths.failed_restarts += 1
+    deaths.last_failure = "there is no guardian to start the next daemon"
+    log.error("restart: %s; this daemon serves on", deaths.last_failure)
 
 
 async def _trouble(keeper: Keeper) -> str | None:

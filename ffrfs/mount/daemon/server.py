@@ -342,7 +342,7 @@ class Server:
             return {}
         before = self._statistics(None)
         self._begin(renew, self._engine, self._engine.deaths, self._keeper)
-        return before | {"daemon_ends": self._keeper.is_keeping}
+        return before | {"daemon_ends": self._keeper.has_next}
 
     async def _tell_of_large_hints(self) -> None:
         """Log once, so that users of too large hints learn why they have no effect."""

@@ -257,6 +257,18 @@ def test_daemon_that_dies_in_a_restart(broken: Path, mount: MakeMount, pack: Pat
     assert worker_figures(tree)["restarts"] == 1
 
 
+def test_restart_while_there_is_no_guardian(tree: Mount) -> None:
+    """The daemon waits until there is another one, and ends then."""
+    tree.expect_log("the guardian has died; another one begins")
+    for _ in range(3):
+        before = tree.statistics()["daemon_pid"]
+        tree.find_daemon()
+        assert tree.guardian is not None
+        os.kill(tree.guardian.pid, signal.SIGKILL)
+        assert ffrfs("restart", tree.path).status == 0
+        assert tree.statistics()["daemon_pid"] != before
+
+
 def test_restart_under_readers(tree: Mount) -> None:
     with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
