@@ -113,12 +113,12 @@ class Piece:
         steps = folder.split("/") if folder else []
         if len(above) != len(steps) + 1 or len(steps) > _DEPTH_MAX:
             raise ValueError("directories without what is known of them")
-        _check_names([*steps, *names, *(origin.split("/") if origin else ())])
+        check_names([*steps, *names, *(origin.split("/") if origin else ())])
         _check_numbers([*sizes, *modes, *times, *(value for pair in above for value in pair)])
         if sizes and min(sizes) < 0:
             raise ValueError("a size below 0")
         for name, target, time in links:
-            _check_names([name])
+            check_names([name])
             _check_numbers([time])
             target.encode(errors="surrogateescape")
         return cls(
@@ -196,7 +196,8 @@ def _refuse(place: str, reason: str) -> NoReturn:
     raise FormatError.at(place, f"bad plan: {reason}; make the plan again")
 
 
-def _check_names(names: Sequence[str]) -> None:
+def check_names(names: Sequence[str]) -> None:
+    """Raise ValueError for a name that no directory has, UnicodeEncodeError."""
     joined = "".join(names)
     if not _NO_NAMES.isdisjoint(names) or "\0" in joined or "/" in joined:
         raise ValueError("a name that no directory has")

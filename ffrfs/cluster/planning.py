@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from typing import Protocol, Unpack
 
 from ffrfs._native import folder_files
@@ -21,7 +21,7 @@ from ffrfs.cluster.file_task import states_of
 from ffrfs.cluster.folder_plan import FolderListing
 from ffrfs.cluster.manifest import completed_set
 from ffrfs.cluster.memory_listing import MemoryListing
-from ffrfs.cluster.piece import Piece
+from ffrfs.cluster.piece import Piece, check_names
 from ffrfs.cluster.plan_file import PlanWriter
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.request import Header, Kind, Request
@@ -29,6 +29,7 @@ from ffrfs.errors import CompleteError, OptionError, PackError
 from ffrfs.files.replacing import not_empty
 from ffrfs.folder.tree import pack_files
 from ffrfs.packing.pack_kind import kind_of
+from ffrfs.packing.places import shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.opening import nothing_left, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
@@ -66,6 +67,27 @@ def plan(
     return make_plan(Request.of(sources, target, chosen), chosen, os.fspath(path), executor)
 
 
+def plan_files(files: Iterable[tuple[str, int]], request: Request, path: str) -> Plan:
+    """Plan the set of files that are in no directory yet: (path, size) of each, in any order.
+
+    `request` has a fixed time. The plan is that of a directory of such files. Its tasks need a
+    directory that holds the files of the shard. Raises PackError for paths that no pack can have
+    together, and for a target with other files.
+    """
+    header = Header(kind="folder", first_number=0, set_id=None, request=request)
+    with _writer(path, header, True) as writer:
+        links, _ = _fill(writer, _pieces_of(files), None, request)
+        set_id = writer.set_id(request.options).hex()
+        key = request.key([set_id, links])
+        writer.finish(request.options, set_id=set_id, plan_id=set_id, key=key, skipped=[])
+    made = Plan(path)
+    own = {shard_name(number) for number in range(len(made))}
+    if any(not name.startswith(".") for name in {*TargetFolder(request.target).names()} - own):
+        made.close()
+        raise not_empty(request.target, can_append=False)
+    return made
+
+
 def make_plan(
     request: Request, options: PackOptions, path: str, executor: Executor | None = None
 ) -> Plan:
@@ -96,7 +118,7 @@ def make_plan(
             closing(_listed(kind, request, options, path, executor)) as listing,
             _writer(path, header, is_fixed) as writer,
         ):
-            links, conflict = _fill(writer, listing, existing, request)
+            links, conflict = _fill(writer, listing.pieces(), existing, request)
             own_id = listing.set_id(request) or writer.set_id(request.options)
             key = request.key(
                 [own_id.hex(), links] if is_fixed else _digest_of(writer, request, kind)
@@ -153,6 +175,38 @@ class _Listing(Protocol):
     def close(self) -> None: ...
 
 
+def _pieces_of(files: Iterable[tuple[str, int]]) -> Iterator[Piece]:
+    """Yield the pieces of files without times and permissions, in the order of a set."""
+    placed = sorted((place_of(path), size) for path, size in files)
+    for (place, _), (after, _) in pairwise(placed):
+        if after[: len(place)] == place:
+            raise PackError(f"{b'/'.join(place).decode()}: {_TWICE}")
+    for above, group in groupby(placed, lambda file: file[0][:-1]):
+        names, sizes = zip(*((place[-1].decode(), size) for place, size in group), strict=True)
+        modes, times = [0o644] * len(names), [0] * len(names)
+        yield Piece(
+            b"/".join(above).decode(), ((0o755, 0),) * (len(above) + 1), names, sizes, modes, times
+        )
+    if not placed:
+        yield Piece("", ((0o755, 0),), [], [], [], [])
+
+
+_TWICE = "two files have this path, or one has it and another is below it"
+
+
+def place_of(path: str) -> list[bytes]:
+    """Return the place of "a/b" in the order of a set, which is that of these lists.
+
+    Raises PackError for a path that no pack can have.
+    """
+    names = path.split("/")
+    try:
+        check_names(names)
+    except ValueError:
+        raise PackError(f"{path!a}: is no path of a file in a pack, like a/b.jpg") from None
+    return [name.encode() for name in names]
+
+
 def _listed(
     kind: Kind, request: Request, options: PackOptions, path: str, executor: Executor | None
 ) -> _Listing:
@@ -174,13 +228,13 @@ def _listed(
 
 
 def _fill(
-    writer: PlanWriter, listing: _Listing, existing: ExistingSet | None, request: Request
+    writer: PlanWriter, pieces: Iterable[Piece], existing: ExistingSet | None, request: Request
 ) -> tuple[str, PackError | None]:
     """Write the pieces; return a digest of the links, and the first error of an existing set."""
     digest = hashlib.sha256()
     refused: PackError | None = None
     is_empty = True
-    for piece in listing.pieces():
+    for piece in pieces:
         if existing is not None and refused is None:
             try:
                 existing.refuse_all(

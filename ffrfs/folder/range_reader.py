@@ -33,12 +33,19 @@ class Batch(NamedTuple):
 
     names: Sequence[str | int]  # paths in the pack, or numbers of records
     contents: Sequence[RecordBytes | bytes]
+    records: Sequence[int]  # of each row, the number of its record in the file
+
+
+class _Row(NamedTuple):
+    record: int
+    number: int  # the inode in a pack; in other files the record
+    size: int
 
 
 class _Source(NamedTuple):
     """An open file. A row has a number: an inode, or that of the record in its file."""
 
-    rows: Iterable[tuple[int, int]]  # (row, size) of each, in order
+    rows: Iterable[_Row]  # in order
     read: Callable[[Sequence[int]], Sequence[RecordBytes | bytes]]
     name: Callable[[int], str] | Callable[[int], int]
 
@@ -67,7 +74,8 @@ def _pack_source(part: RecordRange) -> Iterator[_Source]:
         volume = tree.volume
         _check_same(part, volume.record_count - 1, volume.byte_count)
         inos = _inos(volume, part) if part.file.is_plain else _shared_inos(volume, part)
-        yield _Source(((ino, _size(volume, ino)) for ino in inos), tree.read_files, tree.path)
+        rows = (_Row(record, ino, _size(volume, ino)) for record, ino in inos)
+        yield _Source(rows, tree.read_files, tree.path)
 
 
 @contextlib.contextmanager
@@ -79,7 +87,7 @@ def _record_source(part: RecordRange) -> Iterator[_Source]:
         sizes = (offsets[part.first + 1 : part.end + 1] - offsets[part.first : part.end]).tolist()
         first_number = part.file.first_number
         yield _Source(
-            zip(range(part.first, part.end), sizes, strict=True),
+            map(_Row, range(part.first, part.end), range(part.first, part.end), sizes),
             records.read,
             lambda record: first_number + record,
         )
@@ -94,7 +102,8 @@ def _check_same(part: RecordRange, record_count: int, byte_count: int) -> None:
         )
 
 
-def _inos(volume: Volume, part: RecordRange) -> Iterator[int]:
+def _inos(volume: Volume, part: RecordRange) -> Iterator[tuple[int, int]]:
+    """Yield each record of the range, with the inode of its file."""
     for record in range(part.first, part.end):
         ino = volume.file_of(record)
         if ino == 0:  # so two files share another record, or there would be fewer files
@@ -103,11 +112,11 @@ def _inos(volume: Volume, part: RecordRange) -> Iterator[int]:
                 f"record {record} is no file's, and another is that of two: not read in ranges",
                 record,
             )
-        yield ino
+        yield record, ino
 
 
-def _shared_inos(volume: Volume, part: RecordRange) -> list[int]:
-    """Return the inodes of the range, by a look at all: a record knows only one of its files."""
+def _shared_inos(volume: Volume, part: RecordRange) -> list[tuple[int, int]]:
+    """Do as _inos() does, by a look at all inodes: a record knows only one of its files."""
     found = []
     for ino in itertools.count(1):
         record = volume.record(ino)
@@ -116,7 +125,7 @@ def _shared_inos(volume: Volume, part: RecordRange) -> list[int]:
                 found.append((record[0], ino))
         elif volume.attributes(ino) is None:
             break
-    return [ino for _, ino in sorted(found)]
+    return sorted(found)
 
 
 def _size(volume: Volume, ino: int) -> int:
@@ -125,32 +134,28 @@ def _size(volume: Volume, ino: int) -> int:
     return attributes.size
 
 
-def _batches(rows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
-    batch: list[int] = []
+def _batches(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
+    batch: list[_Row] = []
     total = 0
-    for row, size in rows:
-        if batch and (total + size > BATCH_SIZE or len(batch) == _BATCH_COUNT):
+    for row in rows:
+        if batch and (total + row.size > BATCH_SIZE or len(batch) == _BATCH_COUNT):
             yield batch
             batch, total = [], 0
         batch.append(row)
-        total += size
+        total += row.size
     if batch:
         yield batch
 
 
-def _read(source: _Source, rows: list[int], on_error: OnError) -> Batch:
+def _read(source: _Source, rows: Sequence[_Row], on_error: OnError) -> Batch:
     try:
-        return Batch([source.name(row) for row in rows], source.read(rows))
-    except ChecksumError:
+        contents = source.read([row.number for row in rows])
+    except ChecksumError as error:
         if on_error == "raise":
             raise
-    names, contents = [], []
-    for row in rows:
-        try:
-            [content] = source.read([row])
-        except ChecksumError as error:
-            warnings.warn(PackWarning(f"{error}; left out"), stacklevel=2)
-            continue
-        names.append(source.name(row))
-        contents.append(content)
-    return Batch(names, contents)
+        if len(rows) > 1:
+            columns = zip(*(_read(source, [row], on_error) for row in rows), strict=True)
+            return Batch(*([*itertools.chain.from_iterable(column)] for column in columns))
+        warnings.warn(PackWarning(f"{error}; left out"), stacklevel=2)
+        return Batch([], [], [])
+    return Batch([source.name(row.number) for row in rows], contents, [row.record for row in rows])

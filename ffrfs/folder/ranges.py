@@ -77,18 +77,20 @@ class RangeCutter:
     PackedFolder. Reads headers and indexes only; of TFRecord the frames, unless there is a
     sidecar.
 
+    `kind`: of the files, for an empty file whose name does not tell (None: look at them).
+
     Raises FormatError, OSError for a bad file, a missing shard of a set, a path that two packs
     have, and for packs mixed with other files. Warns (UnverifiedHeaderWarning, PackWarning) of
     parts that are not verified or ignored.
     """
 
-    def __init__(self, packs: PathType | Sequence[PathType]) -> None:
+    def __init__(self, packs: PathType | Sequence[PathType], kind: Kind | None = None) -> None:
         names = [packs] if isinstance(packs, str | os.PathLike) else packs
         paths = [_absolute(os.fspath(name)) for name in names]
         if not paths:
             raise ValueError("needs at least one pack")
         self.files: list[RecordFile] = []
-        kind = _kind_of(paths)
+        kind = kind or _kind_of(paths)
         self.kind: Kind = kind
         if kind == "tfrecord":
             self._look_at([file for path in paths for file in shard_paths(path)], True)

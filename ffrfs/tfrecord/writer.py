@@ -45,7 +45,7 @@ class TFRecordWriter:
         raw = io.FileIO(self.path, "w")
         self._compressed = CompressedFile(raw, options) if options.compression_type else None
         size = options.input_buffer_size if self._compressed else None
-        self._file = _FrameFile(self._compressed or raw, size or BUFFER_SIZE)
+        self._file = FrameFile(self._compressed or raw, size or BUFFER_SIZE)
         weakref.finalize(self, self._file.close)
 
     def write(self, record: Buffer | str) -> None:
@@ -101,8 +101,8 @@ class TFRecordWriter:
         return f"TFRecordWriter({self.path!r})"
 
 
-class _FrameFile:
-    """Gathers frames for a raw file, which it owns."""
+class FrameFile:
+    """Gathers frames for a raw file, which it owns. Concurrency: one thread."""
 
     def __init__(self, file: io.RawIOBase, size: int) -> None:
         from ffrfs._native import Frames
