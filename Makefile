@@ -29,6 +29,7 @@ print_extra := import sys, tomllib; file = tomllib.load(open("pyproject.toml", "
     print(*file["project"]["optional-dependencies"][sys.argv[1]])
 # install_extra NAME: what an extra of pyproject.toml asks for.
 install_extra = $(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_extra)' $(1))
+print_site := import sysconfig; print(sysconfig.get_path("purelib"))
 # only_room: what ROOM=ffrfs/remote needs of the native tests, as a regular expression.
 only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
 
@@ -42,7 +43,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 
 .PHONY: help docs demo demo-train test test-native build-native load-test check check-native \
     check-memory check-threads check-mounts build-memory build-threads check-lint \
-    check-packages check-python check-programs soak chaos fuzz manual build bench golden-tf \
+    check-packages check-python check-programs check-beam soak chaos fuzz manual build bench golden-tf \
     wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -226,6 +227,20 @@ check-lint: $(VENV)/test $(VENV)/lint
 # check-torch, check-clouds ...: one part of the Python tests.
 check-%: $(VENV)/test $(VENV)/%
 	@$(MAKE) --no-print-directory check-python PARTS=$*
+
+# Apache Beam asks for older packages than the others do (protobuf, pyarrow, Pillow): they go into
+# an environment of its own below build/, which has all else from .venv.
+check-beam: $(VENV)/test build/beam/made
+	@echo '== tests: beam'
+	@build/beam/bin/python -m pytest --quiet $(workers) --part beam --room '$(ROOM)'
+
+build/beam/made: pyproject.toml | $(VENV)/installed
+	@echo '== Apache Beam, in build/beam'
+	@$(PYTHON) -m venv --clear build/beam
+	@build/beam/bin/python -m pip install --quiet $$($(BIN)/python -c '$(print_extra)' beam)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c '$(print_site)')')" \
+	    >$$(build/beam/bin/python -c '$(print_site)')/others.pth
+	@touch $@
 
 # A site of the documents and the Python API; mkdocs.yml. Links that lead nowhere are errors.
 docs: $(VENV)/docs

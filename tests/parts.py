@@ -80,6 +80,11 @@ CHECKS = (
         ),
         frozenset({"s3", "azure", "gcs", "aws", "machine", "bucket"}),
     ),
+    Part(
+        "beam",
+        "Apache Beam asks for older packages than other libraries do",
+        ("tests/adapters/beam/*",),
+    ),
     # After torch and clouds, whose parts need the same.
     Part(
         "loaders",

@@ -20,6 +20,7 @@ OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/adapters/compat/original-nam
 DISTRIBUTIONS = {
     **packages_distributions(),
     "megatron": ["megatron-energon"],
+    "apache_beam": ["apache-beam"],
     "upath": ["universal-pathlib"],
 }
 

@@ -24,6 +24,7 @@ view
 ADAPTERS = """
 adapters.compat
 adapters.torch adapters.ray adapters.dask adapters.webdataset adapters.grain adapters.energon
+adapters.beam
 adapters.upath
 adapters.fsspec
 """
@@ -56,7 +57,7 @@ PYTHON_GROUND = {"errors", "printable", "sizes", "_native"}
 PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord", "ffrfs.adapters"}
 PYTHON_FRONT |= {"ffrfs.torch", "ffrfs.ray", "ffrfs.dask", "ffrfs.compat"}
 PYTHON_FRONT |= {"ffrfs.fsspec", "ffrfs.upath", "ffrfs.webdataset", "ffrfs.grain"}
-PYTHON_FRONT |= {"ffrfs.energon"}
+PYTHON_FRONT |= {"ffrfs.energon", "ffrfs.beam"}
 PYTHON_FRONT |= {"ffrfs.tfrecord.messages"}  # in pickles
 
 NATIVE_ROOMS = """
@@ -88,6 +89,7 @@ OWNERS = {
     "dask": "ffrfs/adapters/dask/*",
     "fsspec": "ffrfs/adapters/fsspec.py",
     "upath": "ffrfs/adapters/upath.py",
+    "apache_beam": "ffrfs/adapters/beam/*",
     "megatron": "ffrfs/adapters/energon.py",
     "webdataset": "ffrfs/adapters/webdataset.py",
     "distributed": "ffrfs/cluster/adapters.py",

@@ -1,0 +1,21 @@
+"""Packs and TFRecord files as sources and sinks of Apache Beam. Only this room imports it.
+
+Not here: cutting files into ranges and reading one (ffrfs.folder), making shards (ffrfs.cluster).
+Concurrency: transforms hold names and numbers only; a worker opens its files itself.
+"""
+
+from __future__ import annotations
+
+from ffrfs.errors import MissingPackageError
+
+try:
+    import apache_beam  # noqa: F401
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "apache_beam":
+        raise
+    raise MissingPackageError.of("ffrfs.beam needs Apache Beam", "beam") from None
+
+from ffrfs.adapters.beam.reading import ReadFromPack, ReadFromTFRecord
+from ffrfs.adapters.beam.writing import WriteToPack, WriteToTFRecord
+
+__all__ = ["ReadFromPack", "ReadFromTFRecord", "WriteToPack", "WriteToTFRecord"]
