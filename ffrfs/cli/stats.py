@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,8 +29,18 @@ the kernel, which may make several for one read of a program. The files of one r
 file count together. The list is empty again after the next mount; `ffrfs verify` finds all damage
 in a pack.
 
+--coverage is the receipt of an epoch: which files were read since the mark, or since the mount.
+"announced": hints have named them, once or more often. "asked for": the kernel has asked for their
+beginning. "perhaps": they were put into the kernel's cache with their neighbours, or by `ffrfs
+warm`, and nothing more is known. A read that the kernel answers from its cache is not seen, so
+without hints a count of one epoch is right only if no file was in that cache before, with
+--read-around off; an announced file need not have been read. Files that share a record count as
+one, and so do the files of one record of a TFRecord file. An order is the SHA-256 of the hints of
+one client as they came, a zero byte after each; the last 16 are kept.
+
 Examples:
     ffrfs stats /mnt/imagenet
+    ffrfs stats --coverage --mark /mnt/imagenet
     ffrfs stats --errors /mnt/imagenet
 """
 
@@ -45,7 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the files that could not be read, with their number of failures and last error",
     )
     parser.add_argument(
-        *("-v", "--verbose"), action="store_true", help="show also what is zero so far"
+        "--coverage",
+        action="store_true",
+        help="show which share of the files was read since the mark, and in which order",
+    )
+    parser.add_argument(
+        "--mark", action="store_true", help="with --coverage: count anew from now on"
+    )
+    parser.add_argument(
+        *("-v", "--verbose"),
+        action="store_true",
+        help="show also what is zero so far; with --coverage, up to 1,000 files never read",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON object")
@@ -59,6 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ffrfs.mount.client.control_client import ask
 
+    if args.coverage:
+        return _run_coverage(args)
+    if args.mark:
+        raise UsageError("--mark: is for --coverage")
     if args.errors and args.prometheus:
         raise UsageError(
             "--errors has no form for Prometheus; ffrfs_unreadable_files is among its own"
@@ -71,6 +96,66 @@ def run(args: argparse.Namespace) -> int:
         lines = list(_errors(found) if args.errors else _lines(found, args))
     output.lines(lines)
     return 0
+
+
+def _run_coverage(args: argparse.Namespace) -> int:
+    from ffrfs.mount.client.control_client import ask
+
+    if args.errors or args.prometheus:
+        raise UsageError("--coverage: has no --errors and no form for Prometheus")
+    found: dict[str, Any] = ask(args.mountpoint, "coverage", mark=int(args.mark))
+    if args.verbose or args.json:
+        found["never_files"] = _never_files(args.mountpoint, found)
+    if args.json:
+        output.json_object(found)
+        return 0
+    with understood(args.mountpoint):
+        lines = list(_coverage(found, args.verbose))
+    output.lines(lines)
+    return 0
+
+
+def _never_files(mountpoint: str, found: dict[str, Any]) -> list[str]:
+    """Return the paths of the records that were never read, by the packs themselves."""
+    from ffrfs.folder.tree import PackTree
+    from ffrfs.mount.client.control_client import stats
+    from ffrfs.printable import printable
+
+    if not found["never_records"]:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the mount has given them
+        tree = PackTree(stats(mountpoint)["packs"], on_conflict="first", allow_missing=True)
+    with tree:
+        is_same = tree.volume.record_count == found["records"]
+        inos = {
+            record: tree.volume.file_of(record) if is_same else 0
+            for record in found["never_records"]
+        }
+        return [
+            printable(tree.path(ino)) if ino else f"record {record}" for record, ino in inos.items()
+        ]
+
+
+def _coverage(found: dict[str, Any], is_verbose: bool) -> Iterator[str]:
+    count, once, more = (found[name] for name in ("files", "hinted_once", "hinted_more"))
+    read = once + more + found["requested_only"]
+    since = "the mark" if found["is_marked"] else "the mount"
+    share = f", {100 * read / count:.2f} % announced or asked for" if count else ""
+    yield f"{'since':<16} {since}, {output.duration(found['age_s'])} ago"
+    yield f"{'files':<16} {count:,}{share}"
+    yield f"{'announced':<16} {once:,} once, {more:,} more often"
+    yield f"{'asked for':<16} {found['requested']:,}, {found['requested_only']:,} not announced"
+    yield f"{'perhaps':<16} {found['pushed_only']:,}"
+    yield f"{'never':<16} {found['never']:,}"
+    for order in found["orders"]:
+        end = "" if order["is_complete"] else ", dropped at the end"
+        yield f"{'order':<16} {output.count(order['hints'], 'hint')}, sha256 {order['sha256']}{end}"
+    yield "Reads that the kernel answers from its cache are not seen; see ffrfs stats --help."
+    if is_verbose:
+        yield from (f"never: {path}" for path in found["never_files"])
+        if left := found["never"] - len(found["never_files"]):
+            yield f"and {left:,} more"
 
 
 @contextlib.contextmanager

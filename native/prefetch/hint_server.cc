@@ -29,10 +29,11 @@ bool has_end(std::string_view bytes, bool begins_text) {
 
 }  // namespace
 
-HintServer::HintServer(Prefetcher& prefetcher, Resolve resolve, Counter& dropped)
+HintServer::HintServer(Prefetcher& prefetcher, Resolve resolve, Counters& counters)
     : prefetcher_(prefetcher),
       resolve_(std::move(resolve)),
-      dropped_(dropped),
+      dropped_(counters.prefetch_dropped),
+      orders_(counters.page()),
       event_(std::make_shared<FileDescriptor>(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
       piece_(kPieceSize) {
   if (!event_->valid()) throw StorageError(errno, "eventfd", "cannot create");
@@ -78,7 +79,7 @@ void HintServer::admit() {
   for (FileDescriptor& socket : arrived) {
     try {
       const Prefetcher::ListId list = prefetcher_.open_list();
-      clients_.push_back({std::move(socket), list, prefetcher_.room(list), {}});
+      clients_.push_back({std::move(socket), list, prefetcher_.room(list), {}, {}});
     } catch (const std::exception&) {  // too many clients, or lists that only wait for readers
     }
   }
@@ -137,6 +138,7 @@ void HintServer::use_texts(Client& client) {
     if (std::min(size, left.size()) > kTextSizeMax) return drop(client);
     if (size == 0) return finish(client);
     if (size == left.npos || client.room == 0) break;
+    client.order.add(left.substr(0, size));
     if (std::optional<Hint> hint = resolve_(left.substr(0, size))) {
       group_.push_back(std::move(*hint));
     } else {
@@ -182,12 +184,14 @@ bool HintServer::end_is_to_come(const Client& client) {
 
 void HintServer::finish(Client& client) {
   flush(client);
+  orders_.keep(client.order, true);
   prefetcher_.finish(client.list);
   client.socket.reset();
 }
 
 void HintServer::drop(Client& client) {
   group_.clear();
+  orders_.keep(client.order, false);
   prefetcher_.drop(client.list);
   client.socket.reset();
 }

@@ -31,8 +31,9 @@
 #include "io/file_descriptor.h"
 #include "io/thread_pool.h"
 #include "prefetch/hint.h"
+#include "prefetch/hint_orders.h"
 #include "prefetch/prefetcher.h"
-#include "stats/counter_page.h"
+#include "stats/counters.h"
 
 namespace ffrfs {
 
@@ -43,9 +44,10 @@ class HintServer {
 
   static constexpr size_t kTextSizeMax = 8192;
 
-  // `dropped` counts the texts that name no file. The server sets the prefetcher's on_room().
+  // Counts in `counters` the texts that name no file, and keeps there in which order the hints of
+  // each client came. The server sets the prefetcher's on_room().
   // Throws StorageError.
-  HintServer(Prefetcher& prefetcher, Resolve resolve, Counter& dropped);
+  HintServer(Prefetcher& prefetcher, Resolve resolve, Counters& counters);
   ~HintServer();  // drops the lists of all clients that have not ended
   HintServer(const HintServer&) = delete;
   HintServer& operator=(const HintServer&) = delete;
@@ -60,6 +62,7 @@ class HintServer {
     Prefetcher::ListId list;
     size_t room;  // of the list; 0: the socket is not read
     std::string bytes;  // received and not used yet, from the beginning of a text
+    HintOrder order;
     bool has_said_all = false;  // died with its socket unread; the socket holds the end
   };
 
@@ -80,6 +83,7 @@ class HintServer {
   Prefetcher& prefetcher_;
   const Resolve resolve_;
   Counter& dropped_;
+  HintOrders orders_;  // used by the thread only, as the lists below
   // Shared with the prefetcher's callback, which may run after the server was destroyed.
   const std::shared_ptr<const FileDescriptor> event_;  // wakes the thread
   std::atomic<bool> stopping_{false};

@@ -22,7 +22,21 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
       }),
       subtree_reads_([this] {
         return std::make_unique<SubtreeReads>(shards(), *subtrees_, reads_.get(), counters_);
-      }) {}
+      }),
+      coverage_(options.counters_fd, shards().count(), counters_.page()) {
+  leave_out_indexes();
+}
+
+// The last record of a pack is its index, and no reader's.
+void Volume::leave_out_indexes() {
+  for (size_t i = 0; i < shards().shard_count(); ++i) {
+    const uint64_t end = i + 1 < shards().shard_count() ? shards().start(i + 1) : shards().count();
+    if (end == shards().start(i) ||
+        dynamic_cast<const FfrecordShard*>(&shards().shard(i)) == nullptr)
+      continue;
+    if (!has_subtrees() && tree().file_of(end - 1) == 0) coverage_.leave_out(end - 1);
+  }
+}
 
 std::string Volume::identity(size_t shard) const {
   const Source& file = shards().shard(shard).file();
@@ -177,14 +191,19 @@ FileReads::AtOnce Volume::read_now(Ino ino, uint64_t offset, size_t size,
                                    std::span<std::byte> target) {
   if (offset != 0 || subtree_of(ino)) return {};
   const Extent file = extent(ino);
+  coverage_.note_request(shards().start(file.shard) + file.record);
   if (size < file.size) return {};
   return reads_.get().read_now(file, target);
 }
 
 std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileReads::Done done,
                                   FileReads::Shape shape) {
-  if (subtree_of(ino)) return subtree_reads_.get().read(ino, offset, size, std::move(done));
+  if (const auto record = subtree_of(ino)) {
+    coverage_.note_request(*record);
+    return subtree_reads_.get().read(ino, offset, size, std::move(done));
+  }
   const Extent file = extent(ino);
+  if (offset == 0) coverage_.note_request(shards().start(file.shard) + file.record);
   const uint64_t left = offset < file.size ? file.size - offset : 0;
   return reads_.get().read(file, offset, static_cast<size_t>(std::min<uint64_t>(size, left)),
                            std::move(done), shape);
@@ -206,11 +225,15 @@ void Volume::start_prefetch(PushPages push) {
   prefetcher_ = std::make_unique<Prefetcher>(
       tree(), !has_subtrees(), reads.units(), options_.prefetch, options_.check_data,
       [this, push = std::move(push)](const Hint& hint, std::span<const std::byte> record) {
-    return push_gate_.pass([&] { return this->push(push, hint, record); });
+    const bool is_pushed = push_gate_.pass([&] { return this->push(push, hint, record); });
+    if (is_pushed) coverage_.note_push(hint.record);
+    return is_pushed;
   });
   hint_server_ = std::make_unique<HintServer>(*prefetcher_, [this](std::string_view text) {
-    return hint(text);
-  }, counters_.prefetch_dropped);
+    const std::optional<Hint> found = hint(text);
+    if (found) coverage_.note_hint(found->record);
+    return found;
+  }, counters_);
   reads.units().set_observer(
       [this](const Extent& extent, Found found) { prefetcher_->note_read(extent, found); });
 }

@@ -34,6 +34,7 @@
 #include "prefetch/push_gate.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
+#include "stats/coverage.h"
 #include "stats/request_times.h"
 #include "tree/tree.h"
 #include "volume/failure_log.h"
@@ -187,6 +188,7 @@ class Volume {
   // Tells the prefetcher that the kernel learns the inode.
   void note_known(Ino ino, const Inode& inode) const;
   // `size` is the record's, for a file that has no size of its own.
+  void leave_out_indexes();
   [[nodiscard]] Attributes to_attributes(Ino ino, const Inode& inode, uint64_t size) const;
   [[nodiscard]] static bool has_size_of_record(const Inode& inode) {
     return inode.is_file() && !inode.size;
@@ -201,6 +203,7 @@ class Volume {
   FailureLog failures_{counters_.page()};
   ProcessLocal<FileReads> reads_;
   ProcessLocal<SubtreeReads> subtree_reads_;  // over reads_; only if there are subtrees_
+  Coverage coverage_;
   PushGate push_gate_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<HintServer> hint_server_;  // they feed the prefetcher

@@ -40,6 +40,7 @@ from ffrfs.mount.daemon.renewal import installed, renew
 from ffrfs.mount.daemon.signals import HeldSignals
 from ffrfs.mount.daemon.statistics import first_value, statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
+from ffrfs.mount.engines.coverage import coverage, set_mark
 from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.stats.request_rate import RequestRate
 from ffrfs.mount.stats.storage_stall import StorageStall
@@ -117,6 +118,7 @@ class Server:
                 "status": self._summary,
                 "stats": self._statistics,
                 "errors": self._errors,
+                "coverage": self._coverage,
                 "prefetch": self._prefetch,
                 "fill": self._fill,
                 "warm": self._warm,
@@ -291,6 +293,17 @@ class Server:
 
     def _errors(self, _: object) -> dict[str, object]:
         return self._engine.failures.listed(self._engine.counters())
+
+    def _coverage(self, request: Request) -> dict[str, object]:
+        """Return what was read since the last mark; with "mark", set another."""
+        if self._engine.page is None:
+            raise MountError("its engine does not note what is read")
+        counters = self._engine.counters()
+        began_s = time.time() - (time.monotonic() - self._began_s)
+        found = coverage(self._engine.page, counters, began_s)
+        if request.get("mark"):
+            set_mark(self._engine.page, counters)
+        return found
 
     def _prefetch(self, _: object) -> HandOver:
         if self._request.prefetch_records == 0:

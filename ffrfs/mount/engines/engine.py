@@ -28,6 +28,11 @@ class Engine(Protocol):
     failures: ReadFailures
 
     @property
+    def page(self) -> int | None:
+        """The file in which its worker counts, and notes what is read; None: it has no worker."""
+        ...
+
+    @property
     def deaths(self) -> WorkerDeaths | None:
         """The deaths of its workers; None: it has no worker."""
         ...

@@ -132,6 +132,10 @@ class NativeEngine:
         return self._worker.pid if self._worker.pid > 0 else None
 
     @property
+    def page(self) -> int | None:
+        return self._page.fd
+
+    @property
     def fetcher_pid(self) -> int | None:
         return None if self._fetching is None else self._fetching.pid
 

@@ -68,7 +68,7 @@ class Pyfuse3Engine:
     """Serves one tree through pyfuse3 (see engine.Engine)."""
 
     name, transport = "pyfuse3", "dev"
-    worker_pid = deaths = refusal = None
+    worker_pid = page = deaths = refusal = None
     may_use_rings = False
 
     def __init__(self, request: MountRequest) -> None:

@@ -33,7 +33,7 @@ _ffrfs() {
         verify) flags=(-h --help --help-all --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
         diff) flags=(-h --help --help-all -q --quiet --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --endpoint-url --region --remote-timeout ' ;;
         ps) flags=(-h --help --help-all -l --long --json) ;;
-        stats) flags=(-h --help --help-all --errors -v --verbose --json --prometheus) ;;
+        stats) flags=(-h --help --help-all --errors --coverage --mark -v --verbose --json --prometheus) ;;
         top) flags=(-h --help --help-all --batch -n --count) taking=' -n --count ' ;;
         log) flags=(-h --help --help-all -f --follow) ;;
         check) flags=(-h --help --help-all --json) ;;

@@ -457,6 +457,8 @@ complete -c ffrfs -n '__ffrfs_without_command' -a stats -d 'show the statistics 
 complete -c ffrfs -n '__ffrfs_in stats' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in stats' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in stats' -l errors -d 'list the files that could not be read'
+complete -c ffrfs -n '__ffrfs_in stats' -l coverage -d 'show which share of the files was read since the mark'
+complete -c ffrfs -n '__ffrfs_in stats' -l mark -d 'with --coverage: count anew from now on'
 complete -c ffrfs -n '__ffrfs_in stats' -s v -l verbose -d 'show also what is zero so far'
 complete -c ffrfs -n '__ffrfs_in stats' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in stats' -l prometheus -d 'print the text format of Prometheus, as mount --metrics-file writes it'

@@ -73,7 +73,7 @@ class Listener {
                     [](const Hint&, std::span<const std::byte>) { return false; }),
         clients_(std::make_unique<HintServer>(prefetcher_, [this](std::string_view text) {
           return resolve(text);
-        }, counters.prefetch_dropped)) {}
+        }, counters)) {}
 
   void take(FileDescriptor socket) { clients_->take(std::move(socket)); }
   void end() { clients_.reset(); }
