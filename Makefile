@@ -179,12 +179,18 @@ fuzz: build-memory
 install_alone = $(BIN)/python -m pip install --quiet --no-deps 'litdata>=0.2.76' \
     'megatron-energon>=7.4.1'
 
+# universal_pathlib's own tests of paths, which its wheel does not have.
+fetch_upath_tests = mkdir -p build/upath && $(BIN)/python -m pip download --quiet --no-deps \
+    --no-binary :all: --dest build/upath "universal_pathlib==$$($(BIN)/python -c 'import upath; \
+    print(upath.__version__)')" && \
+    for file in build/upath/*.tar.gz; do tar -xzf "$$file" -C build/upath; done
+
 # What demo, test and the parts of check need. A demo needs little of what the tests need.
 $(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters loaders programs view): $(VENV)/%: pyproject.toml | $(VENV)/installed
 	@.ci/system-packages build $(filter test clusters view,$*)
 	@echo '== Python packages for make $*'
 	@$(call install_extra,$(if $(filter demo test docs,$*),,check-)$*)
-	@$(if $(filter loaders,$*),$(install_alone))
+	@$(if $(filter loaders,$*),$(install_alone) && $(fetch_upath_tests))
 	@touch $@
 
 # ffrfs.torch, and mypy. Pinned to a version that is known to be small where it comes from: the
