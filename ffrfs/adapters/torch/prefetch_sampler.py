@@ -10,21 +10,19 @@ ffrfs.mount.client.hints sends the hints; a DataLoader's workers have no part in
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Self
 
-from torch.utils.data import RandomSampler, Sampler, Subset
+from torch.utils.data import RandomSampler, Sampler
 
+from ffrfs.adapters.torch.dataset_paths import shown_paths
+from ffrfs.adapters.torch.hint_window import AHEAD_DEFAULT, Window, indices_of
 from ffrfs.adapters.torch.skipping_sampler import is_skipping
 from ffrfs.errors import MountError
 from ffrfs.mount.client.hint_paths import PathType
 from ffrfs.mount.client.hints import Hints
-
-AHEAD_DEFAULT = 1024
 
 
 class PrefetchSampler(Sampler[Any]):
@@ -77,7 +75,12 @@ class PrefetchSampler(Sampler[Any]):
         `sampler`: RandomSampler(dataset) by default. Raises TypeError for a data set that has
         none of these: give PrefetchSampler() the paths.
         """
-        paths = _paths_of(dataset)
+        paths = shown_paths(dataset)
+        if paths is None:
+            raise TypeError(
+                f"{type(dataset).__name__} has no list of paths (samples, imgs, paths, files): "
+                "give them to PrefetchSampler(sampler, paths)"
+            )
         return cls(RandomSampler(dataset) if sampler is None else sampler, paths, mountpoint, ahead)
 
     def __iter__(self) -> Iterator[Any]:
@@ -93,7 +96,7 @@ class PrefetchSampler(Sampler[Any]):
         yield from self._hinting(items)
 
     def _hinting(self, items: Iterator[Any]) -> Iterator[Any]:
-        window = _Window()
+        window = Window()
         self._hints = hints = self._hinted(window)
         try:
             yield from items if hints is None else self._announced(items, window)
@@ -117,11 +120,11 @@ class PrefetchSampler(Sampler[Any]):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_hints": None}
 
-    def _announced(self, items: Iterator[Any], window: _Window) -> Iterator[Any]:
+    def _announced(self, items: Iterator[Any], window: Window) -> Iterator[Any]:
         waiting: deque[tuple[Any, int]] = deque()
         count = 0  # samples that were announced, and not yielded
         for item in items:
-            indices = _indices(item)
+            indices = indices_of(item)
             waiting.append((item, len(indices)))
             count += len(indices)
             # Samples that were just yielded may be unread: workers have a queue.
@@ -132,7 +135,7 @@ class PrefetchSampler(Sampler[Any]):
                 yield next_item
         yield from (item for item, _ in waiting)
 
-    def _hinted(self, window: _Window) -> Hints | None:
+    def _hinted(self, window: Window) -> Hints | None:
         try:
             return Hints(window, self._mountpoint)
         except MountError as error:
@@ -155,60 +158,3 @@ def _sample_count(sampler: object) -> int | None:
     inner = getattr(sampler, "sampler", sampler)  # of a batch sampler
     source = getattr(inner, "data_source", getattr(inner, "dataset", None))
     return len(source) if isinstance(source, Sized) else None
-
-
-def _paths_of(dataset: Any) -> list[PathType]:  # noqa: ANN401 - of any library
-    if isinstance(dataset, Subset):
-        paths = _paths_of(dataset.dataset)
-        return [paths[index] for index in dataset.indices]
-    for name in ("samples", "imgs", "paths", "files"):
-        found = getattr(dataset, name, None)
-        if isinstance(found, Sequence) and not isinstance(found, str):
-            firsts = [one[0] if isinstance(one, tuple) else one for one in found]
-            if all(isinstance(first, str | os.PathLike) for first in firsts):
-                return firsts
-    raise TypeError(
-        f"{type(dataset).__name__} has no list of paths (samples, imgs, paths, files): give them "
-        "to PrefetchSampler(sampler, paths)"
-    )
-
-
-def _indices(item: Any) -> list[Any]:  # noqa: ANN401 - an index, or several
-    try:
-        return list(item)
-    except TypeError:
-        return [item]
-
-
-class _Window:
-    """The announced paths that were not sent yet: an iterable of lists."""
-
-    def __init__(self) -> None:
-        self._paths: deque[PathType] = deque()
-        self._has_ended = False
-        self._changed = threading.Condition()
-
-    def add(self, paths: list[PathType], keep: int) -> None:
-        """Add paths and keep at most `keep`: if the mount takes none, the oldest are useless."""
-        with self._changed:
-            self._paths.extend(paths)
-            while len(self._paths) > keep:
-                self._paths.popleft()
-            self._changed.notify()
-
-    def end(self) -> None:
-        """Note that no more paths come."""
-        with self._changed:
-            self._has_ended = True
-            self._changed.notify()
-
-    def __iter__(self) -> Iterator[list[PathType]]:
-        while True:
-            with self._changed:
-                while not (self._paths or self._has_ended):
-                    self._changed.wait()
-                piece = list(self._paths)
-                self._paths.clear()
-            if not piece:
-                return
-            yield piece

@@ -1,0 +1,55 @@
+"""Finds the file of each index of a data set that shows them.
+
+Not here: data sets that do not show them (learned_paths.py). Concurrency: functions without state.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.data import ConcatDataset, Subset
+
+from ffrfs.mount.client.hint_paths import PathType
+
+
+def shown_paths(dataset: Any) -> list[PathType] | None:  # noqa: ANN401 - of any library
+    """Return the path of each index, or None if the data set shows none.
+
+    It shows them as torchvision's ImageFolder and its kind do (`samples` or `imgs` of
+    (path, target), `paths`, `files`), or as the image folders of Hugging Face's `datasets`; so do
+    a Subset and a ConcatDataset of such.
+    """
+    if isinstance(dataset, Subset):
+        paths = shown_paths(dataset.dataset)
+        return None if paths is None else [paths[index] for index in dataset.indices]
+    if isinstance(dataset, ConcatDataset):
+        parts = [shown_paths(part) for part in dataset.datasets]
+        known = [part for part in parts if part is not None]
+        return [path for part in known for path in part] if len(known) == len(parts) else None
+    for name in ("samples", "imgs", "paths", "files"):
+        found = getattr(dataset, name, None)
+        if isinstance(found, Sequence) and not isinstance(found, str):
+            firsts = [one[0] if isinstance(one, tuple) and one else one for one in found]
+            if all(isinstance(first, str | os.PathLike) for first in firsts):
+                return firsts
+    return _column_paths(dataset)
+
+
+def _column_paths(dataset: Any) -> list[PathType] | None:  # noqa: ANN401 - of any library
+    """Return the paths in the first column of files that a data set of Hugging Face has."""
+    features = getattr(dataset, "features", None)
+    if not isinstance(features, dict) or not hasattr(dataset, "with_format"):
+        return None
+    for name, feature in features.items():
+        if not hasattr(feature, "decode"):  # Image, Audio, Video
+            continue
+        # The table of Arrow has what is stored: nothing is decoded, and no file is read.
+        column = dataset.with_format("arrow").select_columns(name)[:][name]
+        files = column.combine_chunks().flatten()
+        stored = dict(zip([field.name for field in column.type], files, strict=True))
+        if stored["bytes"].null_count == len(column) and not stored["path"].null_count:
+            paths: list[PathType] = stored["path"].to_pylist()
+            return paths
+    return None

@@ -1,0 +1,186 @@
+"""Tells what a sampler will give in an epoch, without touching it or any random state.
+
+A copy of the sampler is iterated, whose generators are copies. Of torch's own samplers it is known
+what they draw from; of any other, the global generators are put back after each step of the copy,
+and one that draws from what cannot be copied is refused.
+
+Concurrency: the thread that iterates the DataLoader.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from types import FunctionType, GeneratorType
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from ffrfs.adapters.torch.skipping_sampler import SkippingSampler
+
+# What iterating these changes is their iterator alone.
+_PURE = (SequentialSampler, DistributedSampler, list, tuple, range)
+_DRAWING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+# A copy that calls these would wait for the copies of other processes, or disturb the originals.
+_COLLECTIVE = {"all_gather", "all_gather_object", "all_reduce", "barrier"}
+_COLLECTIVE |= {"broadcast", "broadcast_object_list", "scatter_object_list"}
+
+
+class UnknownOrderError(Exception):
+    """What a sampler will give cannot be told; the text says why."""
+
+
+def upcoming(sampler: Any, iterator: Iterator[Any], dataset: object) -> Iterator[Any]:  # noqa: ANN401
+    """Return an iterator of what `sampler` gives, as `iterator` will, which has not begun.
+
+    `dataset` is shared with the copy. The iterator, too, raises UnknownOrderError.
+    """
+    twin = _twin(sampler)
+    return _custom(sampler, iterator, dataset) if twin is None else iter(twin)
+
+
+def _twin(sampler: Any) -> Any:  # noqa: ANN401 - any iterable
+    """Return a copy that draws from generators of its own; None if it is not torch's or ours."""
+    kind = type(sampler)
+    if kind in _PURE:
+        return sampler
+    if kind in _DRAWING:
+        twin = copy.copy(sampler)
+        twin.generator = _generator(sampler)
+        return twin
+    if kind is BatchSampler:
+        inner = _twin(sampler.sampler)
+        return inner and BatchSampler(inner, sampler.batch_size, sampler.drop_last)
+    if kind is SkippingSampler:
+        wrapped = _twin(sampler.wrapped)
+        return wrapped and itertools.islice(wrapped, sampler.first_step, None)
+    return None
+
+
+def _generator(sampler: Any) -> torch.Generator:  # noqa: ANN401 - one of _DRAWING
+    own: torch.Generator = sampler.generator or torch.default_generator
+    generator = torch.Generator(own.device)
+    generator.set_state(own.get_state())
+    if sampler.generator is None and isinstance(sampler, RandomSampler):
+        # It draws the seed of a generator of its own.
+        generator.manual_seed(
+            int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator))
+        )
+    return generator
+
+
+def _custom(sampler: Any, iterator: Iterator[Any], dataset: object) -> Iterator[Any]:  # noqa: ANN401
+    memo: dict[int, object] = {id(dataset): dataset}
+    _look_through(sampler, memo, set())
+    # An iterator has a part of the state, for example after load_state_dict().
+    source: Any = sampler if isinstance(iterator, GeneratorType | itertools.islice) else iterator
+    before = _random_states()
+    try:
+        twin = iter(copy.deepcopy(source, memo))
+    except Exception as error:
+        raise UnknownOrderError(f"its sampler cannot be copied: {error}") from error
+    finally:
+        _put_back(before)
+    return _guarded(twin)
+
+
+def _guarded(twin: Iterator[Any]) -> Iterator[Any]:
+    for step in itertools.count():
+        before = _random_states()
+        try:
+            item = next(twin)
+        except StopIteration:
+            return
+        finally:
+            has_drawn = _put_back(before)
+        if has_drawn and step > 0:
+            raise UnknownOrderError(
+                "its sampler draws random numbers as it goes, as the training may do in between"
+            )
+        yield item
+
+
+def _random_states() -> tuple[Any, ...]:
+    numpy = sys.modules.get("numpy")
+    numpys = numpy.random.get_state() if numpy is not None else None
+    return torch.get_rng_state(), random.getstate(), numpys
+
+
+def _put_back(before: tuple[Any, ...]) -> bool:
+    """Restore the global generators; return whether any was used."""
+    torchs, pythons, numpys = before
+    now = _random_states()
+    has_torch, has_python = not torch.equal(torchs, now[0]), pythons != now[1]
+    has_numpy = numpys is not None and not _is_equal(numpys, now[2])
+    if has_torch:
+        torch.set_rng_state(torchs)
+    if has_python:
+        random.setstate(pythons)
+    if has_numpy:
+        sys.modules["numpy"].random.set_state(numpys)
+    return has_torch or has_python or has_numpy
+
+
+def _is_equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(
+        bool((a == b).all()) if hasattr(a, "all") else a == b
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _look_through(sampler: Any, memo: dict[int, object], seen: set[int]) -> None:  # noqa: ANN401
+    """Refuse what a copy would disturb; add the data sets, which need no copy, to `memo`."""
+    if id(sampler) in seen:
+        return
+    seen.add(id(sampler))
+    for kind in type(sampler).__mro__:
+        if not kind.__module__.startswith(("torch.", "torchdata.")):
+            for function in vars(kind).values():
+                if isinstance(function, FunctionType):
+                    _refuse(function)
+    for name, value in getattr(sampler, "__dict__", {}).items():
+        if name in ("dataset", "data_source"):
+            memo[id(value)] = value
+        elif isinstance(value, Sampler) or (
+            "sampler" in name and isinstance(value, Iterable) and hasattr(value, "__dict__")
+        ):
+            _look_through(value, memo, seen)
+
+
+def _refuse(function: FunctionType) -> None:
+    code = function.__code__
+    if not _COLLECTIVE.isdisjoint(code.co_names):
+        raise UnknownOrderError("its sampler talks to other processes")
+    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    for value in [*cells, *(function.__globals__.get(name) for name in code.co_names)]:
+        if isinstance(value, torch.Generator | random.Random) or _is_numpys(value):
+            raise UnknownOrderError(
+                "its sampler draws from a generator that is not among its attributes"
+            )
+
+
+def _is_filled(cell: Any) -> bool:  # noqa: ANN401 - a closure's cell
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _is_numpys(value: object) -> bool:
+    kind = type(value)
+    return kind.__module__.startswith("numpy.random") and kind.__name__ in {
+        "Generator",
+        "RandomState",
+    }
