@@ -7,6 +7,7 @@ ReaderRegistry, DataLoader.
 from __future__ import annotations
 
 from ffrfs.adapters.torch.dataset import TFRecordDataset
+from ffrfs.adapters.torch.hinted_loader import hint
 from ffrfs.adapters.torch.loader import DataLoader
 from ffrfs.adapters.torch.multi_dataset import MultiTFRecordDataset
 from ffrfs.adapters.torch.packed_folder_dataset import PackedFolderDataset
@@ -27,4 +28,5 @@ __all__ = [
     "RecordStream",
     "Subset",
     "TFRecordDataset",
+    "hint",
 ]

@@ -1,0 +1,407 @@
+"""hint(): a loader's batches stay as they are, and hints run ahead of them."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+# There, a missing torch is a failure: all that follows imports it.
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from ffrfs.adapters.torch import hinted_epoch
+from ffrfs.mount.client import hint_paths
+from ffrfs.torch import DataLoader as OurLoader
+from ffrfs.torch import hint
+from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount
+
+COUNT = 60
+BATCH_SIZE = 4
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "d").mkdir()
+    for i in range(COUNT):
+        (folder / "d" / f"{i}.jpg").write_bytes(b"%d" % i)
+    return str(folder)
+
+
+@pytest.fixture
+def mount(root: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
+    monkeypatch.setattr(hinted_epoch, "_told", set())
+    with Mount.at(root, monkeypatch) as mount:
+        yield mount
+
+
+@pytest.fixture(autouse=True)
+def workers_end() -> Iterator[None]:
+    yield
+    assert multiprocessing.active_children() == []
+
+
+class Hidden(Dataset[Any]):
+    """Item i is i, of a file, and a random number of each kind."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> Any:
+        with open(f"{self._root}/d/{index}.jpg", "rb") as file:
+            return int(file.read()), float(torch.rand(())), random.random()
+
+
+class Shown(Hidden):
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.samples = [(f"{root}/d/{i}.jpg", 0) for i in range(COUNT)]
+
+
+class Batched(Hidden):
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[index] for index in indices]
+
+
+def same(items: list[Any]) -> list[Any]:
+    return items
+
+
+def numbers(batches: Iterable[Any]) -> list[int]:
+    return [number for batch in batches for number, _, _ in batch]
+
+
+class Custom(Sampler[int]):
+    """It draws when it begins, from the generator that it holds, or from two of the process."""
+
+    def __init__(self, data: Any, generator: torch.Generator | None) -> None:
+        self.data = data
+        self.generator = generator
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.epoch += 1
+        order = torch.randperm(len(self.data), generator=self.generator).tolist()
+        random.shuffle(order)
+        yield from order[self.epoch :]
+
+
+SAMPLERS: dict[str, Callable[[Any, torch.Generator | None], Any]] = {
+    "random": lambda data, generator: RandomSampler(data, generator=generator),
+    "repeating": lambda data, generator: RandomSampler(
+        data, replacement=True, num_samples=90, generator=generator
+    ),
+    "weighted": lambda data, generator: WeightedRandomSampler(
+        [1.0 + i for i in range(COUNT)], COUNT, generator=generator
+    ),
+    "subset": lambda data, generator: SubsetRandomSampler(range(10, 50), generator=generator),
+    "sequential": lambda data, _: SequentialSampler(data),
+    "list": lambda data, _: list(range(0, COUNT, 2)),
+    "custom": Custom,
+}
+
+
+def run(
+    loader: DataLoader[Any], left_at: int | None = None, epochs: int = 3
+) -> tuple[list[list[Any]], list[float]]:
+    """The batches of epochs, the second left early; and what a training draws beside."""
+    torch.manual_seed(1)
+    random.seed(1)
+    found: list[list[Any]] = []
+    draws: list[float] = []
+    for epoch in range(epochs):
+        found.append([])
+        for step, batch in enumerate(loader):
+            found[-1].append(batch)
+            draws += [float(torch.rand(())), random.random()]
+            if epoch == 1 and step == left_at:
+                break
+        draws.append(float(torch.rand(())))
+    return found, draws
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}],
+    ids=["alone", "workers", "persistent"],
+)
+@pytest.mark.parametrize("has_generator", [False, True])
+@pytest.mark.parametrize("kind", SAMPLERS)
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_batches_are_the_same(
+    mount: Mount, root: str, kind: str, has_generator: bool, how: dict[str, Any]
+) -> None:
+    if how and kind not in ("random", "custom"):
+        pytest.skip("the same as without workers")
+
+    def made(dataset: Dataset[Any]) -> DataLoader[Any]:
+        generator = torch.Generator().manual_seed(5) if has_generator else None
+        sampler = SAMPLERS[kind](dataset, generator)
+        return DataLoader(
+            dataset, BATCH_SIZE, sampler=sampler, collate_fn=same, generator=generator, **how
+        )
+
+    for dataset in (Shown(root), Hidden(root)):
+        loader = made(dataset)
+        assert run(hint(loader, 8, root), left_at=3) == run(made(dataset), left_at=3)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_hints_are_what_comes(mount: Mount, root: str, workers: int) -> None:
+    loader = DataLoader(Shown(root), BATCH_SIZE, shuffle=True, collate_fn=same, num_workers=workers)
+    assert hint(loader, COUNT, root) is loader
+    for epoch in range(3):
+        found = numbers(loader)
+        assert sorted(found) == list(range(COUNT))
+        assert mount.indices(epoch, COUNT - BATCH_SIZE) == found[BATCH_SIZE:]
+
+
+def test_an_epoch_that_is_left(mount: Mount, root: str) -> None:
+    loader = hint(DataLoader(Shown(root), 1, collate_fn=same), 3, root)
+    items = iter(loader)
+    next(items)
+    assert mount.indices(0, 3) == [1, 2, 3]
+    next(items)
+    assert mount.indices(0, 1) == [4]
+    del items
+    assert mount.rest(0) == b""  # no mark that these hold
+    assert numbers(loader) == list(range(COUNT))
+    assert mount.indices_up_to(1, COUNT - 1)  # those that came too late were dropped
+
+
+def test_each_way_to_give_an_order(mount: Mount, root: str) -> None:
+    shown = Shown(root)
+    both: ConcatDataset[Any] = ConcatDataset([Subset(shown, range(50, 60)), Subset(shown, [7])])
+    distributed: DistributedSampler[Any] = DistributedSampler(shown, num_replicas=2, rank=1)
+    distributed.set_epoch(3)
+    loaders: list[DataLoader[Any]] = [
+        DataLoader(shown, batch_sampler=BatchSampler(distributed, 4, True), collate_fn=same),
+        DataLoader(shown, 5, sampler=distributed, collate_fn=same),
+        DataLoader(Subset(shown, [9, 3, 5, 9, 1]), collate_fn=same),
+        DataLoader(both, collate_fn=same),
+        DataLoader(shown, batch_size=None, sampler=[4, 2, 9], collate_fn=lambda one: [one]),
+    ]
+    ours: OurLoader[Any] = OurLoader(shown, 4, shuffle=True, collate_fn=same)
+    ours.resume_at(9)
+    for number, loader in enumerate([*loaders, ours]):
+        batches = list(hint(loader, 200, root))
+        found = numbers(batches)[len(batches[0]) :]
+        assert found, loader
+        assert mount.indices(number, len(found)) == found
+
+
+@pytest.mark.filterwarnings("ignore:.*set_vital:UserWarning")
+def test_stateful_loader_resumes(mount: Mount, root: str) -> None:
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+    makers: list[Callable[[], Any]] = [
+        lambda: torchdata.StatefulDataLoader(Shown(root), 4, shuffle=True, collate_fn=same),
+        lambda: torchdata.StatefulDataLoader(
+            Shown(root), batch_sampler=[[i, i + 1] for i in range(20)], collate_fn=same
+        ),
+    ]
+    for number, make in enumerate(makers):
+        loader = make()
+        batches = []
+        for step, batch in enumerate(loader):
+            batches.append(batch)
+            if step == 2:
+                state = loader.state_dict()
+        again = hint(make(), 200, root)
+        again.load_state_dict(state)
+        found = numbers(again)
+        assert found == numbers(batches[3:])
+        first = len(batches[0])
+        assert mount.indices(number, len(found) - first) == found[first:]
+
+
+@pytest.mark.parametrize("kind", [Hidden, Batched])
+@pytest.mark.parametrize("how", [{}, {"num_workers": 2, "timeout": TIMEOUT_S}])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_paths_are_learned(
+    mount: Mount,
+    root: str,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Hidden],
+    how: dict[str, Any],
+) -> None:
+    loader = hint(DataLoader(kind(root), 4, shuffle=True, collate_fn=same, **how), 200, root)
+    list(loader)
+    for epoch in (1, 2):
+        found = numbers(loader)
+        assert mount.indices(epoch, COUNT - 4) == found[4:]
+    assert caplog.messages == [
+        f"ffrfs: {kind.__name__} shows no paths (samples, imgs, paths, files); its files are "
+        "learned in the first epoch, and read ahead from the second on"
+    ]
+
+
+GENERATOR = torch.Generator()
+
+
+class Drawing(Sampler[int]):
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(20):
+            yield random.randrange(len(self.data))
+
+
+class OfAnother(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        yield from torch.randperm(len(self.data), generator=GENERATOR).tolist()
+
+
+class Changing(Drawing):
+    number = 0
+
+    def __iter__(self) -> Iterator[int]:
+        type(self).number += 7
+        yield from range(type(self).number, COUNT)
+
+
+class Uncopied(Drawing):
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(10)
+
+
+class Talking(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        if len(self.data) < 3:
+            torch.distributed.barrier()
+        yield from range(10)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "reason"),
+    [
+        (Drawing, "its sampler draws random numbers as it goes, as the training may do in between"),
+        (OfAnother, "its sampler draws from a generator that is not among its attributes"),
+        (Uncopied, "its sampler cannot be copied: cannot pickle '_thread.lock' object"),
+        (Talking, "its sampler talks to other processes"),
+    ],
+)
+def test_samplers_that_cannot_be_foretold(
+    mount: Mount,
+    root: str,
+    caplog: pytest.LogCaptureFixture,
+    sampler: type[Drawing],
+    reason: str,
+) -> None:
+    def found(given: Callable[[DataLoader[Any]], DataLoader[Any]]) -> Any:
+        GENERATOR.manual_seed(3)
+        dataset = Shown(root)
+        loader = DataLoader(dataset, 4, sampler=sampler(dataset), collate_fn=same)
+        return run(given(loader), epochs=2)
+
+    assert found(lambda loader: hint(loader, 8, root)) == found(lambda loader: loader)
+    assert caplog.messages == [f"ffrfs: nothing is read ahead: {reason}"]
+
+
+def test_an_order_that_a_copy_changes_ends_the_hints(
+    mount: Mount, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = Shown(root)
+    batches = BatchSampler(Changing(dataset), 4, False)
+    list(hint(DataLoader(dataset, batch_sampler=batches, collate_fn=same), 8, root))
+    assert caplog.messages == [
+        "ffrfs: nothing is read ahead: its sampler gave another order than a copy of it"
+    ]
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        yield from range(5)
+
+
+def test_what_shows_nothing_is_said_once(
+    mount: Mount, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        assert len(list(hint(DataLoader(Stream()), mountpoint=root))) == 5
+        assert len(list(hint(DataLoader([1, 2]), mountpoint=root))) == 2
+    tensors = torch.utils.data.TensorDataset(torch.arange(5))
+    loader = hint(DataLoader(tensors), mountpoint=root)
+    for _ in range(3):
+        assert len(list(loader)) == 5
+    assert [text.removeprefix("ffrfs: ") for text in caplog.messages] == [
+        "nothing is read ahead: an iterable data set does not say what it will read",
+        "nothing is read ahead: a list shows no paths, and none can be learned of it",
+        "TensorDataset shows no paths (samples, imgs, paths, files); its files are learned in the "
+        "first epoch, and read ahead from the second on",
+        "nothing is read ahead: its items opened no file of a mount that Python sees, in this "
+        "process or in forked workers",
+    ]
+
+
+def test_without_a_mount(
+    root: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(hint_paths, "read_mount_table", list)
+    monkeypatch.setattr(hinted_epoch, "_told", set())
+    loader = hint(DataLoader(Shown(root), 4, collate_fn=same))
+    for _ in range(2):
+        assert numbers(loader) == list(range(COUNT))
+    assert caplog.messages == ["ffrfs: nothing is read ahead: there is no ffrfs mount"]
+
+
+def test_errors_of_the_job_stay_its_own(
+    mount: Mount, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    dataset = Shown(root)
+    with pytest.raises(IndexError):
+        list(hint(DataLoader(Subset(dataset, [1]), sampler=[0, 3], collate_fn=same), 8, root))
+    with pytest.raises(FileNotFoundError):
+        list(hint(DataLoader(Hidden(root), sampler=[0, 99], collate_fn=same), 8, root))
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(TypeError, match="hint\\(\\) takes a DataLoader of torch, not list"):
+        hint([])  # type: ignore[type-var]
+    with pytest.raises(ValueError, match="ahead=0: must be at least 1"):
+        hint(DataLoader([1]), 0)
+
+
+def test_image_folder_of_hugging_face(mount: Mount, root: str) -> None:
+    datasets = pytest.importorskip("datasets")
+    paths = [f"{root}/d/{i}.jpg" for i in range(COUNT)]
+    images = datasets.Dataset.from_dict({"label": list(range(COUNT)), "image": paths})
+    images = images.cast_column("image", datasets.Image()).shuffle(seed=3).select(range(20))
+    order = images["label"]
+    stored = images.cast_column("image", datasets.Image(decode=False))
+    loader = hint(DataLoader(stored, collate_fn=same), 99, root)
+    assert [item["label"] for (item,) in loader] == list(order)
+    assert mount.indices(0, 19) == list(order)[1:]
+    assert hinted_epoch.shown_paths(images.remove_columns("image")) is None
