@@ -55,12 +55,16 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(words, namespace)
 
     def _options_first(self, words: Sequence[str]) -> list[str]:
-        """Put the options first, because argparse wants the other arguments together."""
+        """Put the options first, because argparse wants the other arguments together.
+
+        What follows the name of a program (argparse.PARSER) is the program's own.
+        """
+        has_program = any(action.nargs == argparse.PARSER for action in self._actions)
         options: list[str] = []
         others: list[str] = []
         left = iter(words)
         for word in left:
-            if word == "--":
+            if word == "--" or (has_program and self._parse_optional(word) is None):
                 others += [word, *left]
             elif self._parse_optional(word) is None:
                 others.append(word)

@@ -236,6 +236,7 @@ DECIDED = {
         ("took 55 to 76 µs with it and 31 µs without", "028-transports.md"),
         ("takes 31 µs either way", "028-transports.md"),
     ],
+    "docs/training.md": [("3 ms of CPU time", "043-training-without-a-line.md")],
     "docs/with-other-libraries.md": [
         ("in 4.0 s (the plain directory: 6.2 s)", "042-adapters.md"),
         ("takes 22 s (25 s)", "042-adapters.md"),

@@ -21,6 +21,7 @@ _ffrfs() {
         'cluster status') flags=(-h --help --help-all --json --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --endpoint-url --region --remote-timeout ' ;;
         mount) flags=(-h --help --help-all -o --check -f --foreground --warm --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --offline --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
         umount) flags=(-h --help --help-all --all --dead --config) taking=' --dead --config ' ;;
+        run) flags=(-h --help --help-all --ahead) taking=' --ahead ' ;;
         prefetch) flags=(-h --help --help-all --from -0 --null --all) taking=' --from ' ;;
         warm) flags=(-h --help --help-all -q --quiet) ;;
         ls) flags=(--help --help-all --on-conflict --allow-missing -l --long -h --human-readable -R --recursive --json -0 --null --endpoint-url --region --anonymous --offline --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
@@ -43,7 +44,7 @@ _ffrfs() {
         demo) flags=(-h --help --help-all) ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack add rm convert index cluster mount umount prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
+        _ffrfs_words pack add rm convert index cluster mount umount run prefetch warm ls cat head extract info view schema verify diff ps stats top log check restart cache install-units demo -h --help --help-all -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at

@@ -298,6 +298,11 @@ complete -c ffrfs -n '__ffrfs_in umount' -l dead -f -a '(__ffrfs_mounts)' -r -d 
 complete -c ffrfs -n '__ffrfs_in umount' -l config -F -r -d 'unmount what `ffrfs mount --config FILE` mounts'
 complete -c ffrfs -n '__ffrfs_at umount 0 0 --dead --config' -a '(__ffrfs_mounts)'
 
+complete -c ffrfs -n '__ffrfs_without_command' -a run -d 'run a training program that tells the mount its order by itself'
+complete -c ffrfs -n '__ffrfs_in run' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in run' -l help-all -d 'show all options and exit'
+complete -c ffrfs -n '__ffrfs_in run' -l ahead -f -r -d 'how many samples ahead the mount is told'
+
 complete -c ffrfs -n '__ffrfs_without_command' -a prefetch -d 'announce to a mount which files will be read, in order'
 complete -c ffrfs -n '__ffrfs_in prefetch' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in prefetch' -l help-all -d 'show all options and exit'

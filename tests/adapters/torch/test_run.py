@@ -1,0 +1,112 @@
+"""`ffrfs run` with a training script that knows nothing of ffrfs."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# There, a missing torch is a failure: all that follows imports it.
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+from ffrfs import mounted, pack_folder
+from ffrfs.mount.client import control_client
+from tests.adapters.torch.hint_mount import wait_until
+
+SCRIPT = str(Path(__file__).with_name("unmodified_script.py"))
+RUN = [sys.executable, "-m", "ffrfs", "run"]
+COUNT = 60
+TIMEOUT_S = 180
+ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    for i in range(COUNT):
+        (folder / f"{i:03}").write_bytes(random.Random(i).randbytes(10_000 + i))
+    return folder
+
+
+@pytest.fixture
+def root(fuse: None, source: Path, tmp_path: Path) -> Iterator[str]:
+    pack_folder(source, tmp_path / "x.ffr")
+    with mounted(tmp_path / "x.ffr", read_around="off") as root:
+        yield str(root)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [["shown", "0"], ["shown", "2"], ["hidden", "0"], ["hidden", "2"], ["shown", "2", "spawn"]],
+    ids="-".join,
+)
+def test_unmodified_script(root: str, source: Path, how: list[str]) -> None:
+    plain = run(sys.executable, SCRIPT, root, *how)
+    assert (plain.returncode, plain.stderr) == (3, "")
+
+    def hinted() -> int:
+        answer: Any = control_client.ask(root, "stats")
+        count: int = answer["prefetch"]["hinted"]
+        return count
+
+    assert hinted() == 0
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*RUN, "--ahead", "100", sys.executable, SCRIPT, root, *how],
+        **{"env": ENVIRONMENT, "text": True, "stdin": pipe, "stdout": pipe, "stderr": pipe},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = ""
+            while not said.endswith("waits\n"):
+                said += process.stdout.readline() or pytest.fail(said)
+            wait_until(lambda: hinted() > 0)
+            rest, errors = process.communicate("\n", TIMEOUT_S)
+        finally:
+            process.kill()
+    assert (process.returncode, said + rest) == (3, plain.stdout)
+    assert errors.count("\n") == (how[0] == "hidden"), errors
+
+
+def test_without_a_mount_it_is_said_once(source: Path) -> None:
+    how = [SCRIPT, str(source), "shown", "0"]
+    plain = run(sys.executable, *how)
+    done = run(*RUN, sys.executable, *how)
+    assert (done.returncode, done.stdout) == (3, plain.stdout)
+    assert done.stderr in {
+        "ffrfs: nothing is read ahead: there is no ffrfs mount\n",
+        "ffrfs: nothing is read ahead: none of the paths is in an ffrfs mount\n",  # another test's
+    }
+
+
+def test_a_python_without_ffrfs_says_it_once(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['ffrfs'] = None\nprint('mine', file=sys.stderr)\n"
+    )
+    shell = f'PYTHONPATH="$PYTHONPATH:{tmp_path}" exec "$@"'
+    how = [sys.executable, SCRIPT, str(source), "shown", "0"]
+    done = run(*RUN, "sh", "-c", shell, "sh", *how)
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"mine\nffrfs: nothing is read ahead: {sys.executable} has no ffrfs of this version: "
+        "install it there\n"
+    )
