@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import SupportsIndex, TypedDict, Unpack
+from typing import Any, SupportsIndex, TypedDict, Unpack
 
+from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
 from ffrfs.remote.named_store import StoreKeywords
@@ -29,7 +30,9 @@ class PackFile(TypedDict):
 class PackSource:
     """The files below `root`, in the order of the pack, as dicts of path and bytes.
 
-    `pack`, `store`: as for PackedFolder. Its text is the same in each process, as grain's
+    `pack`, `store`: as for PackedFolder. `on_error` "skip": a damaged file is None, which grain's
+    MapDataset leaves out when it becomes an IterDataset; a function of the error and the path
+    returns what takes its place. Its text is the same in each process, as grain's
     checkpoints need. Raises PathNotFoundError, NotAFolderError for `root`; IndexError; and
     ChecksumError, which names the file.
     """
@@ -38,8 +41,11 @@ class PackSource:
         self,
         pack: PathType | Sequence[PathType],
         root: str = "",
+        *,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None:
+        self.bad_samples = BadSamples(on_error)
         self._folder = PackedFolder(pack, **store)
         self._root = root.strip("/")
         begin = f"{self._root}/" if self._root else ""
@@ -49,12 +55,19 @@ class PackSource:
     def __len__(self) -> int:
         return len(self._paths)
 
-    def __getitem__(self, index: SupportsIndex) -> PackFile:
+    def __getitem__(self, index: SupportsIndex) -> Any:  # noqa: ANN401 - on_error may choose it
         return self._getitems([index])[0]
 
-    def _getitems(self, indices: Sequence[SupportsIndex]) -> list[PackFile]:
+    def _getitems(self, indices: Sequence[SupportsIndex]) -> list[Any]:
         """Return several files, which are read as one verified batch. grain calls it."""
         paths = [self._paths[operator.index(index)] for index in indices]
+        found = self.bad_samples.take(paths, self._read)
+        return [
+            next(iter(self.bad_samples.settle([path], [item], str)), None)
+            for path, item in zip(paths, found, strict=True)
+        ]
+
+    def _read(self, paths: Sequence[str]) -> list[PackFile]:
         found = zip(paths, self._folder.read(paths), strict=True)
         return [{"path": path, "data": data.tobytes()} for path, data in found]
 

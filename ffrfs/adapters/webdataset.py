@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
 
+from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.errors import MissingPackageError, OptionError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
@@ -42,16 +43,20 @@ class PackSamples(IterableDataset):  # type: ignore[misc]
     "cat/1.jpg" and "cat/1.json" are {"__key__": "cat/1", "jpg": …, "json": …}, as in a tar file;
     a file without a dot is left out. Workers of a DataLoader, and nodes, get every n-th sample.
 
-    `pack`, `store`: as for PackedFolder. Raises PathNotFoundError, NotAFolderError for `root`;
-    ChecksumError, which names the file.
+    `pack`, `store`: as for PackedFolder. `on_error`: "skip" leaves out samples with a damaged
+    file; a function of the error and the key returns what takes its place. Raises
+    PathNotFoundError, NotAFolderError for `root`; ChecksumError, which names the file.
     """
 
     def __init__(
         self,
         pack: PathType | Sequence[PathType],
         root: str = "",
+        *,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None:
+        self.bad_samples = BadSamples(on_error)
         self._folder = PackedFolder(pack, **store)
         begin = f"{root.strip('/')}/" if root.strip("/") else ""
         samples: dict[str, list[tuple[str, str]]] = {}
@@ -69,11 +74,17 @@ class PackSamples(IterableDataset):  # type: ignore[misc]
         place = rank * worker_count + worker
         mine = iter(self._samples[place :: world_size * worker_count])
         while batch := list(itertools.islice(mine, _BATCH_COUNT)):
-            paths = [path for _, files in batch for _, path in files]
-            data = iter(self._folder.read(paths))  # one verified batch
-            for key, files in batch:
-                sample = {extension: next(data).tobytes() for extension, _ in files}
-                yield {"__key__": key, "__url__": self._folder.fname, **sample}
+            found = self.bad_samples.take(batch, self._read)
+            yield from self.bad_samples.settle(batch, found, lambda sample: sample[0])
+
+    def _read(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
+        paths = [path for _, files in batch for _, path in files]
+        data = iter(self._folder.read(paths))  # one verified batch
+        samples = []
+        for key, files in batch:
+            sample = {extension: next(data).tobytes() for extension, _ in files}
+            samples.append({"__key__": key, "__url__": self._folder.fname, **sample})
+        return samples
 
 
 def _open(url: str, mode: str = "rb", bufsize: int = 8192, **_: object) -> io.BufferedReader:

@@ -27,6 +27,7 @@ adapters.torch adapters.ray adapters.dask adapters.webdataset adapters.grain ada
 adapters.beam
 adapters.upath
 adapters.fsspec
+adapters.bad_samples
 """
 TENSORFLOW = """
 convert schema

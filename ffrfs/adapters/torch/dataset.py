@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, SupportsIndex, TypeAlias, Unpack, overload
 
 from torch.utils.data import Dataset
 
+from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.adapters.torch.record_stream import RecordStream
 from ffrfs.adapters.torch.tfrecord_item import Description, item_parser
 from ffrfs.adapters.torch.tfrecord_stream import item_dataset
@@ -67,6 +68,14 @@ def _arguments(  # noqa: PLR0913, PLR0917 - the arguments of the package
     )
 
 
+class _Parsed(NamedTuple):
+    item: Any
+    transform: Callable[[Any], Any] | None
+
+    def made(self) -> Any:  # noqa: ANN401 - the result of transform
+        return self.item if self.transform is None else self.transform(self.item)
+
+
 class TFRecordDataset(Dataset[Any]):
     """One item per record: a dictionary of its features, passed through `transform`.
 
@@ -94,6 +103,9 @@ class TFRecordDataset(Dataset[Any]):
     records are Examples; a SequenceExample with feature lists is an error then, unless
     `description` names the features.
 
+    `on_error`: as for PackedFolderDataset, for damaged records and those that FormatError tells
+    of; a function gets the error and the record's number. A stream takes none.
+
     torch's default_collate stacks arrays of equal shape and makes lists of `bytes`; it
     takes no arrays of bytes.
 
@@ -111,6 +123,8 @@ class TFRecordDataset(Dataset[Any]):
         transform: Callable[[Any], Any] | None = None,
         sequence_description: Description | None = None,
         compression_type: str | None = None,
+        *,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None: ...
     @overload
@@ -121,9 +135,11 @@ class TFRecordDataset(Dataset[Any]):
         transform: Callable[[Any], Any] | None = None,
         *,
         sequence_description: Description | None = None,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None: ...
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, on_error: OnError = "raise", **kwargs: Any) -> None:
+        self.bad_samples = BadSamples(on_error)
         arguments = _arguments(*args, **kwargs)
         if arguments.is_stream:
             raise TypeError(
@@ -138,11 +154,13 @@ class TFRecordDataset(Dataset[Any]):
         self._reader = TFRecordReader(arguments.path)
         self.transform = arguments.transform
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of two classes
+    def __new__(cls, *args: Any, on_error: OnError = "raise", **kwargs: Any) -> Any:  # noqa: ANN401 - of two classes
         """Return a RecordStream for shuffle_queue_size or compression_type, else an instance."""
         if cls is TFRecordDataset and (args or kwargs):  # unpickling passes none
             arguments = _arguments(*args, **kwargs)
             if arguments.is_stream:
+                if on_error != "raise":
+                    raise TypeError("a stream ends at a damaged record: it takes no on_error")
                 return RecordStream(item_dataset(*arguments))
         return super().__new__(cls)
 
@@ -156,7 +174,15 @@ class TFRecordDataset(Dataset[Any]):
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[Any]:
         """Return several items, whose records are read in one batch; DataLoader calls it."""
         numbers = [self._number(index) for index in indices]
-        return list(map(self._item, numbers, self._reader.read(numbers)))
+        return [
+            item.made() if isinstance(item, _Parsed) else item
+            for item in self.bad_samples.items(
+                numbers, len(self), self._read, lambda number: number
+            )
+        ]
+
+    def _read(self, numbers: Sequence[int]) -> list[_Parsed]:
+        return list(map(self._parsed, numbers, self._reader.read(numbers)))
 
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""
@@ -169,13 +195,13 @@ class TFRecordDataset(Dataset[Any]):
             raise IndexError(f"record {number} does not exist: there are {count}")
         return number % count
 
-    def _item(self, number: int, record: bytes) -> Any:  # noqa: ANN401 - the result of transform
+    def _parsed(self, number: int, record: bytes) -> _Parsed:
         try:
             item = self._parse(record)
         except FormatError as error:
             path, own = self._place(number)
             raise FormatError.at(path, f"record {own}: {error}", own) from None
-        return item if self.transform is None else self.transform(item)
+        return _Parsed(item, self.transform)
 
     def _place(self, number: int) -> tuple[str, int]:
         """Return the file of a record, and its number there."""

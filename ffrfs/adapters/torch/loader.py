@@ -5,14 +5,18 @@ Not here: skipping (skipping_sampler.py). Concurrency: that of torch's; one thre
 
 from __future__ import annotations
 
+import logging
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex, TypeVar
 
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import IterableDataset
 
+from ffrfs.adapters.bad_samples import BadSamples
 from ffrfs.adapters.torch.skipping_sampler import SkippingSampler
+
+log = logging.getLogger(__name__)
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -129,7 +133,28 @@ class DataLoader(TorchDataLoader[T_co]):
         if isinstance(steps, SkippingSampler):
             steps.first_step = self._next_first_step
             self._next_first_step = self._later_first_step
-        return super().__iter__()
+        items = super().__iter__()
+        found = {id(each): each for each in _bad_samples(self.dataset)}
+        return _reporting(items, list(found.values())) if found else items
+
+
+def _bad_samples(dataset: Any) -> Iterator[BadSamples]:  # noqa: ANN401 - of any library
+    """Yield those of a data set, and of those that it is made of, which leave samples out."""
+    bad = getattr(dataset, "bad_samples", None)
+    if isinstance(bad, BadSamples) and bad.on_error != "raise":
+        yield bad
+    for inner in [getattr(dataset, "dataset", None), *getattr(dataset, "datasets", ())]:
+        if inner is not None:
+            yield from _bad_samples(inner)
+
+
+def _reporting(items: Iterator[Any], found: list[BadSamples]) -> Iterator[Any]:
+    try:
+        yield from items
+    finally:
+        for bad in found:
+            if (line := bad.report()) is not None:
+                log.warning("ffrfs: %s", line)
 
 
 def _check_step(step: int, steps: Iterable[Any]) -> None:

@@ -12,10 +12,11 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, Unpack
 
 from torch.utils.data import Dataset
 
+from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.errors import FormatError, PathNotFoundError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
@@ -58,6 +59,11 @@ class PackedFolderDataset(Dataset[Any]):
     Otherwise these are empty. `paths` are always the items' paths: they include `root`, so
     PackedFolder.read() takes them.
 
+    `on_error`: what happens to files whose bytes are damaged. "skip": a batch has fewer items
+    (DataLoader requests batches); for a single item, and a batch of nothing else, the next good
+    file takes their place. A function of the error and the path: what it returns is the item.
+    `bad_samples.report()` says which they were; our DataLoader logs it after each epoch.
+
     Errors, also in a worker: ChecksumError, which names the file; IndexError; errors of the
     loader. Raises PathNotFoundError if there is no such `root`, or no file with such an
     extension; NotAFolderError if `root` is a file; FormatError if `pack` is no pack,
@@ -73,8 +79,10 @@ class PackedFolderDataset(Dataset[Any]):
         check_data: bool = True,
         *,
         root: PathType | None = None,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None:
+        self.bad_samples = BadSamples(on_error)
         self.transform = transform
         self.loader = loader
         self._load = _loading(loader)
@@ -109,8 +117,16 @@ class PackedFolderDataset(Dataset[Any]):
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[Any]:
         """Return several items, whose files are read in one batch; DataLoader calls it."""
         numbers = [self._number(index) for index in indices]
+        return [
+            item.made() if isinstance(item, _File) else item
+            for item in self.bad_samples.items(
+                numbers, len(self), self._read, lambda number: self.paths[number]
+            )
+        ]
+
+    def _read(self, numbers: Sequence[int]) -> list[_File]:
         files = self._folder.read([self.paths[number] for number in numbers])
-        return list(map(self._item, numbers, files))
+        return [_File(self, number, data) for number, data in zip(numbers, files, strict=True)]
 
     def close(self) -> None:
         """Close the pack. Reading afterwards raises ValueError."""
@@ -138,6 +154,15 @@ class PackedFolderDataset(Dataset[Any]):
         if self.transform is not None:
             item = self.transform(item)
         return (item, self.targets[number]) if self.classes else item
+
+
+class _File(NamedTuple):
+    dataset: PackedFolderDataset
+    number: int
+    data: RecordBytes
+
+    def made(self) -> Any:  # noqa: ANN401 - the result of transform
+        return self.dataset._item(self.number, self.data)
 
 
 def _loading(loader: Callable[..., Any]) -> Callable[[str, RecordBytes], Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
 
 from torch.utils.data import Dataset as TorchDataset
 
+from ffrfs.adapters.bad_samples import Bad, BadSamples, OnError
 from ffrfs.adapters.torch.reader_registry import ReaderRegistry
 from ffrfs.record.reader import FileReader, PathType
 from ffrfs.remote.named_store import StoreKeywords
@@ -32,14 +33,18 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
     they request whole batches, by __getitems__.
 
     `fnames`: a file, a list of files, or a directory, as for FileReader, which is `reader`.
+    `on_error`: as for PackedFolderDataset; a function gets the error and the record's number.
     """
 
     def __init__(
         self,
         fnames: PathType | Sequence[PathType],
         check_data: bool = True,
+        *,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None:
+        self.bad_samples = BadSamples(on_error)
         self.fnames = fnames
         self.reader = FileReader(fnames, check_data, **store)
 
@@ -56,7 +61,19 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
                 f"a data set of records takes a list of numbers, not {type(indices).__name__}; "
                 "for one sample there is dataset[[number]][0]"
             )
-        return self.process(indices, self.reader.read(indices))
+        if self.bad_samples.on_error == "raise":
+            return self.process(indices, self.reader.read(indices))
+        numbers = list(map(operator.index, indices))
+        return self.bad_samples.items(numbers, len(self), self._samples, lambda number: number)
+
+    def _samples(self, numbers: Sequence[int]) -> list[Any]:
+        values = self.bad_samples.take(numbers, self.reader.read)
+        good = [place for place, value in enumerate(values) if not isinstance(value, Bad)]
+        if good:
+            made = self.process([numbers[at] for at in good], [values[at] for at in good])
+            for place, sample in zip(good, made, strict=True):
+                values[place] = sample
+        return values
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
         """Return the samples of a batch; torch's DataLoader calls it."""
@@ -113,7 +130,10 @@ class ConcatDataset(Dataset):
             places.setdefault(which, []).append((position, number))
         samples: list[Any] = [None] * len(indices)
         for which, wanted in sorted(places.items()):
-            found = self.datasets[which][[number for _, number in wanted]]
+            numbers = [number for _, number in wanted]
+            found = self.datasets[which][numbers]
+            if len(found) != len(wanted):  # some were left out: for one alone, the next one comes
+                found = [self.datasets[which][[number]][0] for number in numbers]
             for (position, _), sample in zip(wanted, found, strict=True):
                 samples[position] = sample
         return samples

@@ -69,3 +69,13 @@ def test_values(pack: Path) -> None:
     pack.write_bytes(pack.read_bytes().replace(DATA["2/29"], DATA["2/29"][:-1] + b"x"))
     with pytest.raises(ChecksumError, match="2/29"):
         PackSource(pack)[29]
+
+
+def test_damaged_files_are_left_out(pack: Path) -> None:
+    pack.write_bytes(pack.read_bytes().replace(DATA["2/29"], DATA["2/29"][:-1] + b"x"))
+    source = PackSource(pack, on_error="skip")
+    assert source[29] is None
+    files = grain.MapDataset.source(source).to_iter_dataset()
+    assert content(files) == {name: data for name, data in DATA.items() if name != "2/29"}
+    assert PackSource(pack, on_error=lambda error, path: path)._getitems([29, 29]) == ["2/29"] * 2
+    assert "2/29" in str(source.bad_samples.report())

@@ -80,6 +80,11 @@ def test_damage_is_named(tree: Path) -> None:
     pack.write_bytes(pack.read_bytes().replace(b"bytes of a/10.JPG", b"other of a/10.JPG"))
     with pytest.raises(ChecksumError, match=r"a/10\.JPG"):
         list(PackSamples(pack, root="a"))
+    skipping = PackSamples(pack, root="a", on_error="skip")
+    assert [sample["__key__"] for sample in skipping] == ["a/1"]
+    assert "a/10.JPG" in str(skipping.bad_samples.report())
+    replacing = PackSamples(pack, root="a", on_error=lambda error, key: {"__key__": f"no {key}"})
+    assert [sample["__key__"] for sample in replacing] == ["a/1", "no a/10"]
 
 
 def test_urls_that_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

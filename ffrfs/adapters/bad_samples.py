@@ -1,0 +1,135 @@
+"""BadSamples: what a data set does with samples whose bytes are damaged: `on_error`.
+
+Only errors of ffrfs about bytes are meant: ChecksumError, FormatError (a record that is no
+Example), and EIO. Those of a loader or transform are the job's, and are raised.
+
+Not here: reading (the data sets). Concurrency: a process each; copies in workers, forked or
+spawned, write to one file, which the process that made the data set removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from ffrfs.errors import ChecksumError, FormatError, OptionError, describe
+
+OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception, Any], Any]
+
+_SHOWN_MAX = 10
+_NOTES_SIZE_MAX = 1 << 20
+_TRIED_MAX = 100
+
+log = logging.getLogger(__name__)
+
+
+class Bad:
+    """Stands for a sample that could not be read."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class BadSamples:
+    """`on_error`: "raise"; "skip", which leaves them out; or a function of the error and the path
+    or number of the sample, which returns what takes its place.
+    """
+
+    def __init__(self, on_error: OnError) -> None:
+        if on_error not in ("raise", "skip") and not callable(on_error):
+            raise OptionError(f'on_error is "raise", "skip" or a function, not {on_error!r}')
+        self.on_error = on_error
+        self._notes = ""  # the file's path
+        self._reported = 0  # bytes of it
+        self._has_told = False
+        if on_error != "raise":
+            number, self._notes = tempfile.mkstemp(prefix="ffrfs-bad-samples-")
+            os.close(number)
+            weakref.finalize(self, _remove, self._notes, os.getpid())
+
+    def take(self, keys: Sequence[Any], read: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
+        """Return read(keys), in which a Bad stands for each that cannot be read."""
+        try:
+            return read(keys)
+        except (ChecksumError, FormatError, OSError) as error:
+            is_damage = not isinstance(error, OSError) or error.errno == errno.EIO
+            if self.on_error == "raise" or not is_damage:
+                raise
+            if len(keys) == 1:
+                return [Bad(error)]
+        half = len(keys) // 2
+        return [*self.take(keys[:half], read), *self.take(keys[half:], read)]
+
+    def items(
+        self,
+        numbers: Sequence[int],
+        count: int,
+        read: Callable[[Sequence[int]], list[Any]],
+        name: Callable[[int], object],
+    ) -> list[Any]:
+        """Return the values of numbers of `count`, without those that are left out.
+
+        If none is left, the next good one after them takes their place.
+        """
+        found = self.settle(numbers, self.take(numbers, read), name)
+        for step in range(1, min(count, _TRIED_MAX) if numbers else 0):
+            if found:
+                break
+            following = [(numbers[-1] + step) % count]
+            found = self.settle(following, self.take(following, read), name)
+        if numbers and not found:
+            return read(numbers[:1])  # raises its error
+        return found
+
+    def settle(
+        self, keys: Sequence[Any], values: Sequence[Any], name: Callable[[Any], object]
+    ) -> list[Any]:
+        """Return the values; each Bad is left out, or replaced, and noted."""
+        settled = []
+        for key, value in zip(keys, values, strict=True):
+            if not isinstance(value, Bad):
+                settled.append(value)
+                continue
+            self._note(value.error)
+            if callable(self.on_error):
+                settled.append(self.on_error(value.error, name(key)))
+        return settled
+
+    def _note(self, error: Exception) -> None:
+        if not self._has_told:
+            self._has_told = True
+            log.warning("ffrfs: a sample could not be read: %s", describe(error))
+        try:
+            with open(self._notes, "ab", buffering=0) as file:
+                if file.tell() < _NOTES_SIZE_MAX:
+                    file.write(os.fsencode(describe(error)) + b"\n")
+        except OSError:  # the disk is full, or the process that made the data set has ended
+            log.debug("not noted", exc_info=True)
+
+    def report(self) -> str | None:
+        """Return a line about the bad samples since the last report, in all workers, or None."""
+        try:
+            with open(self._notes, "rb") as file:
+                file.seek(self._reported)
+                text = file.read()
+        except OSError:  # nothing is noted
+            return None
+        self._reported += len(text)
+        lines = os.fsdecode(text).splitlines()
+        if not lines:
+            return None
+        shown = list(dict.fromkeys(lines))
+        more = f" (and {len(shown) - _SHOWN_MAX:,} more)" if len(shown) > _SHOWN_MAX else ""
+        count = f"{len(lines):,} samples" if len(lines) > 1 else "1 sample"
+        least = "at least " if self._reported >= _NOTES_SIZE_MAX else ""
+        return f"{least}{count} could not be read: {'; '.join(shown[:_SHOWN_MAX])}{more}"
+
+
+def _remove(path: str, pid: int) -> None:
+    if os.getpid() == pid and os.path.exists(path):
+        os.unlink(path)

@@ -1,0 +1,193 @@
+"""on_error: damaged samples are left out or replaced, in batches, alone and in workers."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# There, a missing torch is a failure: all that follows imports it.
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+from torch.utils.data import ConcatDataset as TorchConcat
+from torch.utils.data import DataLoader as TorchLoader
+
+from ffrfs import ChecksumError, OptionError, pack_folder
+from ffrfs.adapters.bad_samples import BadSamples
+from ffrfs.tfrecord import from_dict
+from ffrfs.torch import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    PackedFolderDataset,
+    Subset,
+    TFRecordDataset,
+)
+from tests.ffrecord_file import record_extents, write_records
+from tests.tfrecord_file import flip_record, write_tfrecord
+
+COUNT = 12
+BAD = (3, 4, 9)
+
+
+def same(items: list[Any]) -> list[Any]:
+    return items
+
+
+def flat(batches: Iterable[list[Any]]) -> list[Any]:
+    return [item for batch in batches for item in batch]
+
+
+def flip(pack: Path, numbers: Sequence[int]) -> None:
+    extents = record_extents(pack)
+    for number in numbers:
+        with open(pack, "r+b") as file:
+            file.seek(extents[number][0])
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    (tmp_path / "s" / "c").mkdir(parents=True)
+    for i in range(COUNT):
+        (tmp_path / "s" / "c" / f"{i:02}").write_bytes(b"%d" % i * 2000)
+    pack_folder(tmp_path / "s", tmp_path / "x.ffr")
+    paths = PackedFolderDataset(tmp_path / "x.ffr").paths
+    assert paths == [f"c/{i:02}" for i in range(COUNT)]
+    flip(tmp_path / "x.ffr", BAD)
+    return tmp_path / "x.ffr"
+
+
+def name_of(path: str, _: object) -> str:
+    return path[2:]
+
+
+GOOD = [f"{i:02}" for i in range(COUNT) if i not in BAD]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"num_workers": 2},
+        {"num_workers": 2, "persistent_workers": True, "multiprocessing_context": "spawn"},
+    ],
+    ids=["alone", "fork", "spawn"],
+)
+def test_skip_and_report(pack: Path, caplog: pytest.LogCaptureFixture, how: dict[str, Any]) -> None:
+    dataset = PackedFolderDataset(pack, loader=name_of, on_error="skip")
+    loader = DataLoader(dataset, batch_size=5, collate_fn=same, **how)
+    for _ in range(2):
+        caplog.clear()
+        batches = list(loader)
+        assert [len(batch) for batch in batches] == [3, 4, 2]
+        assert [name for name, _ in flat(batches)] == GOOD
+        (line,) = [text for text in caplog.messages if "a sample" not in text]
+        assert line.startswith("ffrfs: 3 samples could not be read: ")
+        assert [f"c/{i:02}" in line for i in BAD] == [True] * 3
+    assert dataset.bad_samples.report() is None
+
+
+def test_one_item_is_the_next_good_one(pack: Path) -> None:
+    dataset = PackedFolderDataset(pack, loader=name_of, on_error="skip")
+    assert [dataset[i][0] for i in (2, 3, 4, -1)] == ["02", "05", "05", "11"]
+    assert dataset.__getitems__([3, 4]) == [("05", 0)]
+    assert dataset.__getitems__([]) == []
+    both = TorchConcat([dataset, dataset])
+    assert [name for name, _ in flat(TorchLoader(both, 8, collate_fn=same))][:5] == [
+        *("00", "01", "02", "05", "05")
+    ]
+
+
+def test_raise_is_as_ever(pack: Path) -> None:
+    with pytest.raises(ChecksumError, match="c/03"):
+        PackedFolderDataset(pack)[3]
+
+
+def test_a_function_replaces(pack: Path) -> None:
+    told: list[Any] = []
+
+    def replaced(error: Exception, path: str) -> str:
+        told.append((type(error), path))
+        return "other"
+
+    dataset = PackedFolderDataset(pack, loader=name_of, on_error=replaced)
+    assert dataset.__getitems__([2, 3, 9, 5]) == [("02", 0), "other", "other", ("05", 0)]
+    assert told == [(ChecksumError, "c/03"), (ChecksumError, "c/09")]
+
+
+def test_nothing_good_is_the_error(pack: Path) -> None:
+    flip(pack, [i for i in range(COUNT) if i not in BAD])
+    with pytest.raises(ChecksumError, match="c/00"):
+        PackedFolderDataset(pack, on_error="skip")[0]
+
+
+def test_errors_of_the_job_are_raised(pack: Path) -> None:
+    def failing(path: str, _: object) -> str:
+        raise OSError(errno.EIO, "of another disk")
+
+    with pytest.raises(OSError, match="of another disk"):
+        PackedFolderDataset(pack, loader=failing, on_error="skip")[0]
+    with pytest.raises(IndexError):
+        PackedFolderDataset(pack, on_error="skip")[COUNT]
+
+
+class Texts(Dataset):
+    def process(self, indices: Sequence[Any], data: list[Any]) -> list[Any]:
+        return [
+            f"{index} {bytes(each[:2]).decode()}" for index, each in zip(indices, data, strict=True)
+        ]
+
+
+def test_records(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "r.ffr", [b"%02d" % i for i in range(6)])
+    flip(path, [1, 5])
+    dataset = Texts(path, on_error="skip")
+    assert dataset[[0, 1, 2, 5]] == ["0 00", "2 02"]
+    assert dataset[[1]] == ["2 02"]
+    assert dataset[[5]] == ["0 00"]
+    assert Subset(dataset, [4, 5, 0])[[0, 1, 2]] == ["4 04", "0 00"]
+    assert ConcatDataset([dataset, dataset])[[0, 7, 2]] == ["0 00", "2 02", "2 02"]
+    replaced = Texts(path, on_error=lambda error, number: number)
+    assert replaced[[0, 1, 2, 5]] == ["0 00", 1, "2 02", 5]
+
+
+def test_examples(tmp_path: Path) -> None:
+    records = [from_dict({"label": i}).SerializeToString() for i in range(6)]
+    records[2] = b"no Example"
+    path = write_tfrecord(tmp_path / "x.tfrecord", records)
+    flip_record(path, 4)
+    dataset = TFRecordDataset(path, ["label"], lambda item: int(item["label"][0]), on_error="skip")
+    assert dataset.__getitems__(range(6)) == [0, 1, 3, 5]
+    assert dataset[2] == 3
+    report = dataset.bad_samples.report()
+    assert report is not None
+    assert report.startswith("3 samples could not be read: ")
+    with pytest.raises(TypeError, match="takes no on_error"):
+        TFRecordDataset(path, compression_type="gzip", on_error="skip")
+
+
+def test_a_report_names_ten(pack: Path) -> None:
+    bad = BadSamples("skip")
+
+    def read(keys: Sequence[int]) -> list[int]:
+        if max(keys) >= 2:
+            raise ChecksumError(f"f{max(keys)}")
+        return list(keys)
+
+    assert bad.items(list(range(14)), 14, read, str) == [0, 1]
+    shown = "; ".join(f"f{i}" for i in range(2, 12))
+    assert bad.report() == f"12 samples could not be read: {shown} (and 2 more)"
+    assert bad.report() is None
+
+
+def test_wrong_words() -> None:
+    with pytest.raises(OptionError, match='on_error is "raise", "skip" or a function'):
+        BadSamples("ignore")  # type: ignore[arg-type]
