@@ -71,9 +71,8 @@ class Listener {
   explicit Listener(std::chrono::milliseconds ttl = 60s)
       : prefetcher_(tree_, true, reader_, {.window_records = kWindowRecords, .ttl = ttl}, true,
                     [](const Hint&, std::span<const std::byte>) { return false; }),
-        clients_(std::make_unique<HintServer>(prefetcher_, [this](std::string_view text) {
-          return resolve(text);
-        }, counters)) {}
+        clients_(std::make_unique<HintServer>(
+            prefetcher_, [this](std::string_view text) { return resolve(text); }, counters)) {}
 
   void take(FileDescriptor socket) { clients_->take(std::move(socket)); }
   void end() { clients_.reset(); }
