@@ -7,7 +7,6 @@ thread. control_survey.py asks many daemons at once.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import socket
@@ -134,7 +133,7 @@ def _converse(client: socket.socket, line: bytes, deadline_s: float) -> object:
         client.sendall(line)
     answer = _receive_line(client, deadline_s)
     if not answer:
-        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        raise ConnectionResetError("it closed the connection")
     try:
         return json.loads(answer)
     except (ValueError, RecursionError):

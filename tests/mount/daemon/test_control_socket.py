@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ffrfs.mount.client import control_client
 from ffrfs.mount.daemon import control_server
 from ffrfs.mount.daemon.control_server import CLIENTS_MAX, LINE_SIZE_MAX, ControlServer, Handler
 from ffrfs.mount.kernel import control_socket, state
+from ffrfs.mount.kernel.process import Process
 from tests.mount.command import ffrfs, mount_command_fails
 
 TIMEOUT_S = 20.0
@@ -303,7 +305,6 @@ def answered_with(
 
 
 NO_ANSWERS = {
-    "nothing": b"",
     "no JSON": b"well\n",
     "deep": b"[" * 100_000,
     "a list": b"[]\n",
@@ -320,6 +321,36 @@ def test_answer_without_sense_is_an_error(
 ) -> None:
     with pytest.raises(MountError, match="gave an answer that ffrfs does not understand"):
         answered_with(known, tmp_path, NO_ANSWERS[name])
+
+
+def test_no_answer_is_an_error(known: state.MountState, tmp_path: Path) -> None:
+    with pytest.raises(MountError, match="it closed the connection"):
+        answered_with(known, tmp_path, b"")
+
+
+def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
+    known: state.MountState, tmp_path: Path
+) -> None:
+    """Its sockets are closed some time before."""
+    ending = subprocess.Popen(["sleep", "0.5"])
+    process = Process.of(ending.pid)
+    assert process is not None
+    state.save(str(tmp_path), replace(known, process=process, guardian=Process.current()))
+    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+
+        def serve() -> None:
+            listener.accept()[0].close()
+            ending.wait()
+            state.save(str(tmp_path), known)
+            client, _ = listener.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(b'{"result": {"daemon": 2}}\n')
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert ask(known.mountpoint) == {"daemon": 2}
+        thread.join()
 
 
 def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -> None:
