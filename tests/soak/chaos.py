@@ -1,6 +1,6 @@
 """A mount in chaos: processes that die, stop and are replaced, storage that fails, readers.
 
-    chaos.py KIND PACK FOLDER SEED DURATION_S
+    chaos.py KIND PACK FOLDER WORK SEED DURATION_S
 
 test_chaos.py runs it in namespaces of its own, so all that it finds is its own doing. It prints,
 as JSON, what the readers have seen, what was done, and what was there before and is left.
@@ -120,9 +120,9 @@ def ground_of(kind: str, pack: Path, work: Path) -> Iterator[Ground]:
             yield Ground(pack)
 
 
-def go_through(kind: str, pack: Path, places: Path, *, seed: int, duration_s: float) -> Any:
-    work = Path(f"{places}-work")
-    work.mkdir()
+def go_through(
+    kind: str, pack: Path, places: Path, work: Path, *, seed: int, duration_s: float
+) -> Any:
     with ground_of(kind, pack, work) as ground:
         tree = Mount("native", [ground.pack], places / "mount", work / "log")  # type: ignore[list-item]
         try:
@@ -184,13 +184,15 @@ def unmount_in_warming(tree: Mount, chaos: Chaos) -> None:
 
 def main() -> None:
     leave_other_mounts()
-    kind, pack, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    kind, (pack, folder, work) = sys.argv[1], map(Path, sys.argv[2:5])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     preloaded()  # it stays to the end
     reap()
     Path("/run/ffrfs").mkdir(mode=0o700)  # it is made once, for good
     before = found(str(folder))
-    told = go_through(kind, pack, folder, seed=int(sys.argv[4]), duration_s=float(sys.argv[5]))
+    told = go_through(
+        kind, pack, folder, work, seed=int(sys.argv[5]), duration_s=float(sys.argv[6])
+    )
     reap()
     after = found_in_the_end(str(folder), before)
     print(json.dumps(told | {"before": before, "after": after}))

@@ -82,12 +82,14 @@ def figures(told: dict[str, Any]) -> str:
 @pytest.mark.timeout(DURATION_S + 400)
 @pytest.mark.usefixtures("fuse")
 @pytest.mark.parametrize("kind", ["local", "failing", "remote", "unresent", "torch"])
-def test_chaos(kind: str, pack_checkable: Callable[[int], Path], places: Path) -> None:
+def test_chaos(
+    kind: str, pack_checkable: Callable[[int], Path], places: Path, tmp_path: Path
+) -> None:
     seed = int(os.environ.get("FFRFS_SOAK_SEED") or random.randrange(1 << 32))
     print(f"FFRFS_SOAK_SEED={seed}")
     if kind == "torch" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not here: pip install ffrfs[torch]")
-    words = (kind, pack_checkable(PACK_MB), places, seed, DURATION_S)
+    words = (kind, pack_checkable(PACK_MB), places, tmp_path, seed, DURATION_S)
     told = run_alone(PROGRAM, *words, timeout_s=DURATION_S + 380)
     print(figures(told))
     assert [name for seen in told["seen"] for name in seen["wrong"]] == []
