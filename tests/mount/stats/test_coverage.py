@@ -143,6 +143,8 @@ def test_a_hostile_page() -> None:
         with pytest.raises(MountError, match="mount it again"):
             coverage.coverage(page.fd, {"coverage_records": [1 << 40]}, 0)
         os.pwrite(page.fd, bytes(range(256)), PAGE_SIZE + 4096)
+        single = coverage.coverage(page.fd, {"coverage_records": [1]}, 0)
+        assert (single["files"], single["never_records"]) == (1, [0])
         for row in ([2**64 - 1] * 97, [5], []):
             counters = {"coverage_records": [511], "hint_orders": row}
             found = coverage.coverage(page.fd, counters, 0)
