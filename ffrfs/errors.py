@@ -243,6 +243,12 @@ def is_shortage(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
+def is_damage(error: BaseException) -> bool:
+    """Return whether the bytes of a record or file are to blame, or the disk that has them."""
+    is_of_disk = isinstance(error, OSError) and error.errno == errno.EIO
+    return is_of_disk or isinstance(error, ChecksumError | FormatError)
+
+
 def is_bad_offset(error: BaseException) -> bool:
     """Return whether a read failed because its offset was invalid, as the reader reports it."""
     if isinstance(error, OSError):

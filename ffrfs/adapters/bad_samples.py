@@ -9,7 +9,6 @@ spawned, write to one file, which the process that made the data set removes.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import tempfile
@@ -17,7 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ffrfs.errors import ChecksumError, FormatError, OptionError, describe
+from ffrfs.errors import OptionError, describe, is_damage
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception, Any], Any]
 
@@ -56,9 +55,8 @@ class BadSamples:
         """Return read(keys), in which a Bad stands for each that cannot be read."""
         try:
             return read(keys)
-        except (ChecksumError, FormatError, OSError) as error:
-            is_damage = not isinstance(error, OSError) or error.errno == errno.EIO
-            if self.on_error == "raise" or not is_damage:
+        except Exception as error:
+            if self.on_error == "raise" or not is_damage(error):
                 raise
             if len(keys) == 1:
                 return [Bad(error)]

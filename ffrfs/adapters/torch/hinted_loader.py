@@ -78,9 +78,8 @@ def _made(loader: DataLoader[Any]) -> Epochs | None:
             return None
         hinter = _hinted[loader] = Hinter(_ahead_of_all[0], None)
     dataset = loader.dataset
-    if type(dataset).__module__.startswith("ffrfs.") or isinstance(
-        _innermost(loader), PrefetchSampler
-    ):
+    is_ours = any(kind.__module__.startswith("ffrfs.") for kind in type(dataset).__mro__)
+    if is_ours or isinstance(_innermost(loader), PrefetchSampler):
         return None  # it reads its pack in batches, or gives hints itself
     if isinstance(dataset, IterableDataset):
         tell("an iterable data set does not say what it will read")

@@ -26,6 +26,8 @@ class _Finder:
             return None
         sys.meta_path.remove(cls)
         spec = _found(name, path)
+        if spec is None or not hasattr(spec.loader, "exec_module"):
+            return spec
         execute = spec.loader.exec_module
 
         def execute_and_prepare(module: "Any") -> None:
@@ -37,7 +39,9 @@ class _Finder:
 
 
 def _found(name: str, path: "Any") -> "Any":
-    specs = (finder.find_spec(name, path) for finder in sys.meta_path)
+    specs = (
+        finder.find_spec(name, path) for finder in sys.meta_path if hasattr(finder, "find_spec")
+    )
     return next((spec for spec in specs if spec is not None), None)
 
 
