@@ -147,19 +147,18 @@ def run(
 
 
 @pytest.mark.parametrize(
-    "how",
-    [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}],
-    ids=["alone", "workers", "persistent"],
+    ("kind", "how"),
+    [
+        *((kind, {}) for kind in SAMPLERS),
+        *((kind, {"num_workers": 2}) for kind in ("random", "custom")),
+        *((kind, {"num_workers": 2, "persistent_workers": True}) for kind in ("random", "custom")),
+    ],
 )
 @pytest.mark.parametrize("has_generator", [False, True])
-@pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_batches_are_the_same(
     mount: Mount, root: str, kind: str, has_generator: bool, how: dict[str, Any]
 ) -> None:
-    if how and kind not in ("random", "custom"):
-        pytest.skip("the same as without workers")
-
     def made(dataset: Dataset[Any]) -> DataLoader[Any]:
         generator = torch.Generator().manual_seed(5) if has_generator else None
         sampler = SAMPLERS[kind](dataset, generator)
