@@ -21,22 +21,14 @@ uses. The command asks the daemon, not the mount, so it also works while reads w
 EPILOG = """\
 p50 and p99: 50 % and 99 % of the requests of a kind took at most this time; the value is at
 most a quarter too high. Resident memory counts memory that processes share once for each of them.
-slow: the number of requests that took about a second (1.07 s) or longer; `ffrfs log` names their
-files.
+slow: requests that took about a second (1.07 s) or longer; `ffrfs log` names their files.
 
 --errors lists at most 1,000 files, those with the latest errors first. The count is of requests of
-the kernel, which may make several for one read of a program. The files of one record of a TFRecord
-file count together. The list is empty again after the next mount; `ffrfs verify` finds all damage
-in a pack.
+the kernel, several for one read of a program. `ffrfs verify` finds all damage in a pack.
 
---coverage is the receipt of an epoch: which files were read since the mark, or since the mount.
-"announced": hints have named them, once or more often. "asked for": the kernel has asked for their
-beginning. "perhaps": they were put into the kernel's cache with their neighbours, or by `ffrfs
-warm`, and nothing more is known. A read that the kernel answers from its cache is not seen, so
-without hints a count of one epoch is right only if no file was in that cache before, with
---read-around off; an announced file need not have been read. Files that share a record count as
-one, and so do the files of one record of a TFRecord file. An order is the SHA-256 of the hints of
-one client as they came, a zero byte after each; the last 16 are kept.
+--coverage: "announced" files were named by hints, "asked for" by requests of the kernel for their
+beginning; "perhaps" came into its cache with neighbours, or by `ffrfs warm`. A read from that cache
+is not seen. An order is the SHA-256 of one client's hints, a zero byte after each.
 
 Examples:
     ffrfs stats /mnt/imagenet
@@ -53,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--errors",
         action="store_true",
-        help="list the files that could not be read, with their number of failures and last error",
+        help="list the files that could not be read, and why",
     )
     parser.add_argument(
         "--coverage",
         action="store_true",
-        help="show which share of the files was read since the mark, and in which order",
+        help="show what was read since the mark, or the mount",
     )
     parser.add_argument(
         "--mark", action="store_true", help="with --coverage: count anew from now on"
@@ -66,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-v", "--verbose"),
         action="store_true",
-        help="show also what is zero so far; with --coverage, up to 1,000 files never read",
+        help="show also what is zero so far, or 1,000 files never read",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON object")
