@@ -111,13 +111,14 @@ def _commands(parser: argparse.ArgumentParser, summary: str) -> Iterator[Command
 def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> Argument:
     takes_value = action.nargs != 0
     is_many = isinstance(action, argparse._AppendAction | argparse._CountAction)
+    is_program = action.nargs == argparse.PARSER and not action.choices
     return Argument(
         flags=tuple(action.option_strings),
         value=_value(action) if takes_value else "",
         help=_help(parser, action),
         choices=tuple(map(str, action.choices or ())),
         optional=not action.option_strings and action.nargs in ("?", "*"),
-        repeatable=is_many or action.nargs in ("+", "*"),
+        repeatable=is_many or action.nargs in ("+", "*") or is_program,
         excludes=tuple(
             flag
             for group in parser._mutually_exclusive_groups

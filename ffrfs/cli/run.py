@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    paths = [str(_STARTUP), *(path for path in known if path not in ("", str(_STARTUP)))]
+    known = os.environ.get("PYTHONPATH")
+    paths = [str(_STARTUP), *(known.split(os.pathsep) if known else [])]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
