@@ -47,6 +47,7 @@ KINDS = {
     "PATH": Kind.NOTHING,  # in a pack
     "PATTERN": Kind.NOTHING,
     "PLAN": Kind.FILE,
+    "PROGRAM": Kind.FILE,
     "RECORDS": Kind.NOTHING,
     "REGION": Kind.NOTHING,
     "SECONDS": Kind.NOTHING,

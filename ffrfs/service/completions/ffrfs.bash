@@ -135,6 +135,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         umount:--dead) _ffrfs_mounts ;;
         umount:--config) _ffrfs_files ;;
         umount:0) _ffrfs_mounts ;;
+        run:[0-9]*) _ffrfs_files ;;
         prefetch:--from) _ffrfs_files ;;
         prefetch:0) _ffrfs_mounts ;;
         prefetch:[0-9]*) _ffrfs_files ;;

@@ -302,6 +302,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a run -d 'run a training program
 complete -c ffrfs -n '__ffrfs_in run' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in run' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in run' -l ahead -f -r -d 'how many samples ahead the mount is told'
+complete -c ffrfs -n '__ffrfs_at run 0 999 --ahead' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a prefetch -d 'announce to a mount which files will be read, in order'
 complete -c ffrfs -n '__ffrfs_in prefetch' -s h -l help -d 'show this help message and exit'
