@@ -13,10 +13,11 @@ Not here: errno values for the kernel; the engines choose those.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 
@@ -118,6 +119,17 @@ class MissingPackageError(FfrfsError, ModuleNotFoundError):
     def of(cls, need: str, extra: str) -> Self:
         """`need`: "X needs the package Y"."""
         return cls(f"{need}; to install it: pip install 'ffrfs[{extra}]'")
+
+    @classmethod
+    @contextlib.contextmanager
+    def instead(cls, packages: str, need: str, extra: str) -> Iterator[None]:
+        """Raise it if the block cannot import one of `packages`; otherwise as of()."""
+        try:
+            yield
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] not in packages.split():
+                raise
+            raise cls.of(need, extra) from None
 
 
 class OptionError(FfrfsError, ValueError):

@@ -18,13 +18,9 @@ from ffrfs.folder.tree import PathType
 from ffrfs.remote.named_store import StoreKeywords
 from ffrfs.remote.url import is_url
 
-try:
+with MissingPackageError.instead("megatron", "ffrfs.energon needs megatron-energon", "energon"):
     from megatron.energon import FileStore, SourceInfo
     from megatron.energon.epathlib import EPath
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "megatron":
-        raise
-    raise MissingPackageError.of("ffrfs.energon needs megatron-energon", "energon") from None
 
 __all__ = ["PackFileStore"]
 

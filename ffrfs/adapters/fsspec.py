@@ -24,13 +24,9 @@ from ffrfs.folder.packed_file import open_packed
 from ffrfs.folder.tree import PackTree, PathType
 from ffrfs.remote.named_store import StoreKeywords, in_store
 
-try:
+with MissingPackageError.instead("fsspec", "ffr:// needs the package fsspec", "fsspec"):
     from fsspec import AbstractFileSystem, register_implementation
     from fsspec.utils import tokenize
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "fsspec":
-        raise
-    raise MissingPackageError.of("ffr:// needs the package fsspec", "fsspec") from None
 
 if TYPE_CHECKING:
     from ffrfs._native import Attributes

@@ -12,12 +12,8 @@ from typing import Any, NoReturn
 import ffrfs.adapters.fsspec  # noqa: F401 - it registers ffr://
 from ffrfs.errors import MissingPackageError
 
-try:
+with MissingPackageError.instead("upath", "PackPath needs universal_pathlib", "fsspec"):
     from upath import UnsupportedOperation, UPath
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "upath":
-        raise
-    raise MissingPackageError.of("PackPath needs universal_pathlib", "fsspec") from None
 
 __all__ = ["PackPath"]
 

@@ -22,15 +22,11 @@ from ffrfs.folder.tree import PathType
 from ffrfs.remote.named_store import StoreKeywords
 from ffrfs.remote.url import is_url
 
-try:
+with MissingPackageError.instead("webdataset", "ffrfs.webdataset needs webdataset", "webdataset"):
     from webdataset import utils
     from webdataset.gopen import gopen_schemes
     from webdataset.pytorch import IterableDataset
     from webdataset.tariterators import base_plus_ext
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "webdataset":
-        raise
-    raise MissingPackageError.of("ffrfs.webdataset needs webdataset", "webdataset") from None
 
 __all__ = ["PackSamples"]
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from ffrfs.errors import MissingPackageError
 
-try:
+with MissingPackageError.instead("apache_beam", "ffrfs.beam needs Apache Beam", "beam"):
     import apache_beam  # noqa: F401
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "apache_beam":
-        raise
-    raise MissingPackageError.of("ffrfs.beam needs Apache Beam", "beam") from None
 
 from ffrfs.adapters.beam.reading import ReadFromPack, ReadFromTFRecord
 from ffrfs.adapters.beam.writing import WriteToPack, WriteToTFRecord

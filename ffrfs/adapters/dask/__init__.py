@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from ffrfs.errors import MissingPackageError
 
-try:
+with MissingPackageError.instead("dask", "ffrfs.dask needs Dask", "dask"):
     import dask.bag  # noqa: F401
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "dask":
-        raise
-    raise MissingPackageError.of("ffrfs.dask needs Dask", "dask") from None
 
 from ffrfs.adapters.dask.bag import from_packs
 

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from ffrfs.errors import MissingPackageError
 
-try:
+# Ray Data itself imports pyarrow and pandas.
+with MissingPackageError.instead("ray pyarrow pandas", "ffrfs.ray needs Ray Data", "ray"):
     import ray.data  # noqa: F401
-except ImportError as error:
-    # Ray Data itself imports pyarrow and pandas.
-    if (error.name or "").partition(".")[0] not in ("ray", "pyarrow", "pandas"):
-        raise
-    raise MissingPackageError.of("ffrfs.ray needs Ray Data", "ray") from None
 
 from ffrfs.adapters.ray.datasource import PackDatasource, read_packs
 
