@@ -49,11 +49,14 @@ def files_of(all_sizes: Sizes) -> list[RecordFile]:
 
 
 def rows_of(part: RecordRange, on_error="raise") -> list[tuple[str | int, bytes]]:
-    return [
-        (name, bytes(content))
-        for batch in read_range(part, on_error)
-        for name, content in zip(*batch, strict=True)
-    ]
+    rows = []
+    last = part.first
+    for batch in read_range(part, on_error):
+        for name, content, record in zip(*batch, strict=True):
+            assert last <= record < part.end  # in order; files may share one
+            last = record
+            rows.append((name, bytes(content)))
+    return rows
 
 
 all_sizes = st.lists(st.lists(st.integers(0, 10) | st.integers(0, 1 << 30)), min_size=1)
