@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,20 +18,13 @@ BLOCKS = 48
 DATA = content(BLOCKS * BLOCK_SIZE - 1000)
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    root = tmp_path_factory.mktemp("served")
-    (root / "a.bin").write_bytes(DATA)
-    with faulty(root) as server:
-        yield server
-
-
 @pytest.fixture
-def server(served: Faulty) -> Faulty:
-    served.mend()
-    served.shape(latency_s=0.005)
-    served.forget_counts()
-    return served
+def server(tmp_path: Path) -> Iterator[Faulty]:
+    """Of each test: it counts requests, and some of an ended fetcher may come late."""
+    (tmp_path / "a.bin").write_bytes(DATA)
+    with faulty(tmp_path) as server:
+        server.shape(latency_s=0.005)
+        yield server
 
 
 def url(server: Faulty) -> str:

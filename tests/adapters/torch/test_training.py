@@ -23,7 +23,7 @@ from tests.adapters.torch.program_run import run
 
 DOCUMENT = CHECKOUT / "docs" / "training.md"
 EXAMPLE = CHECKOUT / "examples" / "train.py"
-BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|python|python no-run)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PHOTOS = 24
 
 # What the document calls so: reads its files, all of them, in the order given or its own.
@@ -67,7 +67,7 @@ def script(work: Path, mountpoint: Path) -> str:
         if language == "python":
             (work / f"block{number}.py").write_text(FORKING + text)
             lines.append(f"python block{number}.py")
-        else:
+        elif language == "sh":
             lines.append(text)
     return "\n".join(lines)
 
