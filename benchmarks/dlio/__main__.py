@@ -124,7 +124,7 @@ def main() -> None:
     args = parser.parse_args()
     install()
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
-        job = Job.make(Path(folder), args.files)
+        job = Job.make(Path(folder).resolve(), args.files)
         runs = {name: (lambda name=name: job.train(name)) for name in NAMES}
         samples = measure.interleave(runs, args.rounds)
     print("| contender | accelerator, 1st epoch | 2nd | samples/s, 1st epoch | 2nd |")
