@@ -71,6 +71,9 @@ class Installation:
         new.symlink_to(self._folder / version / "ffrfs")
         new.rename(self._installed)
 
+    def remove(self) -> None:
+        self._installed.unlink()
+
     def run(self, *arguments: str | Path) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(
@@ -162,6 +165,9 @@ def test_reload_lets_the_installed_version_take_over(
     tree.find_daemon()
     tree.signal_daemon(signal.SIGHUP)
     tree.count_logged("INFO reloaded")
+    installation.remove()  # as while another version is being unpacked
+    tree.signal_daemon(signal.SIGHUP)
+    wait_until(lambda: tree.log().count("INFO reloaded") == 2, "it is read again")
     assert tree.statistics()["daemon_starts"] == 0
     installation.install("later")
     tree.signal_daemon(signal.SIGHUP)

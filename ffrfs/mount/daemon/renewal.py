@@ -28,9 +28,15 @@ _TRIAL = (sys.executable, "-P", "-m", "ffrfs.mount.daemon.resume", "--try")
 log = logging.getLogger(__name__)
 
 
-def installed() -> tuple[int, int, int]:
-    """Return what changes when another version is installed in the place of this one."""
-    found = os.stat(ffrfs.__file__)
+def installed() -> tuple[int, int, int] | None:
+    """Return what changes when another version is installed in the place of this one.
+
+    None: none is there, as one is just being installed.
+    """
+    try:
+        found = os.stat(ffrfs.__file__)
+    except OSError:
+        return None
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 

@@ -220,7 +220,7 @@ class Server:
             self._notifier.reloading()
             self._request = await self._reload.run(self._request)
             self._notifier.ready(self._announcement.status)
-            if self._engine.deaths is not None and installed() != self._installed:
+            if self._engine.deaths is not None and installed() not in (None, self._installed):
                 log.info("another version of ffrfs was installed: it takes over")
                 await renew(self._engine, self._engine.deaths, self._keeper)
 
