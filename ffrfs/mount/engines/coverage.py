@@ -42,7 +42,8 @@ def coverage(fd: int, counters: Counters, began_s: float) -> dict[str, object]:
     never: list[int] = []
     first = 0
     for piece in _pieces(fd, count):
-        by_byte = Counter(piece)
+        # A worker may claim many more records than it has: what is a hole must cost little.
+        by_byte = Counter({0: len(piece)}) if _is_hole(piece) else Counter(piece)
         for byte, times in by_byte.items():
             kinds[byte & 15] += times
             kinds[byte >> 4] += times
@@ -73,7 +74,7 @@ def set_mark(fd: int, counters: Counters) -> None:
     """Count from now on. Raises MountError if nothing is noted."""
     place = _BITS_BEGIN
     for piece in _pieces(fd, _record_count(fd, counters)):
-        if any(piece):  # what was never written stays a hole
+        if not _is_hole(piece):
             os.pwrite(fd, piece.translate(_CLEARED), place)
         place += len(piece)
     ended = next(iter(counters.get("hint_orders", ())), 0)
@@ -91,6 +92,10 @@ def _pieces(fd: int, count: int) -> Iterator[bytes]:
     end = _BITS_BEGIN + (count + 1) // 2
     for place in range(_BITS_BEGIN, end, _PIECE_SIZE):
         yield os.pread(fd, min(_PIECE_SIZE, end - place), place)
+
+
+def _is_hole(piece: bytes) -> bool:
+    return piece.count(0) == len(piece)
 
 
 def _last(fd: int, count: int) -> int:
