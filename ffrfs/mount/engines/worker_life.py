@@ -7,8 +7,10 @@ Not here: starting it, talking to it, reaping it (worker.py).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+from io import FileIO
 from typing import Self
 
 import trio
@@ -19,13 +21,16 @@ _EXIT_CODE = 49  # the field of /proc/PID/stat, counted behind the name, as wait
 
 
 class WorkerLife:
-    """Tells whether a worker lives, by two descriptors that are opened once."""
+    """Tells whether a worker lives, by files that are opened once."""
 
     def __init__(self, process: int, pid: int) -> None:
         """`process`: its pidfd, which stays the caller's. Raises OSError if there is none."""
         # Not by waitpid: a worker that has closed its log may live on.
         self._process = process
-        self._proc = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
+        with contextlib.ExitStack() as opened:
+            self._status = opened.enter_context(_open(pid, "status"))
+            self._stat = opened.enter_context(_open(pid, "stat"))
+            self._opened = opened.pop_all()
         self._ended = select.poll()
         self._ended.register(self._process, select.POLLIN)
 
@@ -33,7 +38,7 @@ class WorkerLife:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._proc)
+        self._opened.close()
 
     async def wait_for_end(self) -> int | None:
         """Wait until the worker has ended; or return how, if it ended badly and cannot quite end.
@@ -52,19 +57,17 @@ class WorkerLife:
             if self._is_dying() and (code := self._exit_code()):
                 return -(code & 0x7F) or code >> 8
 
-    def _exit_code(self) -> int:
-        """Return what waitpid() will give; 0 while a worker ends well, which may take its time."""
-        return int(self._read("stat").rpartition(b")")[2].split()[_EXIT_CODE])
-
-    def _read(self, name: str) -> bytes:
-        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        try:
-            return os.read(file, _STATUS_SIZE_MAX)
-        finally:
-            os.close(file)
-
     def _is_dying(self) -> bool:
         """Return whether the worker was killed, though some of its threads may be blocked."""
-        status = self._read("status")
+        status = os.pread(self._status.fileno(), _STATUS_SIZE_MAX, 0)
         # The state says that the first thread has ended, or waits for the others to dump core.
         return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
+
+    def _exit_code(self) -> int:
+        """Return what waitpid() will give; 0 while a worker ends well, which may take its time."""
+        stat = os.pread(self._stat.fileno(), _STATUS_SIZE_MAX, 0)
+        return int(stat.rpartition(b")")[2].split()[_EXIT_CODE])
+
+
+def _open(pid: int, name: str) -> FileIO:
+    return FileIO(f"/proc/{pid}/{name}")
