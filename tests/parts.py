@@ -7,6 +7,7 @@ pytest runs everything.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -25,16 +26,6 @@ class Part:
     reason: str  # why `make test` leaves it out
     files: tuple[str, ...] = ()
     uses: frozenset[str] = frozenset()
-
-    def is_whole(self, path: str) -> bool:
-        """Return whether all tests of a file belong here; `path` is relative to the checkout."""
-        return any(fnmatch(path, pattern) for pattern in self.files)
-
-    def has(self, item: pytest.Item) -> bool:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        used = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
-        used |= {value for value in parameters.values() if isinstance(value, str)}
-        return self.is_whole(_relative(item.path)) or bool(used & self.uses)
 
 
 CHECKS = (
@@ -129,19 +120,22 @@ _ANSWERS = "tests/mount/engines/*"  # What differs between engines, which are bo
 
 
 def part_of(item: pytest.Item) -> str:
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    used = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
+    used |= {value for value in parameters.values() if isinstance(value, str)}
+    of_file = _parts_of_file(item.path)
+    if fnmatch(_relative(item.path), _ANSWERS):
+        used.discard("pyfuse3")
     for part in CHECKS:
-        if part.name == "engines" and fnmatch(_relative(item.path), _ANSWERS):
-            continue
-        if part.has(item):
+        if part.name in of_file or used & part.uses:
             return part.name
     return "test"
 
 
 def is_left_out(path: Path, chosen: Sequence[str]) -> bool:
     """Return whether no test of a file is chosen, so that it need not be imported."""
-    relative = _relative(path)
-    whole = next((part.name for part in CHECKS if part.is_whole(relative)), None)
-    return whole is not None and whole not in chosen
+    of_file = _parts_of_file(path)
+    return bool(of_file) and of_file[0] not in chosen
 
 
 def left_out(chosen: Sequence[str]) -> list[str]:
@@ -149,5 +143,13 @@ def left_out(chosen: Sequence[str]) -> list[str]:
     return [f"make check-{part.name:12}{part.reason}" for part in CHECKS if part.name not in chosen]
 
 
+@functools.cache
+def _parts_of_file(path: Path) -> list[str]:
+    """Return the parts that all tests of a file meet the rule of; the file belongs to the first."""
+    name = _relative(path)
+    return [part.name for part in CHECKS if any(fnmatch(name, each) for each in part.files)]
+
+
+@functools.cache
 def _relative(path: Path) -> str:
     return str(path.relative_to(CHECKOUT))
