@@ -30,7 +30,7 @@ from ffrfs.mount.kernel.dead_mount import detach_dead, is_dead
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
-from tests.mount.command import children, engine_settings, kill_for_good
+from tests.mount.command import children, engine_settings, kill_for_good, wait_until
 from tests.mount.process_status import privileges
 
 # Loaded now: they are used only later.
@@ -233,7 +233,7 @@ def is_killed(given: Arguments) -> Seen:
     seen: Seen = {"live": is_dead(there)}
     kill_for_good(int(daemon_id))
     os.waitpid(server_id, 0)
-    seen["dead"] = is_dead(there, TIMEOUT_S)
+    wait_until(lambda: is_dead(there), "its worker has ended")
     seen["taken"] = len(detach_dead(str(place)))
     seen["left"] = mount_at(str(place)) is not None
     return seen

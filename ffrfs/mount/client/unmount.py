@@ -62,9 +62,10 @@ def unmount_dead(mountpoint: str) -> str | None:
 
     None: there is no mount of ffrfs, or its daemon lives.
     """
-    directory = state.runtime_directory()
+    directory, place = state.runtime_directory(), canonical(mountpoint)
+    hanging = dead_mount.await_death(directory, place)
     with state.locked(directory):
-        return dead_mount.take_away_dead(directory, canonical(mountpoint))
+        return dead_mount.take_away_dead(directory, place, hanging)
 
 
 def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounted | Exception]]:

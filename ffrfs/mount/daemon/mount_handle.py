@@ -93,8 +93,9 @@ def make_mount(
     place = request.mountpoint
     remove_old_logs(directory)
     reserve: list[int] = []
+    hanging = dead_mount.await_death(directory, place)
     with state.locked(directory):
-        notice = dead_mount.take_away_dead(directory, place)
+        notice = dead_mount.take_away_dead(directory, place, hanging)
         # The state of a mount that others have detached, and that is still served elsewhere.
         before = state.load(directory, place)
         is_made = mountpoint.prepare(place, nonempty=request.options.nonempty)

@@ -6,7 +6,7 @@ the true answer. A mount that is not dead may block the call, for ever if it han
 process makes the call, has a limited time, and is abandoned if it is blocked.
 
 Concurrency: no state; blocking. The caller of take_away_dead() holds the runtime directory's
-lock (state.locked()), from looking to mounting anew.
+lock (state.locked()), from looking to mounting anew, and has called await_death() without it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,40 @@ _ENDS = (errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED)
 _DEAD = tuple(map(os.strerror, _ENDS))
 
 
-def take_away_dead(directory: str, mountpoint: str) -> str | None:
+def await_death(directory: str, mountpoint: str) -> MountEntry | None:
+    """Wait for the end of a mount there whose daemon has died; return the mount if it hangs.
+
+    Call it without the lock, which all who mount and unmount in `directory` need.
+    """
+    known = state.load(directory, mountpoint)
+    there = mount_at(mountpoint)
+    if known is None or known.is_guarded or there is None or not there.is_ours:
+        return None
+    deadline_s = time.monotonic() + _WORKER_TIMEOUT_S
+    while not (is_told := _says_dead(there)) and time.monotonic() < deadline_s:
+        time.sleep(_PAUSE_S)
+    return there if is_told is None else None
+
+
+def take_away_dead(
+    directory: str, mountpoint: str, hanging: MountEntry | None = None
+) -> str | None:
     """Remove dead ffrfs mounts from the place, and their files in `directory`.
 
-    Returns a line that says what was removed, or None if no mount was. Leaves mounts that
-    live, or cannot be told from living ones. Raises MountError if the kernel refuses.
+    `hanging`: what await_death() has returned. Returns a line that says what was removed, or None
+    if no mount was. Leaves mounts that live, or cannot be told from living ones. Raises MountError
+    if the kernel refuses.
     """
     known = state.load(directory, mountpoint)
     if known is not None and known.is_guarded:
         return None
-    wait_s = 0.0 if known is None else _WORKER_TIMEOUT_S
-    taken = detach_dead(mountpoint, wait_s)
-    there = mount_at(mountpoint)
-    if known is not None and not taken and there is not None and _says_dead(there) is None:
+    if known is not None and hanging is not None and mount_at(mountpoint) == hanging:
         # A thread of the dead daemon is blocked in the kernel, and keeps the connection: it stores
         # bytes, and waits for a page of a READ that nobody answers. Only force ends both.
         kernel_mount.detach(mountpoint, is_dead=True)
-        taken = [there]
+        taken = [hanging]
+    else:
+        taken = detach_dead(mountpoint)
     if known is not None and not _is_ours(mountpoint):
         state.forget(directory, known)
     if not taken:
@@ -59,28 +76,21 @@ def take_away_dead(directory: str, mountpoint: str) -> str | None:
     return f"{mountpoint}: removed {what}{whose}"
 
 
-def detach_dead(mountpoint: str, wait_s: float = 0.0) -> list[MountEntry]:
+def detach_dead(mountpoint: str) -> list[MountEntry]:
     """Unmount all dead mounts of ffrfs that are stacked there, lazily if they are in use.
 
-    `wait_s`: how long a mount may take to turn out dead. Stops at the first that does not.
+    Stops at the first that lives.
     """
     taken = []
-    while (there := mount_at(mountpoint)) is not None and is_dead(there, wait_s):
+    while (there := mount_at(mountpoint)) is not None and is_dead(there):
         kernel_mount.detach(mountpoint, is_dead=True)
         taken.append(there)
     return taken
 
 
-def is_dead(mount: MountEntry, wait_s: float = 0.0) -> bool:
+def is_dead(mount: MountEntry) -> bool:
     """Return whether it is a mount of ffrfs, the topmost of its place, that is not served."""
-    if not mount.is_ours:
-        return False
-    deadline_s = time.monotonic() + wait_s
-    while not _says_dead(mount):
-        if time.monotonic() >= deadline_s:
-            return False
-        time.sleep(_PAUSE_S)
-    return True
+    return mount.is_ours and bool(_says_dead(mount))
 
 
 def is_end(error: OSError) -> bool:

@@ -6,15 +6,27 @@ import ctypes
 import errno
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 
+from ffrfs.mount.client.unmount import unmount_dead
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
+from ffrfs.mount.kernel.process import Process
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs, mount_command_fails, start_ffrfs
+from tests.mount.command import (
+    TIMEOUT_S,
+    Mount,
+    children,
+    ffrfs,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 10_000}
@@ -29,8 +41,10 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
 
 
 def kill(tree: Mount) -> None:
-    """The daemon; its worker ends by itself."""
+    """The daemon, and its worker, which would wait for the next one for seconds."""
     tree.kill()
+    if tree.worker is not None:
+        os.kill(tree.worker.pid, SIGKILL)
     tree.wait_for_daemon()
     assert tree.is_mounted
 
@@ -81,6 +95,29 @@ def test_mount_takes_the_place_of_a_dead_one_that_hangs(root_user: None, tree: M
         mount_anew(tree)
     finally:
         os.close(connection)
+
+
+@pytest.mark.promise("S50")
+def test_other_places_do_not_wait_for_a_dead_mount_that_hangs(
+    root_user: None, tree: Mount, new_mount: MakeMount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_mount, "PROBE_TIMEOUT_S", TIMEOUT_S)
+    connection = copied_connection(tree)
+    kill(tree)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            removed = pool.submit(unmount_dead, str(tree.path))
+            wait_until(lambda: is_probed(os.getpid()), "it asks whether the mount is dead")
+            assert new_mount(tree.pack).mount().status == 0
+            assert not removed.done()
+        finally:
+            os.close(connection)
+        assert "removed a dead mount" in (removed.result() or "")
+
+
+def is_probed(pid: int) -> bool:
+    comms = [Path(f"/proc/{one.pid}/comm") for one in children(Process(pid, 0))]
+    return "stat\n" in [comm.read_text() for comm in comms]
 
 
 def copied_connection(tree: Mount) -> int:
@@ -304,4 +341,4 @@ def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: A
 def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "is_killed")
     # Root itself may not look into it, and is told nothing by the kernel.
-    assert seen == {"live": False, "dead": True, "taken": 1, "left": False}
+    assert seen == {"live": False, "taken": 1, "left": False}
