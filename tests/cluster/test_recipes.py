@@ -28,7 +28,7 @@ from ffrfs.mount.config.config import read_config
 from ffrfs.mount.kernel.options import parse_words
 from tests.checkout import CHECKOUT
 from tests.mount.command import kill_group, wait_until
-from tests.mount.pid_one import SYSTEMD, UNIT_FOLDER, new_pid_one
+from tests.mount.pid_one import DETACH_ALL, SYSTEMD, UNIT_FOLDER, new_pid_one
 from tests.remote.servers.nginx import Nginx, nginx
 from tests.service.programs import needed
 
@@ -38,9 +38,8 @@ TIMEOUT_S = 60
 ROOT, NOBODY = 0, 65534
 
 # $1: a folder of the test's own; $2: where Python is. Of the machine stays what programs need.
-_BEGIN = """set -e
-# Mounts of other tests, whose copies in here would keep their daemons from ending.
-umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs
+_BEGIN = f"""set -e
+{DETACH_ALL}
 mount -t tmpfs -o mode=755 run /run
 # Opened to all, as most systems have it.
 mknod -m 666 "$1/fuse" c 10 229
@@ -48,7 +47,7 @@ mount --bind "$1/fuse" /dev/fuse
 # Python may be where only root can reach it.
 mkdir "$1/python"
 mount --rbind "$2" "$1/python"
-if [ "${2#/root/}" != "$2" ]; then
+if [ "${{2#/root/}}" != "$2" ]; then
   mount -t tmpfs -o mode=755 root /root
   mkdir -p "$2"
   mount --rbind "$1/python" "$2"

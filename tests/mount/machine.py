@@ -25,11 +25,11 @@ from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.process import Process
 from tests.checkout import CHECKOUT
 from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
+from tests.mount.pid_one import DETACH_ALL
 
 TEMPLATE = CHECKOUT / "systemd" / "mount.ffrfs"
 HELPERS = ("mount.ffrfs", "mount.fuse.ffrfs")
 FUSE_DEVICE = "/dev/fuse"
-_DETACH_ALL = "umount --all --lazy --types fuse.ffrfs,fuse"
 
 
 def helper_text(interpreter: str = sys.executable) -> str:
@@ -60,8 +60,7 @@ class Machine:
         return f"/proc/{self._holder.pid}/ns/mnt"
 
     def install(self) -> None:
-        # Other tests' mounts: they would not end as long as they are seen from here.
-        self.admin(_DETACH_ALL)
+        self.admin(DETACH_ALL)
         self.admin("mount -t tmpfs tmpfs /run && mkdir /run/mount")
         sbin = os.path.realpath("/sbin")
         real, ours = self._folder / "sbin-real", self._folder / "sbin"
@@ -186,7 +185,7 @@ class Machine:
 
     def close(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.admin(_DETACH_ALL)
+            self.admin(DETACH_ALL)
         for process in self.processes():
             if not process.wait(5):
                 os.kill(process.pid, signal.SIGKILL)
