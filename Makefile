@@ -34,7 +34,7 @@ print_site := import sysconfig; print(sysconfig.get_path("purelib"))
 only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
 
 # Tests of mounts wait more than they work.
-workers := -n $$(($$(nproc) * 2)) --dist loadgroup
+workers := -n $$(($$(nproc) * 3)) --dist loadgroup
 
 # The first report ends the program. A child of fork() may start threads, as ours do;
 # ThreadSanitizer checks nothing in it, and by default kills it.
@@ -205,7 +205,7 @@ $(VENV)/service: | $(VENV)/installed
 	@.ci/system-packages build service
 	@touch $@
 
-$(VENV)/transports $(VENV)/long $(VENV)/engines: | $(VENV)/installed
+$(addprefix $(VENV)/,house transports long engines): | $(VENV)/installed
 	@touch $@
 
 $(VENV)/lint: | $(VENV)/torch $(VENV)/clusters $(VENV)/loaders $(VENV)/docs

@@ -40,6 +40,11 @@ CHECKS = (
         ("tests/tfrecord/test_types.py", "tests/docs/test_site.py"),
     ),
     Part(
+        "house",
+        "documents, their examples and the structure of the code are the same on every machine",
+        ("tests/house/*", "tests/docs/*", "tests/cli/test_help.py"),
+    ),
+    Part(
         "torch",
         "torch is large",
         (
@@ -56,6 +61,7 @@ CHECKS = (
             *("tests/adapters/dask/*", "tests/adapters/ray/*", "tests/cluster/test_executors.py"),
             *("tests/cluster/test_cluster_faults.py", "tests/cluster/test_same_bytes.py"),
             *("tests/cluster/test_file_tasks.py", "tests/cluster/test_planned_pack.py"),
+            "tests/cluster/test_one_packer.py",
         ),
         frozenset({"dask", "ray", "mpi", "dask_engine", "ray_engine"}),
     ),
@@ -80,7 +86,10 @@ CHECKS = (
     Part(
         "loaders",
         "fsspec, pandas, Hugging Face and others that read packs are many packages",
-        ("tests/adapters/fsspec/*", "tests/adapters/loaders/*", "tests/remote/test_fsspec.py"),
+        (
+            *("tests/adapters/fsspec/*", "tests/adapters/loaders/*", "tests/remote/test_fsspec.py"),
+            "tests/convert/test_webdataset_keys.py",
+        ),
         frozenset({"fsspec", "upath", "webdataset", "grain"}),
     ),
     Part(
@@ -100,6 +109,9 @@ CHECKS = (
         "load, kills, hostile packs, large data and deadlines take minutes",
         (
             *("tests/soak/*", "tests/hostile/*", "tests/mount/daemon/test_kills.py"),
+            *("tests/mount/daemon/test_guardian.py", "tests/mount/engines/test_replacement.py"),
+            *("tests/mount/daemon/test_memory.py", "tests/mount/engines/test_differential.py"),
+            *("tests/view/test_hostile_members.py", "tests/mount/engines/test_bad_input.py"),
             *("tests/mount/daemon/test_watchdog.py", "tests/mount/daemon/test_control_group.py"),
             *("tests/mount/engines/test_prefetch_large.py", "tests/cache/test_model.py"),
             *("tests/mount/engines/test_prefetch_memory.py", "tests/cli/test_progress_bar.py"),
