@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tfrecord.reader import tfrecord_iterator
-from tfrecord.tools.tfrecord2idx import create_index
 
 from ffrfs._native import TFRecords, cached_index_path
 from ffrfs.errors import FormatError, PackError, TruncatedError
@@ -36,6 +34,13 @@ def file(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "x.tfrecord", RECORDS)
 
 
+def make_their_index(file: Path, index: Path) -> None:
+    """By the package tfrecord, whose import is that of torch, if torch is installed."""
+    from tfrecord.tools.tfrecord2idx import create_index
+
+    create_index(str(file), str(index))
+
+
 def used_sidecar(path: Path) -> bool:
     records = TFRecords([os.fsencode(path)])
     extents = tfrecord_extents(path.read_bytes())
@@ -47,7 +52,7 @@ def used_sidecar(path: Path) -> bool:
 @pytest.mark.parametrize("name", ["x.tfrecord.idx", "x.tfrecord.tfindex", "x.idx", "x.tfindex"])
 def test_the_other_tools_are_read(file: Path, name: str) -> None:
     assert not used_sidecar(file)
-    create_index(str(file), str(file.with_name(name)))
+    make_their_index(file, file.with_name(name))
     assert used_sidecar(file)
     reader = TFRecordReader(file)
     assert reader[:] == RECORDS
@@ -59,12 +64,14 @@ def test_the_other_tools_are_read(file: Path, name: str) -> None:
 def test_ours_is_theirs_byte_for_byte(tmp_path: Path, records: list[bytes]) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", records)
     assert write_sidecar(file) == f"{file}.idx"
-    create_index(str(file), str(tmp_path / "theirs"))
+    make_their_index(file, tmp_path / "theirs")
     assert (tmp_path / "x.tfrecord.idx").read_bytes() == (tmp_path / "theirs").read_bytes()
     assert used_sidecar(file)
 
 
 def test_the_other_reader_takes_ours(file: Path) -> None:
+    from tfrecord.reader import tfrecord_iterator
+
     sidecar = write_sidecar(file)
     halves = [
         bytes(record)
@@ -79,7 +86,7 @@ def test_golden_files(golden: Path, tmp_path: Path) -> None:
         file = tmp_path / f"{name}.tfrecord"
         file.write_bytes((golden / "tf" / file.name).read_bytes())
         sidecar = Path(write_sidecar(file))
-        create_index(str(file), str(tmp_path / "theirs"))
+        make_their_index(file, tmp_path / "theirs")
         assert sidecar.read_bytes() == (tmp_path / "theirs").read_bytes()
         assert used_sidecar(file)
 
