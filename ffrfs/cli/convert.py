@@ -25,8 +25,8 @@ EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
 FFRecord file, a directory of such files (read as one, in the order of their names), a pack, a
 file of JSON lines (.jsonl), Parquet (a .parquet file, or a directory of them), WebDataset (a .tar
-file, or a directory of them), CSV with a header or Arrow (.csv, .arrow, .feather; also directories
-of them), or a directory that --to folder made.
+file, or a directory of them), CSV with a header or Arrow (.csv, .csv.gz, .arrow, .feather; also
+directories of them), or a directory that --to folder made.
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows

@@ -50,7 +50,7 @@ _EXTENSIONS: dict[Kind, str] = {
     "parquet": ".parquet",
     "webdataset": ".tar",
 }
-_OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar|csv|arrow|feather)(?=$|-)")
+_OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar|csv(?:\.gz)?|arrow|feather)(?=$|-)")
 
 
 class ConvertOptions(NamedTuple):

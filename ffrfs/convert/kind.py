@@ -27,7 +27,7 @@ Kind = Literal[
 _NAMED: dict[Kind, str] = {"parquet": ".parquet", "webdataset": ".tar"}
 _READ: dict[Kind, str | tuple[str, ...]] = {
     **_NAMED,
-    "csv": ".csv",
+    "csv": (".csv", ".csv.gz"),
     "arrow": (".arrow", ".feather"),
 }
 # The name that shows a directory per record.

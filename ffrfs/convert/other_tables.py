@@ -22,11 +22,11 @@ class CsvSource(TableSource):
     """Files with a header. What is neither number nor true or false is text, as it is written."""
 
     KIND = "CSV"
-    EXTENSIONS = (".csv",)
+    EXTENSIONS = (".csv", ".csv.gz")
 
     def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
         with open(path, "rb") as again:
-            found = self._open(again, {}).schema
+            found = self._open(path, again, {}).schema
         is_number = self._pyarrow.types.is_primitive
         is_time = self._pyarrow.types.is_temporal
         texts = {
@@ -34,15 +34,16 @@ class CsvSource(TableSource):
             for field in found
             if not is_number(field.type) or is_time(field.type)
         }
-        reader = self._open(file, texts)
+        reader = self._open(path, file, texts)
         rows = self._rows(path, reader.schema)
         for batch in reader:
             yield from _in_slices(rows, batch)
 
-    def _open(self, file: BinaryIO, types: dict[str, Any]) -> Any:  # noqa: ANN401 - pyarrow
+    def _open(self, path: str, file: BinaryIO, types: dict[str, Any]) -> Any:  # noqa: ANN401
         csv = self._pyarrow.csv
+        is_gzip = path.endswith(".gz")
         return csv.open_csv(
-            file,
+            self._pyarrow.CompressedInputStream(file, "gzip") if is_gzip else file,
             csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE),
             convert_options=csv.ConvertOptions(column_types=types),
         )
@@ -62,7 +63,7 @@ class ArrowSource(TableSource):
         reader = (ipc.open_file if is_file else ipc.open_stream)(file, options=options)
         rows = self._rows(path, reader.schema)
         batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-        for batch in batches:
+        for batch in self._parts("record batch", batches):
             batch.validate(full=True)
             if batch.num_rows and all(map(self._pyarrow.types.is_null, batch.schema.types)):
                 # They take no space, so a small file may have any number.

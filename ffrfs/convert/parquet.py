@@ -112,7 +112,7 @@ class ParquetSource(TableSource):
         rows = self._rows(path, table.schema_arrow)
         if not table.schema_arrow.names and table.metadata.num_rows:
             raise FormatError.at(path, "has rows, but no columns")
-        for number in range(table.num_row_groups):
+        for number in self._parts("row group", range(table.num_row_groups)):
             missing = table.metadata.row_group(number).num_rows
             count = _rows_at_once(path, file, table, number)
             for batch in table.iter_batches(count, row_groups=[number], use_threads=False):

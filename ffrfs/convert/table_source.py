@@ -12,8 +12,9 @@ Parquet (parquet.py), CSV and Arrow (other_tables.py). Concurrency: one thread a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, BinaryIO, ClassVar
 
@@ -57,6 +58,7 @@ class TableSource:
         self._files = files_named(path, self.EXTENSIONS)
         self._float64 = float64
         self._is_noted = False  # that doubles are rounded
+        self._part = ""  # what is read of the file: "row group 3: "
         self.size_bytes = sum(map(size_of, self._files))
 
     def count(self) -> int:
@@ -66,6 +68,7 @@ class TableSource:
         for path in self._files:
             # A file object of Python, so that an OSError is not taken for damage.
             with open(path, "rb") as file, self._naming(path):
+                self._part = ""
                 yield from self._records(path, file)
 
     def close(self) -> None:
@@ -73,6 +76,15 @@ class TableSource:
 
     def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
         raise NotImplementedError
+
+    def _parts(self, name: str, parts: Iterable[Any]) -> Iterator[Any]:
+        """Yield the parts of a file, which errors name by their numbers."""
+        rest = iter(parts)
+        for number in itertools.count():
+            self._part = f"{name} {number}: "
+            if (part := next(rest, None)) is None:
+                return
+            yield part
 
     def _rows(self, path: str, schema: Any) -> Rows:  # noqa: ANN401 - pyarrow is untyped
         rows = Rows(self._pyarrow, path, schema, self._float64)
@@ -106,7 +118,7 @@ class TableSource:
             raise self._damage(path, error) from None
 
     def _damage(self, path: str, error: Exception) -> FormatError:
-        text = " ".join(str(error).split()) or "a size that no memory has"
+        text = self._part + (" ".join(str(error).split()) or "a size that no memory has")
         article = "an" if self.KIND[0] == "A" else "a"
         return FormatError.at(path, f"not {article} {self.KIND} file, or damaged ({text})")
 
@@ -126,12 +138,24 @@ class Rows:
         self._readers = [ColumnReader(pyarrow, path, each, float64) for each in schema]
         self.rounded = [reader.name for reader in self._readers if reader.is_rounded]
         self._is_marked = dict(schema.metadata or {}).items() >= MARK.items()
+        self._path = path
+        self._count = 0  # of rows before the batch
 
     def records(self, batch: Any) -> Iterator[Record]:  # noqa: ANN401
-        given = [
-            reader.features(column)
-            for reader, column in zip(self._readers, batch.columns, strict=True)
-        ]
+        """Yield the messages of the next rows. Raises FormatError for one that no Example has."""
+        try:
+            given = [
+                reader.features(column)
+                for reader, column in zip(self._readers, batch.columns, strict=True)
+            ]
+        except FormatError as error:
+            if batch.num_rows == 1:
+                reason = f"row {self._count}: {error.reason}"
+                raise FormatError.at(self._path, reason, self._count) from None
+            for row in range(batch.num_rows):  # up to that one, whose number is told
+                yield from self.records(batch.slice(row, 1))
+            return
+        self._count += batch.num_rows
         for row in range(batch.num_rows):
             features = {
                 reader.name: feature

@@ -38,6 +38,9 @@ FILES = {
     "bad.toml": b"packs = [\n",
     "wrong.toml": b'packs = ["pets.ffr"]\nmountpont = "mnt"\n',
     "paths.txt": b"cat/1.jpg\ncat/9.jpg\n",
+    "table.csv": b"id,name\n1,Tom\n2,Rex\n",
+    "table.csv.gz": gzip.compress(b"id,name\n1,Tom\n"),
+    "bad.csv": b"id,name\n1,Tom\n2\n",
 }
 KEEPS_WHAT_IS_GOOD = ("extract",)  # Other commands that fail leave nothing behind.
 USAGE = {"mount": 1}  # as mount(8) has it; of other commands 2

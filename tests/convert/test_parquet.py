@@ -276,10 +276,13 @@ def test_tables_of_other_programs(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.* double is rounded:ffrfs.errors.PackWarning")
 def test_columns_that_no_example_has(tmp_path: Path, column: Any, reason: str) -> None:
     file = tmp_path / "y.parquet"
-    parquet.write_table(pa.table({"good": pa.array([1]), "bad\n": column}), file)
+    before = pa.nulls(200, column.type)  # more than a batch
+    column = pa.chunked_array([before, column])
+    parquet.write_table(pa.table({"good": range(201), "bad\n": column}), file)
     with pytest.raises(FormatError) as caught:
         convert(file, tmp_path / "z.tfrecord")
-    assert str(caught.value).startswith(f"{file}: column 'bad\\n' {reason}")
+    row = "" if reason.startswith("is of type") else "row 200: "
+    assert str(caught.value).startswith(f"{file}: {row}column 'bad\\n' {reason}")
     assert os.listdir(tmp_path) == ["y.parquet"]
 
 
@@ -331,7 +334,7 @@ def test_statistics_of_another_schema(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffrfs", "convert", file, tmp_path / "z.tfrecord"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"ffrfs: {file}: not a Parquet file, or damaged (Definition l")
+    assert done.stderr.startswith(f"ffrfs: {file}: not a Parquet file, or damaged (row group 0: ")
 
 
 def test_damage(tmp_path: Path) -> None:

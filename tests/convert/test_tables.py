@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import re
 from pathlib import Path
@@ -17,6 +18,7 @@ from ffrfs.errors import FfrfsError, FormatError, OptionError, PackWarning
 from ffrfs.tfrecord import Example, to_dict
 from tests.tfrecord_file import tfrecord_records
 
+ZIPPED = gzip.compress(b"a,b\n1,2\n", mtime=0)
 TABLE = pa.table({"id": [1, 2, 3], "text": ["a", "", "é"], "box": [[1], [], [2, 3]]})
 
 
@@ -79,6 +81,11 @@ def test_csv(tmp_path: Path) -> None:
         {"name": [b"\xff"], "day": [b""], "ok": [0], "score": [2]},
         {"id": [8], "name": [b""]},
     ]
+    with gzip.open(tmp_path / "c/1.csv.gz", "wb") as file:
+        file.write((tmp_path / "c/1.csv").read_bytes())
+    (tmp_path / "c/1.csv").unlink()
+    assert convert(tmp_path / "c", tmp_path / "z.tfrecord") == ConvertSummary(3, 0)
+    assert (tmp_path / "z.tfrecord").read_bytes() == (tmp_path / "x.tfrecord").read_bytes()
     (tmp_path / "y.csv").write_text("x\n0.5\n")
     with pytest.warns(PackWarning, match="rounded to float32.*'x'"):
         convert(tmp_path / "y.csv", tmp_path / "y.tfrecord")
@@ -88,6 +95,10 @@ def test_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
+        ("x.csv.gz", b"a,b\n1,2\n", "not a CSV file, or damaged (zlib"),
+        ("x.csv.gz", ZIPPED[:-9], "(Truncated compressed stream)"),
+        ("x.csv.gz", ZIPPED[:-8] + bytes(8), "incorrect data check"),
+        ("x.csv", b"a\n1\n1,2\n", "(CSV parse error: Row #3: Expected 1 columns, got 2: 1,2)"),
         ("x.csv", b"", "not a CSV file, or damaged (Empty CSV file)"),
         ("x.csv", b"a,b\n1\n", "not a CSV file, or damaged ("),
         ("x.csv", b"a,a\n1,2\n", "two columns have the same name"),
@@ -125,6 +136,15 @@ def test_damaged_arrow_ends_with_an_error(tmp_path: Path, how: str) -> None:
             convert(file, tmp_path / "x.tfrecord", force=True)
         except FfrfsError as error:
             assert re.match(rf"{file}: ", str(error))
+
+
+def test_damaged_arrow_names_its_batch(tmp_path: Path) -> None:
+    file = write_arrow(tmp_path / "x.arrow", TABLE, "file")
+    whole = file.read_bytes()
+    at = whole.rindex("é".encode())
+    file.write_bytes(whole[:at] + b"\xff\xff" + whole[at + 2 :])
+    with pytest.raises(FormatError, match=r"x\.arrow: not an .* \(record batch 1: In column 1:"):
+        convert(file, tmp_path / "x.tfrecord")
 
 
 def test_rows_that_take_no_space(tmp_path: Path) -> None:
