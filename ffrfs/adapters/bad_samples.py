@@ -44,7 +44,9 @@ class BadSamples:
             raise OptionError(f'on_error is "raise", "skip" or a function, not {on_error!r}')
         self.on_error = on_error
         self._notes = ""  # the file's path
-        self._reported = 0  # bytes of it
+        self._seen = 0  # bytes of it
+        self._count = 0  # samples in these
+        self._unreported: list[str] = []
         self._has_told = False
         if on_error != "raise":
             number, self._notes = tempfile.mkstemp(prefix="ffrfs-bad-samples-")
@@ -109,22 +111,30 @@ class BadSamples:
         except OSError:  # the disk is full, or the process that made the data set has ended
             log.debug("not noted", exc_info=True)
 
-    def report(self) -> str | None:
-        """Return a line about the bad samples since the last report, in all workers, or None."""
+    def count(self) -> int:
+        """Return how many bad samples were noted in all workers since the beginning."""
         try:
             with open(self._notes, "rb") as file:
-                file.seek(self._reported)
+                file.seek(self._seen)
                 text = file.read()
         except OSError:  # nothing is noted
-            return None
-        self._reported += len(text)
+            return self._count
+        self._seen += len(text)
         lines = os.fsdecode(text).splitlines()
+        self._unreported += lines
+        self._count += len(lines)
+        return self._count
+
+    def report(self) -> str | None:
+        """Return a line about the bad samples since the last report, in all workers, or None."""
+        self.count()
+        lines, self._unreported = self._unreported, []
         if not lines:
             return None
         shown = list(dict.fromkeys(lines))
         more = f" (and {len(shown) - _SHOWN_MAX:,} more)" if len(shown) > _SHOWN_MAX else ""
         count = f"{len(lines):,} samples" if len(lines) > 1 else "1 sample"
-        least = "at least " if self._reported >= _NOTES_SIZE_MAX else ""
+        least = "at least " if self._seen >= _NOTES_SIZE_MAX else ""
         return f"{least}{count} could not be read: {'; '.join(shown[:_SHOWN_MAX])}{more}"
 
 

@@ -6,7 +6,7 @@ Not here: data sets that do not show them (learned_paths.py). Concurrency: funct
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch.utils.data import ConcatDataset, Subset
@@ -14,20 +14,26 @@ from torch.utils.data import ConcatDataset, Subset
 from ffrfs.mount.client.hint_paths import PathType
 
 
-def shown_paths(dataset: Any) -> list[PathType] | None:  # noqa: ANN401 - of any library
+def shown_paths(
+    dataset: Any,  # noqa: ANN401 - of any library
+    of: Callable[[Any], list[PathType] | None] | None = None,
+) -> list[PathType] | None:
     """Return the path of each index, or None if the data set shows none.
 
-    It shows them as torchvision's ImageFolder and its kind do (`samples` or `imgs` of
-    (path, target), `paths`, `files`), or as the image folders of Hugging Face's `datasets`; so do
-    a Subset and a ConcatDataset of such.
+    `of`: returns those of a data set that is not made of others. By default it shows them as
+    torchvision's ImageFolder and its kind do (`samples` or `imgs` of (path, target), `paths`,
+    `files`), or as the image folders of Hugging Face's `datasets`; so do a Subset and a
+    ConcatDataset of such.
     """
     if isinstance(dataset, Subset):
-        paths = shown_paths(dataset.dataset)
+        paths = shown_paths(dataset.dataset, of)
         return None if paths is None else [paths[index] for index in dataset.indices]
     if isinstance(dataset, ConcatDataset):
-        parts = [shown_paths(part) for part in dataset.datasets]
+        parts = [shown_paths(part, of) for part in dataset.datasets]
         known = [part for part in parts if part is not None]
         return [path for part in known for path in part] if len(known) == len(parts) else None
+    if of is not None:
+        return of(dataset)
     for name in ("samples", "imgs", "paths", "files"):
         found = getattr(dataset, name, None)
         if isinstance(found, Sequence) and not isinstance(found, str):

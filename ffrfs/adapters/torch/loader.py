@@ -1,11 +1,11 @@
-"""DataLoader: torch's, with resume_at() to resume in the middle of an epoch, and set_step().
+"""DataLoader: torch's, with resume_at(), set_step() and receipt().
 
-Not here: skipping (skipping_sampler.py). Concurrency: that of torch's; one thread iterates.
+Not here: skipping (skipping_sampler.py), what an epoch has given (receipt.py).
+Concurrency: that of torch's; one thread iterates.
 """
 
 from __future__ import annotations
 
-import logging
 import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex, TypeVar
@@ -14,9 +14,8 @@ from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import IterableDataset
 
 from ffrfs.adapters.bad_samples import BadSamples
+from ffrfs.adapters.torch.receipt import EpochNotes, Receipt, note
 from ffrfs.adapters.torch.skipping_sampler import SkippingSampler
-
-log = logging.getLogger(__name__)
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -39,6 +38,7 @@ class DataLoader(TorchDataLoader[T_co]):
         self.skippable = skippable
         self._next_first_step = 0  # first step of the epoch that begins next
         self._later_first_step = 0  # first step of all epochs after that
+        self._notes: EpochNotes | None = None
         super().__init__(*args, **kwargs)
 
     # torch assigns these two in its __init__, and reads them when an epoch begins.
@@ -133,9 +133,29 @@ class DataLoader(TorchDataLoader[T_co]):
         if isinstance(steps, SkippingSampler):
             steps.first_step = self._next_first_step
             self._next_first_step = self._later_first_step
-        items = super().__iter__()
+        if self._notes is not None:
+            self._notes.report()  # of an epoch that was left
         found = {id(each): each for each in _bad_samples(self.dataset)}
-        return _reporting(items, list(found.values())) if found else items
+        self._notes = EpochNotes(self, list(found.values()))
+        if isinstance(steps, SkippingSampler):
+            steps.watch = self._notes
+        batches = super().__iter__()
+        note(batches, self._notes)
+        return batches
+
+    def receipt(self) -> Receipt | None:
+        """Return which samples the epoch that began last has given so far, and their order.
+
+        None: no epoch has begun. With a DistributedSampler it is of this rank's share. What a
+        worker has read ahead of the loop is not given yet. With in_order=False the order is the
+        sampler's, and so is the choice of samples until the epoch is complete.
+
+        Raises ValueError for a data set or a sampler that has no numbers of samples, and for a
+        loader that is not skippable.
+        """
+        if not self.skippable:
+            raise ValueError("receipt() needs a loader that was made with skippable=True")
+        return None if self._notes is None else self._notes.receipt()
 
 
 def _bad_samples(dataset: Any) -> Iterator[BadSamples]:  # noqa: ANN401 - of any library
@@ -146,15 +166,6 @@ def _bad_samples(dataset: Any) -> Iterator[BadSamples]:  # noqa: ANN401 - of any
     for inner in [getattr(dataset, "dataset", None), *getattr(dataset, "datasets", ())]:
         if inner is not None:
             yield from _bad_samples(inner)
-
-
-def _reporting(items: Iterator[Any], found: list[BadSamples]) -> Iterator[Any]:
-    try:
-        yield from items
-    finally:
-        for bad in found:
-            if (line := bad.report()) is not None:
-                log.warning("ffrfs: %s", line)
 
 
 def _check_step(step: int, steps: Iterable[Any]) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import Sampler
 
-_OWN = ("wrapped", "first_step")
+if TYPE_CHECKING:
+    from ffrfs.adapters.torch.receipt import EpochNotes
+
+_OWN = ("wrapped", "first_step", "watch")
 
 # A context variable of the iterating thread, because objects between a SkippingSampler and the
 # sampler that reads it, such as torch's BatchSampler, do not pass it on.
@@ -36,12 +39,14 @@ class SkippingSampler(Sampler[Any]):
     def __init__(self, wrapped: Iterable[Any]) -> None:
         self.wrapped = wrapped
         self.first_step = 0
+        self.watch: EpochNotes | None = None  # what notes the items of the next iteration
 
     def __iter__(self) -> Iterator[Any]:
         # torch begins an epoch with workers by calling this twice, and draws the seed of the
         # workers before it takes the first batch. So `wrapped` must begin at the same time as
         # without skipping, and no item is taken from it before the first next().
-        return _rest(iter(self.wrapped), self.first_step)
+        items = _rest(iter(self.wrapped), self.first_step)
+        return items if self.watch is None else self.watch.over(items)
 
     def __len__(self) -> int:
         return max(0, len(self.wrapped) - self.first_step)  # type: ignore[arg-type] # TypeError

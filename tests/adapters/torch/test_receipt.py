@@ -1,0 +1,290 @@
+"""DataLoader.receipt(): what an epoch has given, once, more often and never, and in which order."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# There, a missing torch is a failure: all that follows imports it.
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+import torch
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler, Subset
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from ffrfs import mounted, pack_folder, prefetch
+from ffrfs.mount.client import control_client
+from ffrfs.torch import DataLoader, PackedFolderDataset
+from tests.adapters.torch.hint_mount import wait_until
+from tests.ffrecord_file import record_extents
+from tests.folder.folder_model import make_folder
+
+COUNT = 20
+BATCH = 3
+WORKERS: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "fork": {"num_workers": 2, "multiprocessing_context": "fork", "timeout": 60},
+    "persistent": {
+        **{"num_workers": 2, "multiprocessing_context": "fork", "timeout": 60},
+        "persistent_workers": True,
+    },
+}
+how = pytest.mark.parametrize("how", WORKERS.values(), ids=WORKERS.keys())
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+class Numbers:
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> int:
+        return range(COUNT)[index]
+
+
+def same(items: list[Any]) -> list[Any]:
+    return items
+
+
+def flat(batches: Iterable[list[Any]]) -> list[Any]:
+    return [item for batch in batches for item in batch]
+
+
+def digest(names: Iterable[object]) -> str:
+    return hashlib.sha256(b"".join(f"{name}\0".encode() for name in names)).hexdigest()
+
+
+def numbers(kind: Callable[..., Any] = DataLoader, **options: Any) -> Any:
+    return kind(Numbers(), BATCH, collate_fn=same, **options)
+
+
+@how
+def test_epochs(how: dict[str, Any]) -> None:
+    def seeded() -> torch.Generator:
+        return torch.Generator().manual_seed(3)
+
+    plain = numbers(TorchLoader, shuffle=True, generator=seeded(), **how)
+    loader = numbers(shuffle=True, generator=seeded(), **how)
+    assert loader.receipt() is None
+    orders = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        expected = flat(plain), torch.rand(())
+        torch.manual_seed(1)
+        order = flat(loader)
+        assert (order, torch.rand(())) == expected
+        receipt = loader.receipt()
+        assert receipt == (COUNT, COUNT, 0, 0, [], COUNT, digest(order), True, 0)
+        assert str(receipt) == (
+            "20 samples, 100.00 % given: 20 once, 0 more often, 0 never; "
+            f"order of 20, sha256 {digest(order)}"
+        )
+        orders.append(order)
+    assert orders[0] != orders[1]
+
+
+@how
+def test_an_epoch_that_is_left(how: dict[str, Any]) -> None:
+    """What workers have read ahead was not given."""
+    loader = numbers(**how)
+    for batch in loader:
+        if batch[0] == BATCH:
+            break
+    never = [*range(2 * BATCH, COUNT)]
+    expected = (COUNT, 2 * BATCH, 0, len(never), never, 2 * BATCH, digest(range(2 * BATCH)))
+    assert loader.receipt() == (*expected, False, 0)
+    assert "14 never; order of 6, left before its end, sha256 " in str(loader.receipt())
+    again = iter(loader)
+    assert loader.receipt().given == 0
+    assert len(list(again)) == 7
+    assert loader.receipt()[:5] == (COUNT, COUNT, 0, 0, [])
+
+
+def test_more_often_never_and_resumed() -> None:
+    loader = numbers(sampler=[5, 5, 5, 7, 7, -1])
+    list(loader)
+    never = [i for i in range(COUNT) if i not in (5, 7, 19)]
+    order = [5, 5, 5, 7, 7, 19]
+    assert loader.receipt() == (COUNT, 1, 2, 17, never, 6, digest(order), True, 0)
+    loader.resume_at(1)
+    list(loader)
+    assert loader.receipt()[-3:] == (digest(order[3:]), True, 0)
+    drawn = numbers(sampler=RandomSampler(range(COUNT), replacement=True, num_samples=200))
+    list(drawn)
+    found = drawn.receipt()
+    assert (found.once + found.more + found.never, found.given) == (COUNT, 200)
+    assert found.more > 0
+
+
+@how
+def test_ranks(how: dict[str, Any]) -> None:
+    """Each rank has a receipt of its own share."""
+    never = []
+    for rank in (0, 1):
+        sampler = DistributedSampler(range(COUNT), 2, rank, seed=4)  # type: ignore[arg-type]
+        sampler.set_epoch(2)
+        loader = numbers(sampler=sampler, **how)
+        order = flat(loader)
+        receipt = loader.receipt()
+        assert receipt[:4] == (COUNT, 10, 0, 10)
+        assert receipt.sha256 == digest(order)
+        never.append(set(receipt.never_samples))
+    assert never[0].isdisjoint(never[1])
+
+
+def test_one_by_one_and_out_of_order() -> None:
+    loader = DataLoader(Numbers(), None, collate_fn=same)  # type: ignore[arg-type]
+    list(loader)
+    assert loader.receipt() == (COUNT, COUNT, 0, 0, [], COUNT, digest(range(COUNT)), True, 0)
+    unordered = numbers(in_order=False, **WORKERS["fork"])
+    list(unordered)
+    assert unordered.receipt() == loader.receipt()
+
+
+@how
+def test_files_of_a_pack(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, how: dict[str, Any]
+) -> None:
+    """The digest is that of a mount's hints; damaged files are counted."""
+    files = [{f"{i}.é": b"%d" % i * 2000 for i in range(first, 6, 2)} for first in (0, 1)]
+    make_folder(tmp_path / "s", {"c0": files[0], "c1": files[1]})
+    pack = tmp_path / "x.ffr"
+    pack_folder(tmp_path / "s", pack)
+    with open(pack, "r+b") as file:
+        file.seek(record_extents(pack)[2][0])
+        file.write(b"?")
+    dataset = PackedFolderDataset(pack, loader=lambda path, data: path, on_error="skip")
+    loader = DataLoader(dataset, 2, collate_fn=same, **how)
+    for _ in range(2):
+        caplog.clear()
+        assert len(flat(loader)) == 5
+        order = digest(f"/{path}" for path in dataset.paths)
+        assert loader.receipt() == (6, 6, 0, 0, [], 6, order, True, 1)
+        assert [text[:30] for text in caplog.messages if "1 sample" in text] == [
+            "ffrfs: 1 sample could not be r"
+        ]
+        assert ", 0 never, 1 could not be read; " in str(loader.receipt())
+    some = DataLoader(Subset(dataset, [5, 0]), collate_fn=same)
+    list(some)
+    found = some.receipt()
+    assert found is not None
+    assert found.sha256 == digest(f"/{dataset.paths[i]}" for i in (5, 0))
+
+
+def test_the_digest_is_that_of_a_mount(fuse: None, tmp_path: Path) -> None:
+    make_folder(tmp_path / "s", {"a": {f"{i}": b"%d" % i for i in range(9)}})
+    pack_folder(tmp_path / "s", tmp_path / "x.ffr")
+    dataset = PackedFolderDataset(tmp_path / "x.ffr", loader=lambda path, data: path)
+    loader = DataLoader(dataset, 4, True, collate_fn=same)
+    order = [path for path, _ in flat(loader)]
+    receipt = loader.receipt()
+    assert receipt is not None
+
+    def digests() -> list[str]:
+        answer: Any = control_client.ask(str(root), "coverage", mark=0)
+        return [each["sha256"] for each in answer["orders"]]
+
+    with mounted(tmp_path / "x.ffr") as root:
+        with prefetch([root / path for path in order]) as hints:
+            hints.wait()
+        wait_until(lambda: digests() != [])
+        assert digests() == [receipt.sha256]
+
+
+def test_the_report_of_an_epoch_that_is_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_folder(tmp_path / "s", {f"{i}": b"%d" % i * 2000 for i in range(6)})
+    pack = tmp_path / "x.ffr"
+    pack_folder(tmp_path / "s", pack)
+    with open(pack, "r+b") as file:
+        file.seek(record_extents(pack)[0][0])
+        file.write(b"?")
+    for _ in DataLoader(PackedFolderDataset(pack, on_error="skip"), 3, collate_fn=same):
+        break
+    assert [text for text in caplog.messages if "1 sample could not be read: " in text]
+
+
+@how
+def test_an_error_that_is_caught(how: dict[str, Any]) -> None:
+    class Failing(Numbers):
+        def __getitem__(self, index: int) -> int:
+            if index == 4:
+                raise KeyError(index)
+            return index
+
+    loader = DataLoader(Failing(), BATCH, collate_fn=same, **how)  # type: ignore[arg-type]
+    batches = iter(loader)
+    given = next(batches)
+    with pytest.raises(KeyError):
+        next(batches)
+    given += flat(batches)
+    receipt = loader.receipt()
+    assert receipt is not None
+    assert (receipt.sha256, receipt.never_samples) == (digest(given), [3, 4, 5])
+
+
+def test_the_iterator_is_torchs() -> None:
+    loader = numbers()
+    batches = iter(loader)
+    assert isinstance(batches, _BaseDataLoaderIter)
+    next(batches)
+    for copied in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        assert copied.receipt() is None
+        assert len(list(copied)) == 7
+    assert len(list(batches)) == 6
+    assert loader.receipt().is_complete
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(COUNT))
+
+
+class Named:
+    def __getitem__(self, name: str) -> str:
+        return name
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "reason"),
+    [
+        (Stream(), {}, "Stream is iterable"),
+        (Named(), {"sampler": ["ab", "c"]}, "Named does not say which samples it has"),
+        (Numbers(), {"sampler": [1, 20]}, "IndexError"),
+        (Numbers(), {"sampler": [1], "skippable": False}, "skippable=True"),
+    ],
+)
+def test_no_receipt(dataset: Any, options: dict[str, Any], reason: str) -> None:
+    loader = DataLoader(dataset, BATCH, collate_fn=same, **options)
+    try:
+        assert flat(loader)
+    except IndexError:
+        assert reason == "IndexError"
+        receipt = loader.receipt()
+        assert receipt is not None
+        assert receipt.given == 0
+        return
+    with pytest.raises(ValueError, match=reason):
+        loader.receipt()
+
+
+def test_a_sampler_of_other_keys() -> None:
+    class Both(Named):
+        def __len__(self) -> int:
+            return COUNT
+
+    keys: Sequence[str] = ["ab", "c"]
+    loader = DataLoader(Both(), BATCH, sampler=keys, collate_fn=same)  # type: ignore[arg-type]
+    assert flat(loader) == keys
+    with pytest.raises(ValueError, match=r"its sampler gave \['ab', 'c'\], not numbers"):
+        loader.receipt()
