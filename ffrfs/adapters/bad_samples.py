@@ -16,7 +16,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ffrfs.errors import OptionError, describe, is_damage
+from ffrfs.errors import describe, is_damage
+from ffrfs.folder.ranges import check_on_error
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception, Any], Any]
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 class Bad:
     """Stands for a sample that could not be read."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, *_: object) -> None:
         self.error = error
 
 
@@ -40,8 +41,7 @@ class BadSamples:
     """
 
     def __init__(self, on_error: OnError) -> None:
-        if on_error not in ("raise", "skip") and not callable(on_error):
-            raise OptionError(f'on_error is "raise", "skip" or a function, not {on_error!r}')
+        check_on_error(on_error)
         self.on_error = on_error
         self._notes = ""  # the file's path
         self._seen = 0  # bytes of it

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ffrfs.errors import ChecksumError, FormatError, PackWarning
 from ffrfs.folder.ranges import RecordRange, open_records
@@ -21,7 +21,8 @@ from ffrfs.folder.tree import PackTree
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes, Volume
 
-OnError: TypeAlias = Literal["raise", "skip"]
+# A function of the error and the row's name returns the contents in its place, or None.
+OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception, Any], bytes | None]
 
 # A batch holds at most so many bytes, or one larger row.
 BATCH_SIZE = 32 << 20
@@ -57,8 +58,10 @@ def read_range(part: RecordRange, on_error: OnError = "raise") -> Iterator[Batch
     record includes the records of the files before its own.
 
     Raises ChecksumError for damaged bytes, naming file, record and path; with
-    `on_error="skip"` such a row is left out with a PackWarning. Raises FormatError if the file
-    has changed since it was cut, OSError if it cannot be read; a damaged index is an error too.
+    `on_error="skip"` such a row is left out with a PackWarning; a function of the error and the
+    row's name returns the bytes that take its place, or None to leave it out. Raises FormatError
+    if the file has changed since it was cut, OSError if it cannot be read; a damaged index is an
+    error too.
     """
     if part.first == part.end:
         return
@@ -156,6 +159,16 @@ def _read(source: _Source, rows: Sequence[_Row], on_error: OnError) -> Batch:
         if len(rows) > 1:
             columns = zip(*(_read(source, [row], on_error) for row in rows), strict=True)
             return Batch(*([*itertools.chain.from_iterable(column)] for column in columns))
-        warnings.warn(PackWarning(f"{error}; left out"), stacklevel=2)
-        return Batch([], [], [])
+        (row,) = rows
+        name = source.name(row.number)
+        if on_error == "skip":
+            warnings.warn(PackWarning(f"{error}; left out"), stacklevel=2)
+            return Batch([], [], [])
+        data = on_error(error, name)
+        if data is None:
+            return Batch([], [], [])
+        if not isinstance(data, bytes):
+            kind = type(data).__name__
+            raise TypeError(f"on_error returns bytes or None, not {kind}, for {name}") from None
+        return Batch([name], [data], [row.record])
     return Batch([source.name(row.number) for row in rows], contents, [row.record for row in rows])

@@ -163,10 +163,10 @@ def _shares(weights: Sequence[int], count: int) -> list[int]:
     return shares
 
 
-def check_on_error(on_error: str) -> None:
-    """Raise OptionError unless it is "raise" or "skip"."""
-    if on_error not in ("raise", "skip"):
-        raise OptionError(f'on_error is "raise" or "skip", not {on_error!r}')
+def check_on_error(on_error: object) -> None:
+    """Raise OptionError unless it is "raise", "skip" or a function."""
+    if on_error not in ("raise", "skip") and not callable(on_error):
+        raise OptionError(f'on_error is "raise", "skip" or a function, not {on_error!r}')
 
 
 def open_records(kind: Kind, path: str) -> Records | TFRecords:

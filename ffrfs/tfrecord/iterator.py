@@ -11,7 +11,8 @@ import io
 import os
 import stat
 import weakref
-from typing import TYPE_CHECKING, Literal, Self, Unpack, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.remote.named_store import StoreKeywords, in_store
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from ffrfs.tfrecord.compression import ByteStream
     from ffrfs.tfrecord.scan import Scan
 
-OnError = Literal["raise", "skip", "stop"]
+# A function of the error and the record's number returns what takes its place, or None.
+OnError: TypeAlias = Literal["raise", "skip", "stop"] | Callable[[Exception, Any], Any]
 
 # The bytes for recognise(), if the file gives so many at once.
 BEGIN_SIZE = 4096
@@ -50,13 +52,20 @@ def tf_record_iterator(
     read), TruncatedError or FormatError (no further record can); "stop" ends the iteration
     quietly; "skip" skips and counts a record whose data do not match, and a last one that the
     end of the file cuts off. After a corrupt length, or corrupt compressed data, the begin of
-    the next record is unknown, so "skip" raises there too. OSError is always raised.
+    the next record is unknown, so "skip" raises there too. OSError is always raised. A function
+    is called where "skip" skips, with the error and the record's number in its file; what it
+    returns takes the record's place, unless it is None.
     """
-    if on_error not in get_args(OnError):
-        raise ValueError(f'on_error is "raise", "skip" or "stop", not {on_error!r}')
+    check_on_error(on_error)
     return RecordIterator(
         _open_scan(os.fspath(in_store(path, store)), options, check_data), on_error
     )
+
+
+def check_on_error(on_error: object) -> None:
+    """Raise ValueError for what tf_record_iterator() does not take."""
+    if on_error not in ("raise", "skip", "stop") and not callable(on_error):
+        raise ValueError(f'on_error is "raise", "skip", "stop" or a function, not {on_error!r}')
 
 
 class RecordIterator:
@@ -66,6 +75,7 @@ class RecordIterator:
         self._scan: Scan | None = scan
         self._on_error = on_error
         self._is_over = False
+        self._is_cut_off = False  # the last record was skipped
         self._batch: list[bytes] = []  # records in reverse order
         # Number of records that were skipped.
         self.skipped = 0
@@ -102,7 +112,7 @@ class RecordIterator:
 
     def _read(self, scan: Scan) -> list[bytes]:
         """Return the records of the scan, or [] if the iteration shall end."""
-        while True:
+        while not self._is_cut_off:
             try:
                 return scan.read()
             except (ChecksumError, FormatError) as error:
@@ -112,8 +122,12 @@ class RecordIterator:
                 if self._on_error == "raise" or not is_skippable:
                     raise
                 self.skipped += 1
-                if isinstance(error, TruncatedError):
-                    return []
+                self._is_cut_off = isinstance(error, TruncatedError)
+                if callable(self._on_error):
+                    other = self._on_error(error, error.record)
+                    if other is not None:
+                        return [other]
+        return []
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ import pickle
 import shutil
 from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from ffrfs.errors import (
     UnverifiedHeaderWarning,
 )
 from ffrfs.folder import range_reader
-from ffrfs.folder.range_reader import read_range
+from ffrfs.folder.range_reader import OnError, read_range
 from ffrfs.folder.ranges import RangeCutter, RecordFile, RecordRange, cut_files
 from tests.ffrecord_file import INDEX_MAGIC, Header, write_folder, write_records
 from tests.folder.cut_samples import SMALL, Sample, damaged_pack, small_samples
@@ -48,7 +49,7 @@ def files_of(all_sizes: Sizes) -> list[RecordFile]:
     ]
 
 
-def rows_of(part: RecordRange, on_error="raise") -> list[tuple[str | int, bytes]]:
+def rows_of(part: RecordRange, on_error: OnError = "raise") -> list[tuple[str | int, bytes]]:
     rows = []
     last = part.first
     for batch in read_range(part, on_error):
@@ -200,6 +201,13 @@ def test_damage_is_an_error_or_left_out(tmp_path: Path) -> None:
     assert (caught.value.file, caught.value.record) == (sample.packs, 3)
     with pytest.warns(PackWarning, match="'3': record 3 .*; left out"):
         assert rows_of(part, "skip") == sample.rows
+    told: list[tuple[type[Exception], Any]] = []
+    assert rows_of(part, lambda error, name: told.append((type(error), name))) == sample.rows
+    assert told == [(ChecksumError, "3")]
+    replaced = sorted([*sample.rows, ("3", b"other")])
+    assert sorted(rows_of(part, lambda *_: b"other")) == replaced
+    with pytest.raises(TypeError, match="on_error returns bytes or None, not str, for 3"):
+        rows_of(part, lambda *_: "other")
 
 
 def test_a_record_without_a_file_beside_a_shared_one_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ffrfs.tfrecord import (
 )
 from ffrfs.tfrecord.file_scan import FileScan
 from ffrfs.tfrecord.stream_scan import StreamScan
-from tests.tfrecord_file import frame, framed, tfrecord_extents, write_tfrecord
+from tests.tfrecord_file import flip_record, frame, framed, tfrecord_extents, write_tfrecord
 
 SMALL = [b"abc", b"", b"the third record", b"z"]
 # How the bytes of a file come to us.
@@ -164,6 +164,26 @@ def test_a_truncated_compressed_file(tmp_path: Path) -> None:
     assert list(tf_record_iterator(tmp_path / "x", on_error="stop")) == SMALL
     with pytest.raises(TruncatedError, match=r"record 4 \(offset 84 of the uncompressed data\): "):
         list(tf_record_iterator(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+def test_a_function_replaces(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    write_tfrecord(path, [b"a", b"b", b"c", b"d"])
+    flip_record(path, 1)
+    content = path.read_bytes()[:-1]
+    path.write_bytes(gzip.compress(content) if kind else content)
+    told: list[tuple[type[Exception], int]] = []
+
+    def named(error: Exception, number: int) -> bytes:
+        told.append((type(error), number))
+        return b"%d" % number
+
+    records = tf_record_iterator(path, kind, on_error=named)
+    assert list(records) == [b"a", b"1", b"c", b"3"]
+    assert told == [(ChecksumError, 1), (TruncatedError, 3)]
+    assert records.skipped == 2
+    assert list(tf_record_iterator(path, kind, on_error=lambda *_: None)) == [b"a", b"c"]
 
 
 def test_corrupt_compressed_data_cannot_be_skipped(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class ReadFromPack(PTransform):  # type: ignore[misc]
 
     Every byte is verified before it is an element. Damage raises ChecksumError in the worker,
     naming file, record and path; with `on_error="skip"` a damaged file is left out with a
-    PackWarning.
+    PackWarning. A function of the error and the path, or the record's number, which is called in
+    the worker, returns the bytes that take its place, or None to leave it out.
 
     Raises FormatError, OSError here for packs that cannot be opened or do not fit together.
     """

@@ -44,7 +44,8 @@ def from_packs(
 
     Every byte is verified before it is an item. Damage raises ChecksumError, with `file` and
     `record`, from compute(); with `on_error="skip"` a damaged file is left out with a
-    PackWarning in the worker.
+    PackWarning in the worker. A function of the error and the path or number, which is called in
+    the worker, returns the bytes that take its place, or None to leave it out.
 
     Raises FormatError, OSError here for packs that cannot be opened or do not fit together,
     OptionError for another `on_error`, ValueError for both sizes at once.

@@ -47,7 +47,9 @@ def read_packs(
     Each task reads a range of one pack, in the order of its records, in blocks of at most
     32 MiB; a larger file is a block alone. Every byte is verified first. Damage fails the task:
     Ray raises an error that is also a ChecksumError, whose `cause` has `file` and `record`. With
-    `on_error="skip"` a damaged file is left out with a PackWarning in the worker's log.
+    `on_error="skip"` a damaged file is left out with a PackWarning in the worker's log; a function
+    of the error and the path or number, which is called in the worker, returns the bytes that
+    take its place, or None to leave it out.
 
     Raises FormatError, OSError here for packs that cannot be opened or do not fit together,
     OptionError for another `on_error`.

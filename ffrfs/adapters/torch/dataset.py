@@ -104,7 +104,8 @@ class TFRecordDataset(Dataset[Any]):
     `description` names the features.
 
     `on_error`: as for PackedFolderDataset, for damaged records and those that FormatError tells
-    of; a function gets the error and the record's number. A stream takes none.
+    of; a function gets the error and the record's number, in a stream the number in its file. A
+    stream ends with an error all the same where a record's length or compressed data are damaged.
 
     torch's default_collate stacks arrays of equal shape and makes lists of `bytes`; it
     takes no arrays of bytes.
@@ -159,9 +160,10 @@ class TFRecordDataset(Dataset[Any]):
         if cls is TFRecordDataset and (args or kwargs):  # unpickling passes none
             arguments = _arguments(*args, **kwargs)
             if arguments.is_stream:
-                if on_error != "raise":
-                    raise TypeError("a stream ends at a damaged record: it takes no on_error")
-                return RecordStream(item_dataset(*arguments))
+                bad = BadSamples(on_error)
+                stream = RecordStream(item_dataset(*arguments, bad))
+                stream.bad_samples = bad
+                return stream
         return super().__new__(cls)
 
     def __len__(self) -> int:

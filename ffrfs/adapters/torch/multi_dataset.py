@@ -13,6 +13,7 @@ from typing import Any, Unpack
 
 from torch.utils.data import IterableDataset
 
+from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.adapters.torch.record_stream import find_place, find_ranks
 from ffrfs.adapters.torch.tfrecord_item import Description
 from ffrfs.adapters.torch.tfrecord_stream import item_dataset
@@ -26,7 +27,7 @@ class MultiTFRecordDataset(IterableDataset[Any]):
     `data_pattern` and `index_pattern` (or None) become a file's path by format(name);
     `splits`: name → ratio. `infinite`: a file that ends begins again; otherwise the others
     continue without it. All other arguments are those of TFRecordDataset. `shuffle_queue_size`
-    is divided among the files by their ratios.
+    is divided among the files by their ratios. `on_error`: as for a stream of TFRecordDataset.
 
     Each worker of each rank reads its own records of every file. The order follows torch's
     seed. Raises ValueError for invalid ratios.
@@ -43,12 +44,15 @@ class MultiTFRecordDataset(IterableDataset[Any]):
         sequence_description: Description | None = None,
         compression_type: str | None = None,
         infinite: bool = True,
+        *,
+        on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None:
         total = sum(splits.values())
         if not (math.isfinite(total) and total > 0 and all(r >= 0 for r in splits.values())):
             raise ValueError(f"the ratios of splits are numbers above 0, not {dict(splits)!r}")
         self.infinite = infinite
+        self.bad_samples = BadSamples(on_error)
         self._ranks: tuple[int, int] | None = None
         self._datasets: list[tuple[RecordDataset, float]] = [
             (
@@ -60,6 +64,7 @@ class MultiTFRecordDataset(IterableDataset[Any]):
                     transform,
                     sequence_description,
                     compression_type,
+                    self.bad_samples,
                 ),
                 ratio,
             )

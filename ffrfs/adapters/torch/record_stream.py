@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from ffrfs.adapters.bad_samples import BadSamples
 from ffrfs.tfrecord.dataset.record_dataset import PartBy, RecordDataset
 
 _SEEDS = 1 << 62
@@ -42,6 +43,8 @@ class RecordStream(IterableDataset[Any]):
     DataLoader's workers call them through a loader that saves its workers, such as torchdata's
     StatefulDataLoader; with num_workers=0 they are exact by themselves.
     """
+
+    bad_samples: BadSamples | None = None  # those of a TFRecordDataset
 
     def __init__(self, dataset: RecordDataset, by: PartBy = "auto") -> None:
         if not isinstance(dataset, RecordDataset):

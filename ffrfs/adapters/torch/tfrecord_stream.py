@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from ffrfs.adapters.bad_samples import Bad, BadSamples
 from ffrfs.adapters.torch.tfrecord_item import Description, item_parser
 from ffrfs.tfrecord.dataset.record_dataset import RecordDataset
 from ffrfs.tfrecord.shards import PathType
@@ -24,8 +26,13 @@ def item_dataset(  # noqa: PLR0913, PLR0917 - the arguments of the package
     transform: Callable[[Any], Any] | None,
     sequence_description: Description | None,
     compression_type: str | None,
+    bad: BadSamples,
 ) -> RecordDataset:
-    """Return the data set of these items. The arguments are TFRecordDataset's."""
+    """Return the data set of these items. The arguments are TFRecordDataset's.
+
+    Until the last stages a Bad stands for a record that cannot be read or is no Example, so that
+    only samples which the loop gets are noted, by the thread that iterates.
+    """
     kind = compression_type or ""
     if kind.upper() not in ("", "GZIP", "ZLIB"):
         raise ValueError(f'compression_type is None, "gzip" or "zlib", not {compression_type!r}')
@@ -33,8 +40,32 @@ def item_dataset(  # noqa: PLR0913, PLR0917 - the arguments of the package
         if not isinstance(path, str | os.PathLike):
             raise ValueError("an index_path is for one file, not for a list of files")
         check_index(index_path, None if kind else path)
-    dataset = RecordDataset(path, kind.upper())
+    is_kept = bad.on_error != "raise"
+    dataset = RecordDataset(path, kind.upper(), on_error=Bad if is_kept else "raise")
     if shuffle_queue_size:
         dataset = dataset.shuffle(shuffle_queue_size)
-    dataset = dataset.map(item_parser(description, sequence_description))
+    parse = item_parser(description, sequence_description)
+    if is_kept:
+        dataset = dataset.map(partial(_unless_bad, parse), on_error=Bad)
+        return dataset.map(partial(_settled, bad, transform)).filter(_is_good)
+    dataset = dataset.map(parse)
     return dataset if transform is None else dataset.map(transform)
+
+
+def _unless_bad(parse: Callable[[Any], Any], record: Any) -> Any:  # noqa: ANN401 - an item
+    return record if isinstance(record, Bad) else parse(record)
+
+
+def _settled(bad: BadSamples, transform: Callable[[Any], Any] | None, item: Any) -> Any:  # noqa: ANN401
+    """Return the sample, or what takes its place; a Bad if it is left out."""
+    if not isinstance(item, Bad):
+        return item if transform is None else transform(item)
+    return next(iter(bad.settle([getattr(item.error, "record", None)], [item], _same)), item)
+
+
+def _same(number: Any) -> Any:  # noqa: ANN401
+    return number
+
+
+def _is_good(sample: object) -> bool:
+    return not isinstance(sample, Bad)

@@ -13,17 +13,7 @@ import random
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NoReturn,
-    Self,
-    SupportsIndex,
-    TypeAlias,
-    Unpack,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias, Unpack
 
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.dataset.source import Reading
@@ -42,7 +32,7 @@ from ffrfs.tfrecord.dataset.stages import (
     Take,
     build,
 )
-from ffrfs.tfrecord.iterator import OnError
+from ffrfs.tfrecord.iterator import OnError, check_on_error
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
 from ffrfs.tfrecord.shards import PathType, shard_paths
 
@@ -66,7 +56,8 @@ class RecordDataset:
     `files`: a file, a list of files, or a directory of shards (ffrfs.tfrecord.shards).
     `compression_type`: "", "GZIP", "ZLIB", TFRecordOptions; None: recognised. `buffer_size` has no
     effect. `num_parallel_reads`: how many files are read at a time, a record of each in turn (None:
-    one). `check_data`, `on_error`: as for tf_record_iterator(). `store`: as for PackedFolder.
+    one). `check_data`, `on_error`: as for tf_record_iterator(), where a function is called by a
+    thread that reads ahead. `store`: as for PackedFolder.
 
     Each method returns a new data set and leaves this one unchanged; the names and meanings
     are those of tf.data. Each iteration is a new epoch (set_epoch). Memory: 16 MiB, or two
@@ -87,8 +78,7 @@ class RecordDataset:
         on_error: OnError = "raise",
         **store: Unpack[StoreKeywords],
     ) -> None:
-        if on_error not in get_args(OnError):
-            raise ValueError(f'on_error is "raise", "skip" or "stop", not {on_error!r}')
+        check_on_error(on_error)
         paths = tuple(shard_paths(in_store(files, store)))
         if not paths:
             raise ValueError("there are no files to read: the list is empty")
@@ -149,13 +139,15 @@ class RecordDataset:
         function: Callable[[Any], Any],
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
+        on_error: Callable[[Exception, Any], Any] | None = None,
     ) -> Self:
         """Return the results of `function` for all elements; its errors name file and record.
 
         It is called for one element after the other, and the order stays, whatever
         `num_parallel_calls` and `deterministic` are; workers of a DataLoader work in parallel.
+        `on_error`, of its FormatError and the record's number, returns the result instead.
         """
-        return self._with_function(Map, function)
+        return self._with_function(Map, function, on_error)
 
     def filter(self, predicate: Callable[[Any], Any]) -> Self:
         """Return the elements for which `predicate` is true. All of them are read."""
@@ -269,10 +261,10 @@ class RecordDataset:
     def _with(self, stage: Callable[..., Any], *arguments: object) -> Self:
         return self._copy(self._reading, (*self._operations, Operation(stage, arguments)))
 
-    def _with_function(self, stage: type[Map], function: Callable[[Any], Any]) -> Self:
+    def _with_function(self, stage: type[Map], function: object, on_error: object = None) -> Self:
         if not callable(function):
             raise TypeError(f"{stage.__name__.lower()}() takes a function, not {function!r}")
-        return self._with(stage, function)
+        return self._with(stage, function, on_error)
 
     def _copy(self, reading: Reading, operations: tuple[Operation, ...]) -> Self:
         made = object.__new__(type(self))

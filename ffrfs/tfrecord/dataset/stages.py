@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ffrfs.errors import FfrfsError
+from ffrfs.errors import FfrfsError, is_damage
 from ffrfs.tfrecord.dataset.read_ahead import ReadAhead
 from ffrfs.tfrecord.dataset.source import Element, Reading, Source
 
@@ -83,10 +83,14 @@ class Map(_Stage):
     """A function of each value. Its error names file and record."""
 
     def __init__(
-        self, upstream: Stage, function: Callable[[Any], Any], files: tuple[str, ...]
+        self,
+        upstream: Stage,
+        function: Callable[[Any], Any],
+        on_error: Callable[[Exception, Any], Any] | None,
+        files: tuple[str, ...],
     ) -> None:
         super().__init__(upstream)
-        self._function, self._files = function, files
+        self._function, self._on_error, self._files = function, on_error, files
 
     def __next__(self) -> Element:
         element = next(self._upstream)
@@ -97,10 +101,13 @@ class Map(_Stage):
         try:
             return self._function(value)
         except FfrfsError as error:
-            if error.file is not None:
-                raise
-            file, record = self._files[origin[0]], origin[1]
-            raise type(error).at(file, f"record {record}: {error}", record) from None
+            named = error
+            if error.file is None:
+                file, record = self._files[origin[0]], origin[1]
+                named = type(error).at(file, f"record {record}: {error}", record)
+            if self._on_error is not None and is_damage(named):
+                return self._on_error(named, named.record)
+            raise named from None
         except StopIteration:
             name = type(self).__name__.lower()
             raise RuntimeError(f"the function of {name}() raised StopIteration") from None

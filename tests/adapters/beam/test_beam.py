@@ -123,6 +123,9 @@ def test_damage_is_named(tree: Path, tmp_path: Path) -> None:
     good = dict(FILES)
     del good["top"]
     assert dict(read(own.ReadFromPack(pack, on_error="skip"))) == good
+    replaced = own.ReadFromPack(pack, on_error=lambda error, path: path.encode())
+    assert dict(read(replaced)) == good | {"top": b"top"}
+    assert dict(read(own.ReadFromPack(pack, on_error=lambda *_: None))) == good
     file = tmp_path / "x.tfrecord"
     with TFRecordWriter(file) as writer:
         writer.write(b"good")
@@ -134,6 +137,11 @@ def test_damage_is_named(tree: Path, tmp_path: Path) -> None:
     ):
         pipeline | own.ReadFromTFRecord(file)
     assert read(own.ReadFromTFRecord(file, on_error="skip")) == [b"good"]
+    text = own.ReadFromTFRecord(
+        file, beam.coders.StrUtf8Coder(), on_error=lambda error, number: b"%d" % number
+    )
+    with beam.Pipeline() as pipeline:
+        assert_that(pipeline | text, equal_to(["good", "1"]))
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])

@@ -80,6 +80,11 @@ def test_packs_of_other_bytes_have_other_keys(in_dask: Run, tmp_path: Path) -> N
     assert keys[0] != keys[1]
 
 
+def named(error: Exception, path: str) -> bytes:
+    assert isinstance(error, ChecksumError)
+    return path.encode()
+
+
 @pytest.mark.promise("S69")
 def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
@@ -87,6 +92,8 @@ def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
         in_dask("read", sample.packs, npartitions=2)
     assert (caught.value.file, caught.value.record) == (sample.packs, 3)
     assert in_dask("read", sample.packs, npartitions=2, on_error="skip").rows == sample.rows
+    replaced = in_dask("read", sample.packs, npartitions=2, on_error=named)
+    assert replaced.rows == sorted([*sample.rows, ("3", b"3")])
 
 
 def test_a_large_file(in_dask: Run, tmp_path: Path) -> None:

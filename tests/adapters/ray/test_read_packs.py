@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ffrfs
-from ffrfs.errors import FormatError, OptionError
+from ffrfs.errors import ChecksumError, FormatError, OptionError
 from tests.adapters.ray.conftest import Run
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import write_folder
@@ -70,6 +70,11 @@ def test_numbers_of_rows_that_only_reading_tells(in_ray: Run, samples: dict[str,
     assert {n for n, _, _ in in_ray("metadata", samples["shared"].packs)} == {None}
 
 
+def named(error: Exception, path: str) -> bytes:
+    assert isinstance(error, ChecksumError)
+    return path.encode()
+
+
 @pytest.mark.promise("S69")
 def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
@@ -78,6 +83,8 @@ def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> No
     assert "'3': record 3 " in text
     assert (file, record) == (sample.packs, 3)
     assert in_ray("read", sample.packs, on_error="skip").rows == sample.rows
+    replaced = in_ray("read", sample.packs, on_error=named)
+    assert replaced.rows == sorted([*sample.rows, ("3", b"3")])
 
 
 def test_a_large_file_is_a_block_alone(in_ray: Run, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,19 +18,20 @@ if not os.environ.get("CI"):
 from torch.utils.data import ConcatDataset as TorchConcat
 from torch.utils.data import DataLoader as TorchLoader
 
-from ffrfs import ChecksumError, OptionError, pack_folder
+from ffrfs import ChecksumError, FfrfsError, FormatError, OptionError, pack_folder
 from ffrfs.adapters.bad_samples import BadSamples
 from ffrfs.tfrecord import from_dict
 from ffrfs.torch import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    MultiTFRecordDataset,
     PackedFolderDataset,
     Subset,
     TFRecordDataset,
 )
 from tests.ffrecord_file import record_extents, write_records
-from tests.tfrecord_file import flip_record, write_tfrecord
+from tests.tfrecord_file import flip_record, tfrecord_extents, write_tfrecord
 
 COUNT = 12
 BAD = (3, 4, 9)
@@ -170,8 +172,99 @@ def test_examples(tmp_path: Path) -> None:
     report = dataset.bad_samples.report()
     assert report is not None
     assert report.startswith("3 samples could not be read: ")
-    with pytest.raises(TypeError, match="takes no on_error"):
-        TFRecordDataset(path, compression_type="gzip", on_error="skip")
+
+
+class Label:
+    def __call__(self, item: Any) -> int:
+        return int(item["label"][0])
+
+
+class Noted:
+    def __call__(self, error: Exception, number: int) -> str:
+        return f"{type(error).__name__} {number}"
+
+
+STREAMS: dict[str, dict[str, Any]] = {
+    "compressed": {"compression_type": "gzip"},
+    "shuffled": {"shuffle_queue_size": 3},
+}
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """Of eight records, 2 is no Example, 4 is damaged, and 7 is cut off."""
+    records = [from_dict({"label": i}).SerializeToString() for i in range(8)]
+    records[2] = b"no Example"
+    path = write_tfrecord(tmp_path / "x.tfrecord", records)
+    flip_record(path, 4)
+    path.write_bytes(path.read_bytes()[:-3])
+    return path
+
+
+@pytest.mark.parametrize("how", STREAMS.values(), ids=STREAMS.keys())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_streams(
+    examples: Path, caplog: pytest.LogCaptureFixture, how: dict[str, Any], workers: int
+) -> None:
+    if "compression_type" in how:
+        examples.write_bytes(gzip.compress(examples.read_bytes()))
+    options: dict[str, Any] = {"transform": Label(), **how}
+    with pytest.raises(FfrfsError):
+        list(TFRecordDataset(examples, ["label"], **options))
+    skipping = TFRecordDataset(examples, ["label"], on_error="skip", **options)
+    spawned = {"num_workers": workers}
+    if workers:
+        spawned |= {"multiprocessing_context": "spawn", "timeout": 60}
+    loader = DataLoader(skipping, 2, collate_fn=same, **spawned)
+    for _ in range(2):
+        caplog.clear()
+        assert sorted(flat(loader)) == [0, 1, 3, 5, 6]
+        (line,) = [text for text in caplog.messages if "a sample" not in text]
+        assert line.startswith("ffrfs: 3 samples could not be read: ")
+        assert [f"record {i}" in line for i in range(8)] == [i in (2, 4, 7) for i in range(8)]
+    replacing = TFRecordDataset(examples, ["label"], on_error=Noted(), **options)
+    found = flat(DataLoader(replacing, 2, collate_fn=same, **spawned))
+    assert sorted(map(str, found)) == [
+        *("0", "1", "3", "5", "6"),
+        *("ChecksumError 4", "FormatError 2", "TruncatedError 7"),
+    ]
+
+
+def test_mixed_streams(examples: Path) -> None:
+    mixed = MultiTFRecordDataset(
+        f"{examples.parent}/{{}}.tfrecord",
+        None,
+        {"x": 1},
+        ["label"],
+        transform=Label(),
+        infinite=False,
+        on_error="skip",
+    )
+    assert list(mixed) == [0, 1, 3, 5, 6]
+    assert "3 samples could not be read" in str(mixed.bad_samples.report())
+
+
+def test_errors_of_the_job_end_a_stream(examples: Path) -> None:
+    def failing(item: object) -> None:
+        raise FormatError("of another file")
+
+    stream = TFRecordDataset(
+        examples, ["label"], transform=failing, shuffle_queue_size=2, on_error="skip"
+    )
+    with pytest.raises(FormatError, match="of another file"):
+        list(stream)
+
+
+def test_a_stream_ends_where_the_next_record_is_unknown(examples: Path) -> None:
+    content = bytearray(examples.read_bytes())
+    content[tfrecord_extents(bytes(content))[5][0] + 8] ^= 1  # the checksum of a length
+    examples.write_bytes(content)
+    for on_error in ("skip", Noted()):
+        stream = TFRecordDataset(
+            examples, ["label"], transform=Label(), shuffle_queue_size=1, on_error=on_error
+        )
+        with pytest.raises(FfrfsError, match="record 5 "):
+            list(stream)
 
 
 def test_a_report_names_ten(pack: Path) -> None:

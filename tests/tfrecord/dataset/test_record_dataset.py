@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ffrfs.errors import FormatError
 from ffrfs.tfrecord import RecordDataset, TFRecordOptions, TFRecordWriter
 from ffrfs.tfrecord.dataset.record_dataset import PartBy
 from tests.tfrecord.dataset import model
+from tests.tfrecord_file import flip_record, write_tfrecord
 
 
 def is_even(element: object) -> bool:
@@ -262,3 +264,29 @@ def test_the_state_of_another_data_set_is_refused(directory: Path) -> None:
         RecordDataset(paths).batch(3).load_state_dict(state)
     with pytest.raises(ValueError, match="another data set"):
         RecordDataset(paths[:1]).batch(2).load_state_dict(state)
+
+
+def test_functions_for_bad_records(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x.tfrecord", [b"0", b"1", b"x", b"3"])
+    flip_record(tmp_path / "x.tfrecord", 1)
+
+    def number(record: bytes) -> int:
+        if record == b"x":
+            raise FormatError("no number")
+        return int(record)
+
+    def named(error: Exception, number: int) -> str:
+        return f"{type(error).__name__} {number}"
+
+    dataset = RecordDataset(tmp_path, on_error=lambda _, number: b"%d" % (10 + number))
+    assert list(dataset.map(number, on_error=named)) == [0, 11, "FormatError 2", 3]
+    with pytest.raises(FormatError, match=r"x\.tfrecord: record 2: no number"):
+        list(dataset.map(number))
+    half = dataset.map(number, on_error=named)
+    iterator = iter(half)
+    assert [next(iterator), next(iterator)] == [0, 11]
+    again = RecordDataset(tmp_path, on_error=lambda *_: b"7").map(number, on_error=named)
+    again.load_state_dict(half.state_dict())
+    assert list(again) == ["FormatError 2", 3]
+    with pytest.raises(KeyError):
+        list(dataset.map(lambda _: {}["a"], on_error=named))
