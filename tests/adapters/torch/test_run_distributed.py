@@ -1,0 +1,94 @@
+"""`ffrfs run` with programs that start others: torchrun's ranks; and with resumed loaders."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# There, a missing torch is a failure: all that follows imports it.
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+from ffrfs.mount.client import control_client
+from tests.adapters.torch.hint_mount import wait_until
+from tests.adapters.torch.test_run import COUNT, ENVIRONMENT, RUN, TIMEOUT_S, root, source
+
+__all__ = ["root", "source"]  # fixtures
+
+RANKS, BATCH = 2, 4
+SCRIPTS = Path(__file__).parent
+TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
+
+
+def coverage(root: str) -> Any:
+    return control_client.ask(root, "coverage", mark=0)
+
+
+def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
+    """The output of a program; each gate is a file, made when a condition holds."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words,
+        **{"env": ENVIRONMENT, "text": True, "stdout": pipe, "stderr": pipe},
+        start_new_session=True,
+    ) as process:
+        try:
+            for go, is_open in gates:
+                wait_until(lambda is_open=is_open: process.poll() is not None or is_open())
+                go.touch()
+            output, errors = process.communicate(timeout=TIMEOUT_S)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # its ranks are in its group
+            raise
+    assert process.returncode == 0, errors
+    assert "ffrfs:" not in errors
+    return output
+
+
+@pytest.mark.parametrize(
+    ("begin", "workers"),
+    [([TORCHRUN], 2), ([sys.executable, "-m", "torch.distributed.run"], 0)],
+    ids=["torchrun", "module"],
+)
+def test_ranks(root: str, tmp_path: Path, begin: list[str], workers: int) -> None:
+    """Each rank hints at its own share, in its order, and gets the same batches."""
+    go = tmp_path / "go"
+    launch = [*begin, "--standalone", "--nproc-per-node", str(RANKS)]
+    words = [*launch, str(SCRIPTS / "distributed_script.py"), root, str(workers), str(go)]
+    plain = run(words, (go, lambda: True))
+    go.unlink()
+    hinted = COUNT - RANKS * BATCH  # the first batch of a loader is not hinted at
+    assert coverage(root)["hinted_once"] == 0
+    said = run([*RUN, *words], (go, lambda: coverage(root)["hinted_once"] == hinted))
+    lines = sorted(said.splitlines())
+    assert lines == sorted(plain.splitlines())
+    wait_until(lambda: len(coverage(root)["orders"]) == RANKS)
+    assert {each["sha256"] for each in coverage(root)["orders"]} == {
+        line.split()[-1] for line in lines
+    }
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader(root: str, tmp_path: Path, workers: int) -> None:
+    """Both loaders, the one that saves its state and the one that goes on, give hints."""
+    pytest.importorskip("torchdata.stateful_dataloader")
+    words = [sys.executable, "-m", "tests.adapters.torch.resumed_script", root, str(workers)]
+    go1, go2 = tmp_path / "go1", tmp_path / "go2"
+    words += [str(tmp_path / "go"), str(tmp_path / "state")]
+    plain = run(words, (go1, lambda: True), (go2, lambda: True))
+    go1.unlink()
+    go2.unlink()
+    left = COUNT - 5 * BATCH  # behind the four batches that were given, and the next one
+    said = run(
+        [*RUN, *words],
+        (go1, lambda: coverage(root)["hinted_once"] == COUNT - BATCH),
+        (go2, lambda: coverage(root)["hinted_more"] == left),
+    )
+    assert said == plain
