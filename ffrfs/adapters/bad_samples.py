@@ -18,6 +18,9 @@ from typing import Any, Literal, TypeAlias
 
 from ffrfs.errors import describe, is_damage
 from ffrfs.folder.ranges import check_on_error
+from ffrfs.folder.read_each import Bad, read_each
+
+__all__ = ["Bad", "BadSamples", "OnError"]
 
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception, Any], Any]
 
@@ -26,13 +29,6 @@ _NOTES_SIZE_MAX = 1 << 20
 _TRIED_MAX = 100
 
 log = logging.getLogger(__name__)
-
-
-class Bad:
-    """Stands for a sample that could not be read."""
-
-    def __init__(self, error: Exception, *_: object) -> None:
-        self.error = error
 
 
 class BadSamples:
@@ -55,15 +51,7 @@ class BadSamples:
 
     def take(self, keys: Sequence[Any], read: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
         """Return read(keys), in which a Bad stands for each that cannot be read."""
-        try:
-            return read(keys)
-        except Exception as error:
-            if self.on_error == "raise" or not is_damage(error):
-                raise
-            if len(keys) == 1:
-                return [Bad(error)]
-        half = len(keys) // 2
-        return [*self.take(keys[:half], read), *self.take(keys[half:], read)]
+        return read(keys) if self.on_error == "raise" else read_each(keys, read, is_damage)
 
     def items(
         self,

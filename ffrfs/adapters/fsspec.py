@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from ffrfs.errors import FormatError, MissingPackageError, OptionError
 from ffrfs.folder.packed_file import open_packed
+from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import PackTree, PathType
 from ffrfs.remote.named_store import StoreKeywords, in_store
 
@@ -179,9 +180,10 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 if on_error == "raise":
                     raise
                 out[i] = failed
-        for ino, data in self._whole(list(batch), on_error):
-            for i, span in batch[ino]:
-                out[i] = data if isinstance(data, Exception) else data[span].tobytes()
+        found = read_each([*batch], self._tree.read_files, lambda _: on_error != "raise")
+        for places, data in zip(batch.values(), found, strict=True):
+            for i, span in places:
+                out[i] = data.error if isinstance(data, Bad) else data[span].tobytes()
         return out
 
     def _part(self, ino: int, span: slice) -> bytes:
@@ -189,18 +191,6 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return b"".join(
             bytes(self._tree.read_at(ino, at, min(_LARGE_SIZE, span.stop - at))) for at in steps
         )
-
-    def _whole(self, inos: list[int], on_error: str) -> Iterator[tuple[int, Any]]:
-        try:
-            yield from zip(inos, self._tree.read_files(inos), strict=True)
-        except Exception as failed:
-            if on_error == "raise":
-                raise
-            if len(inos) == 1:
-                yield inos[0], failed
-                return
-            for ino in inos:  # which of them are damaged
-                yield from self._whole([ino], on_error)
 
     def cat(
         self,

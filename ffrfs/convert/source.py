@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ffrfs._native import TFRecords
-from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.errors import FormatError, PackError
+from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import Entry, PackTree
 from ffrfs.printable import quoted
 from ffrfs.record.reader import FileReader
@@ -266,19 +267,5 @@ def read_all(
     read: Callable[[Sequence[int]], list[RecordBytes]], numbers: list[int], on_error: OnError
 ) -> Iterator[RecordBytes | None]:
     """Yield the results of `read` for `numbers`; None for a damaged one that is skipped."""
-    try:
-        found: list[RecordBytes | None] = [*read(numbers)]
-    except ChecksumError:
-        if on_error == "raise":
-            raise
-        found = [_read_one(read, number) for number in numbers]
-    yield from found
-
-
-def _read_one(
-    read: Callable[[Sequence[int]], list[RecordBytes]], number: int
-) -> RecordBytes | None:
-    try:
-        return read([number])[0]
-    except ChecksumError:
-        return None
+    for found in read(numbers) if on_error == "raise" else read_each(numbers, read):
+        yield None if isinstance(found, Bad) else found

@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ffrfs.errors import ChecksumError, FormatError, PackWarning
+from ffrfs.errors import FormatError, PackWarning
 from ffrfs.folder.ranges import RecordRange, open_records
+from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import PackTree
 
 if TYPE_CHECKING:
@@ -151,24 +152,25 @@ def _batches(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
 
 
 def _read(source: _Source, rows: Sequence[_Row], on_error: OnError) -> Batch:
-    try:
-        contents = source.read([row.number for row in rows])
-    except ChecksumError as error:
-        if on_error == "raise":
-            raise
-        if len(rows) > 1:
-            columns = zip(*(_read(source, [row], on_error) for row in rows), strict=True)
-            return Batch(*([*itertools.chain.from_iterable(column)] for column in columns))
-        (row,) = rows
-        name = source.name(row.number)
-        if on_error == "skip":
-            warnings.warn(PackWarning(f"{error}; left out"), stacklevel=2)
-            return Batch([], [], [])
-        data = on_error(error, name)
-        if data is None:
-            return Batch([], [], [])
-        if not isinstance(data, bytes):
-            kind = type(data).__name__
-            raise TypeError(f"on_error returns bytes or None, not {kind}, for {name}") from None
-        return Batch([name], [data], [row.record])
-    return Batch([source.name(row.number) for row in rows], contents, [row.record for row in rows])
+    numbers = [row.number for row in rows]
+    found = source.read(numbers) if on_error == "raise" else read_each(numbers, source.read)
+    names = [source.name(row.number) for row in rows]
+    settled = [
+        (name, data, row.record)
+        for name, one, row in zip(names, found, rows, strict=True)
+        if (data := _settled(one, name, on_error)) is not None
+    ]
+    return Batch(*map(list, zip(*settled, strict=True))) if settled else Batch([], [], [])
+
+
+def _settled(found: Any, name: str | int, on_error: OnError) -> Any:  # noqa: ANN401 - bytes
+    """Return the contents, or what takes their place; None: the row is left out."""
+    if not isinstance(found, Bad):
+        return found
+    if not callable(on_error):
+        warnings.warn(PackWarning(f"{found.error}; left out"), stacklevel=2)
+        return None
+    data = on_error(found.error, name)
+    if data is not None and not isinstance(data, bytes):
+        raise TypeError(f"on_error returns bytes or None, not {type(data).__name__}, for {name}")
+    return data

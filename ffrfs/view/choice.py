@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 
 from ffrfs._native import Records
-from ffrfs.errors import ChecksumError, OptionError
+from ffrfs.errors import OptionError
+from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.sizes import parse_size
 from ffrfs.tfrecord.examples.messages import DecodeError, SequenceExample
 from ffrfs.tfrecord.framing import FRAME_SIZE
@@ -250,20 +251,12 @@ class Choice:
         for batch in np.split(numbers, np.flatnonzero(np.diff(batches)) + 1):
             small = batch[sizes[batch] <= _RECORD_SIZE_MAX].tolist()
             self.skipped += len(batch) - len(small)
-            try:
-                yield from zip(small, collection.reader.read(small), strict=True)
-            except ChecksumError:
-                yield from self._sound(collection, small)
+            for number, found in zip(small, read_each(small, collection.reader.read), strict=True):
+                if isinstance(found, Bad):
+                    self.skipped += 1
+                else:
+                    yield number, found
             job.tick(len(batch))
-
-    def _sound(
-        self, collection: ExampleCollection, numbers: Sequence[int]
-    ) -> Iterator[tuple[int, bytes]]:
-        for number in numbers:
-            try:
-                yield number, collection.reader.read_one(number)
-            except ChecksumError:
-                self.skipped += 1
 
     def _meets(self, record: bytes, conditions: Sequence[Condition]) -> bool:
         try:

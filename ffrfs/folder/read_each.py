@@ -1,0 +1,43 @@
+"""read_each: reads many things at once, and finds out which of them cannot be read.
+
+Concurrency: a function without state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ffrfs.errors import ChecksumError
+
+
+class Bad:
+    """Stands for what could not be read. It is made like a result of `on_error`: of more, too."""
+
+    def __init__(self, error: Exception, *_: object) -> None:
+        self.error = error
+
+
+def _is_changed(error: Exception) -> bool:
+    return isinstance(error, ChecksumError)
+
+
+def read_each(
+    keys: Sequence[Any],
+    read: Callable[[Sequence[Any]], Sequence[Any]],
+    is_bad: Callable[[Exception], bool] = _is_changed,
+) -> list[Any]:
+    """Return read(keys), in which a Bad stands for each key whose error is_bad() tells of.
+
+    By default that is a ChecksumError. What fails is read again in halves, until the bad ones are
+    alone. Other errors are raised.
+    """
+    try:
+        return [*read(keys)]
+    except Exception as error:
+        if not (keys and is_bad(error)):
+            raise
+        if len(keys) == 1:
+            return [Bad(error)]
+    half = len(keys) // 2
+    return [*read_each(keys[:half], read, is_bad), *read_each(keys[half:], read, is_bad)]
