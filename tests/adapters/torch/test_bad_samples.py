@@ -212,10 +212,10 @@ def test_streams(
     with pytest.raises(FfrfsError):
         list(TFRecordDataset(examples, ["label"], **options))
     skipping = TFRecordDataset(examples, ["label"], on_error="skip", **options)
-    spawned = {"num_workers": workers}
+    processes = {"num_workers": workers}
     if workers:
-        spawned |= {"multiprocessing_context": "spawn", "timeout": 60}
-    loader = DataLoader(skipping, 2, collate_fn=same, **spawned)
+        processes |= {"multiprocessing_context": "forkserver", "timeout": 60}
+    loader = DataLoader(skipping, 2, collate_fn=same, **processes)
     for _ in range(2):
         caplog.clear()
         assert sorted(flat(loader)) == [0, 1, 3, 5, 6]
@@ -223,7 +223,7 @@ def test_streams(
         assert line.startswith("ffrfs: 3 samples could not be read: ")
         assert [f"record {i}" in line for i in range(8)] == [i in (2, 4, 7) for i in range(8)]
     replacing = TFRecordDataset(examples, ["label"], on_error=Noted(), **options)
-    found = flat(DataLoader(replacing, 2, collate_fn=same, **spawned))
+    found = flat(DataLoader(replacing, 2, collate_fn=same, **processes))
     assert sorted(map(str, found)) == [
         *("0", "1", "3", "5", "6"),
         *("ChecksumError 4", "FormatError 2", "TruncatedError 7"),
