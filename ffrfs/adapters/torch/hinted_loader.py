@@ -85,7 +85,7 @@ def _made(loader: DataLoader[Any]) -> Epochs | None:
         tell("an iterable data set does not say what it will read")
         return None
     if hinter.mountpoint is None and not HintPaths(None).has_mounts:
-        tell("there is no ffrfs mount")
+        tell("none of the paths is in an ffrfs mount")
         return None
     return Epochs(loader, hinter)
 
