@@ -1,15 +1,16 @@
 """One open object of a cache: blocks are claimed, filled and forgotten.
 
-The order of writes makes a crash at any point harmless. A fill writes the data, then
-`live`; `durable` follows when the data has been synced. Before the data of a durable block is
-overwritten or punched out, `durable` is cleared and synced. So `live` is right as long as the
-machine runs, whichever process is killed, and `durable` is right after a boot.
+A fill is claim(), prepare(), write() for each part of the bytes, and publish(). The order of
+writes makes a crash at any point harmless: first the data, then `live`; `durable` follows when
+the data has been synced. Before the data of a durable block is overwritten or punched out,
+`durable` is cleared and synced. So `live` is right as long as the machine runs, whichever
+process is killed, and `durable` is right after a boot.
 
 Not here: how much is kept (quota.py), the choice of blocks to evict (eviction.py), files and
 their names (directory.py).
 
 Concurrency: any thread, each block one at a time. claim(), is_present(), release(), forget()
-and touch() do not wait; fill() and sync() wait for the disk, and for room.
+and touch() do not wait; prepare(), write(), publish() and sync() wait for the disk, and for room.
 """
 
 from __future__ import annotations
@@ -19,15 +20,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from ffrfs.cache.locks import try_lock, unlock
 from ffrfs.cache.sparse import is_full, punch_hole
 from ffrfs.cache.state_file import BLOCK_SIZE, BLOCKS_AT, StateFile
 from ffrfs.errors import CacheError, describe
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 _SYNC_BLOCKS = 64
 _SYNC_S = 5.0
@@ -37,10 +36,12 @@ class Room(Protocol):
     """The limit on the bytes that a directory, or a cache in memory, may hold."""
 
     lasts: bool  # whether the blocks outlast a boot
-    fill_blocks: int  # blocks that are reserved and written at a time
 
-    def reserve(self, size: int) -> None:
-        """Count `size` more bytes; wait until old blocks have been evicted. Raises CacheError."""
+    def writing(self, size: int) -> AbstractContextManager[None]:
+        """Count `size` more bytes, and let the caller write them, as one of a few at a time.
+
+        It waits until old blocks have been evicted. Raises CacheError.
+        """
         ...
 
     def make_room(self) -> bool:
@@ -98,7 +99,7 @@ class CachedObject:
     def claim(self, block: int) -> bool:
         """Lock a block to fetch it. Return False if another thread or process has it locked.
 
-        The block may be present by now. fill() or release() unlock it. Raises CacheError.
+        The block may be present by now. publish() or release() unlock it. Raises CacheError.
         """
         if not 0 <= block < self.block_count:
             raise CacheError.at(self.name, f"has no block {block:,} of {self.block_count:,}")
@@ -122,41 +123,34 @@ class CachedObject:
                 for block in ours:
                     unlock(self._state.fd, BLOCKS_AT + block)
 
-    def fill(self, first: int, data: Buffer) -> None:
-        """Store adjacent claimed blocks, and release them.
-
-        Raises CacheError if some of them were not stored.
-        """
-        with memoryview(data).cast("B") as view:
-            rest, left = view, max(-(-len(view) // BLOCK_SIZE), 1)
-            try:
-                if len(view) != self._state.size_of(first, left):
-                    raise CacheError.at(self.name, f"block {first:,} or a later one is not whole")
-                while left:
-                    count = min(left, self._room.fill_blocks)
-                    self._fill_together(first, count, rest[: count * BLOCK_SIZE])
-                    rest = rest[count * BLOCK_SIZE :]
-                    first, left = first + count, left - count
-            finally:
-                self.release(first, left)
-        self._sync_if_due()
-
-    def _fill_together(self, first: int, count: int, view: memoryview) -> None:
-        """Take each step once for all blocks: a system call costs as much as a part of a copy.
-
-        (Each call releases the interpreter's lock, and waits to get it back.)
-        """
-        with self._using():
-            if not self._claimed.issuperset(range(first, first + count)):
-                raise CacheError.at(self.name, f"block {first:,} or a later one is not claimed")
+    def prepare(self, first: int, count: int) -> None:
+        """Let claimed blocks be written from now on. Raises CacheError."""
+        with self._using(first, count):
             self._check_names()
             self._check_length()
-            self._room.reserve(len(view))
             self._make_volatile(first, count)
-            self._write(first, view)
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Write bytes of prepared blocks; wait for room. Raises CacheError."""
+        first = offset // BLOCK_SIZE
+        count = (offset + len(data) - 1) // BLOCK_SIZE - first + 1
+        with self._using(first, count), self._room.writing(len(data)):
+            self._write(offset, data)
+
+    def publish(self, first: int, count: int) -> None:
+        """Mark blocks as present whose bytes were all written, and release them.
+
+        Raises CacheError if they were lost.
+        """
+        # Each step is taken once for all blocks: a system call costs as much as a part of a copy,
+        # as each releases the interpreter's lock, and waits to get it back.
+        with self._using(first, count):
+            if not self._check_length():
+                raise CacheError.at(self.name, "its file in the cache directory was cut")
             self._state.set_used(first, count, now_us())
             self._note(first, self._state.set_present(first, count))
         self.release(first, count)
+        self._sync_if_due()
 
     def forget(self, block: int) -> None:
         """Mark the block as absent, because its bytes are wrong."""
@@ -192,7 +186,7 @@ class CachedObject:
                 self._unsynced_since = time.monotonic()
 
     def close(self) -> None:
-        """Sync, and release all claims; fills that are running end first."""
+        """Sync, and release all claims; calls that are running end first."""
         if self._is_closed:
             return
         with contextlib.suppress(OSError):
@@ -207,11 +201,16 @@ class CachedObject:
         self._end_use()
 
     @contextlib.contextmanager
-    def _using(self) -> Iterator[None]:
-        """Keep the descriptors open; raise OSErrors as CacheError of this object."""
+    def _using(self, first: int = 0, claimed: int = 0) -> Iterator[None]:
+        """Keep the descriptors open; raise OSErrors as CacheError of this object.
+
+        `claimed`: the number of blocks from `first` on that the caller must have claimed.
+        """
         with self._mutex:
             if self._is_closed:
                 raise self._closed()
+            if not self._claimed.issuperset(range(first, first + claimed)):
+                raise CacheError.at(self.name, f"block {first:,} or a later one is not claimed")
             self._users += 1
         try:
             yield
@@ -240,11 +239,13 @@ class CachedObject:
         ):
             raise CacheError.at(self.name, "its files in the cache directory were removed")
 
-    def _check_length(self) -> None:
+    def _check_length(self) -> bool:
         """Mark all blocks as absent if the data file was truncated, before it grows by zeros."""
-        if os.fstat(self._data).st_size < self.size:
-            self._state.set_absent(0, self.block_count)
-            os.ftruncate(self._data, self.size)
+        if os.fstat(self._data).st_size >= self.size:
+            return True
+        self._state.set_absent(0, self.block_count)
+        os.ftruncate(self._data, self.size)
+        return False
 
     def _make_volatile(self, first: int, count: int) -> None:
         """Clear `durable` before the data of the blocks is overwritten."""
@@ -252,17 +253,16 @@ class CachedObject:
             self._state.set_durable(first, False, count)
             os.fdatasync(self._state.fd)
 
-    def _write(self, first: int, view: memoryview) -> None:
+    def _write(self, offset: int, data: memoryview) -> None:
         while True:
             try:
                 done = 0
-                while done < len(view):
-                    part = view[done : done + BLOCK_SIZE]
-                    done += os.pwrite(self._data, part, first * BLOCK_SIZE + done)
+                while done < len(data):
+                    done += os.pwrite(self._data, data[done:], offset + done)
                 return
             except OSError as error:
                 with contextlib.suppress(OSError):
-                    punch_hole(self._data, first * BLOCK_SIZE, len(view))
+                    punch_hole(self._data, offset, len(data))
                 if not is_full(error) or not self._room.make_room():
                     raise
 

@@ -9,9 +9,10 @@ Concurrency: any thread.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,7 +21,8 @@ from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.errors import CacheError
 
 SIZE_MIN = 16 * BLOCK_SIZE
-FILL_BLOCKS_MAX = 8
+_WRITERS = 2  # at a time, of about a block each
+_SPARE_MAX = 7 * BLOCK_SIZE
 _BATCH_MAX = 512  # blocks that a pass evicts at most
 _WAIT_S = 10.0
 
@@ -57,8 +59,13 @@ class Quota:
         self._number, self._objects, self._alone = number, objects, alone
         # The margin is for blocks that are reserved and not written yet, which no file contains.
         self._limit = size_max - max(size_max // 100, 4 * BLOCK_SIZE)
-        # Two writers may reserve a quarter of the margin each, and still leave half of it.
-        self.fill_blocks = max(min((size_max - self._limit) // BLOCK_SIZE // 4, FILL_BLOCKS_MAX), 1)
+        # So many writers leave half of the smallest margin for other processes.
+        self._writers = threading.Semaphore(_WRITERS)
+        # A change of the number takes four system calls, so some bytes are reserved ahead, if the
+        # margin is large.
+        quarter = (size_max - self._limit) // 4
+        self._spare_max = min(max(quarter - BLOCK_SIZE, 0), _SPARE_MAX)
+        self._spare = 0  # bytes that are reserved, and that no writer has taken
         # Above the high mark, blocks are evicted in the background, down to the low mark.
         step = max(size_max * 4 // 100, 2 * BLOCK_SIZE)
         self._high = self._limit - step
@@ -69,8 +76,23 @@ class Quota:
         self._helped = False  # whether the last pass freed bytes
         self._thread: threading.Thread | None = None
 
-    def reserve(self, size: int) -> None:
-        """Count `size` more bytes; wait for room if needed. Raises CacheError if there is none."""
+    @contextlib.contextmanager
+    def writing(self, size: int) -> Iterator[None]:
+        """Count `size` more bytes, which the caller writes; wait for room if needed.
+
+        Raises CacheError if there is none.
+        """
+        with self._writers:
+            with self._mutex:
+                is_reserved = self._spare >= size
+                self._spare -= size if is_reserved else 0
+            if not is_reserved:
+                self._reserve(size + self._spare_max)
+                with self._mutex:
+                    self._spare += self._spare_max
+            yield
+
+    def _reserve(self, size: int) -> None:
         held = self._number.add(size)
         if held <= self._high:
             return
@@ -94,6 +116,8 @@ class Quota:
     def close(self) -> None:
         """Wait for a running pass; only a fill would begin another one."""
         with self._mutex:
+            self._number.add(-self._spare)
+            self._spare = 0
             thread = self._thread
         if thread is not None:
             thread.join()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
 from ffrfs.remote.failures import NO_BUCKET, failure_of
-from ffrfs.remote.origin import origin_for
+from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.store import writable_store
@@ -164,7 +164,7 @@ def pin_of(url: RemoteUrl, settings: RemoteSettings) -> Pin | None:
 
 def bytes_of(pin: Pin, offset: int, size: int, settings: RemoteSettings) -> bytes:
     """Return `size` bytes of the object from `offset` on. Raises RemoteError."""
-    return bytes(_answer_of(origin_for(pin.url, settings).read(pin, offset, size)))
+    return bytes(_answer_of(read_bytes(origin_for(pin.url, settings), pin, offset, size)))
 
 
 def urls_in(url: RemoteUrl, settings: RemoteSettings) -> list[str]:
@@ -253,7 +253,7 @@ def _read_batch(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:
 
 async def _read_all(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:
     origin = origin_for(pins[0].url, settings)
-    return await asyncio.gather(*(origin.read(pin, 0, pin.size) for pin in pins))
+    return await asyncio.gather(*(read_bytes(origin, pin, 0, pin.size) for pin in pins))
 
 
 def _pieces(pin: Pin, settings: RemoteSettings) -> Iterator[Buffer]:

@@ -24,12 +24,12 @@ import re
 import socket
 import ssl
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from http.client import HTTPConnection, HTTPMessage, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from urllib.request import proxy_bypass
 
@@ -37,15 +37,15 @@ from ffrfs.errors import RemoteError
 from ffrfs.remote.failures import BadStatusError, changed
 from ffrfs.remote.object_origin import PAGE, ObjectOrigin
 from ffrfs.remote.pin import Pin
+from ffrfs.remote.receiving import Rest, buffers, threads
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+T = TypeVar("T")
+Receive: TypeAlias = Callable[[HTTPResponse], T]
 
 _CONNECT_S = 5.0
 _PAGE_MAX = 16 << 20
-_THREADS = 128  # for ranges, openings, and connections that are being given up
 _IDLE_MAX = 64
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -63,11 +63,11 @@ class HttpOrigin(ObjectOrigin):
     async def _pin_once(self, url: RemoteUrl) -> Pin:
         server = self._server(url)
         try:
-            answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, 1)
+            answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, _up_to(1))
         except BadStatusError as error:
             if error.status != 416:  # 416: an empty file has no first byte
                 raise
-            answer = await server.ask("HEAD", _target(url), {}, 0)
+            answer = await server.ask("HEAD", _target(url), {}, _up_to(0))
         is_page = answer.kind == "text/html"
         if is_page and not url.key.lower().endswith((".html", ".htm")):
             raise RemoteError.at(url.shown, PAGE)
@@ -75,28 +75,21 @@ class HttpOrigin(ObjectOrigin):
             raise RemoteError.at(url.shown, _WHOLE)
         return answer.pin(url)
 
-    async def _read_once(self, pin: Pin, part: range, version: str | None = None) -> Buffer:
+    async def _read_once(self, pin: Pin, rest: Rest, version: str | None = None) -> None:
+        part = rest.part
         headers = {"Range": f"bytes={part.start}-{part.stop - 1}"}
         if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak ETag never matches
             headers["If-Match"] = pin.etag
+        receive = functools.partial(_receive, pin, rest)
         try:
-            answer = await self._server(pin.url).ask("GET", _target(pin.url), headers, len(part))
+            await self._server(pin.url).ask("GET", _target(pin.url), headers, receive)
         except BadStatusError as error:
             if error.status in (404, 410):
                 raise changed(pin.url) from None
             raise
-        if answer.status == 200:
-            raise RemoteError.at(pin.url.shown, _WHOLE)
-        if answer.pin(pin.url) != pin:
-            raise changed(pin.url)
-        if "Content-Length" not in answer.headers:
-            raise RemoteError.at(pin.url.shown, _NO_LENGTH)
-        if answer.part != part or len(answer.data) != len(part):
-            raise RemoteError.at(pin.url.shown, _OTHER_BYTES)
-        return answer.data
 
     async def _list_once(self, url: RemoteUrl) -> list[str]:
-        answer = await self._server(url).ask("GET", _target(url), {}, _PAGE_MAX + 1)
+        answer = await self._server(url).ask("GET", _target(url), {}, _up_to(_PAGE_MAX + 1))
         if len(answer.data) > _PAGE_MAX:
             raise RemoteError.at(url.shown, f"its listing has more than {_PAGE_MAX >> 20} MiB")
         links = _Links()
@@ -125,7 +118,7 @@ _WHOLE = (
 class _Answer:
     status: int
     headers: HTTPMessage
-    data: bytes
+    data: bytes = b""
 
     @property
     def kind(self) -> str:
@@ -209,10 +202,19 @@ class _Server:
         if self._tls is None:
             self._prefix = f"http://{self._place}"
 
-    async def ask(self, method: str, target: str, headers: dict[str, str], size: int) -> _Answer:
-        """Request `size` bytes, return the answer. Raises BadStatusError, OSError and others."""
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        receive: Receive[T],
+    ) -> T:
+        """Send a request, return what `receive` makes of the response, in a thread.
+
+        Raises BadStatusError, OSError and others.
+        """
         line = self._idle.pop() if self._idle else _Line(self._new())
-        work = _pool().submit(self._ask, line, method, target, headers, size)
+        work = threads().submit(self._ask, line, method, target, headers, receive)
         try:
             return await asyncio.wrap_future(work)
         except asyncio.CancelledError:
@@ -230,8 +232,13 @@ class _Server:
         return http
 
     def _ask(
-        self, line: _Line, method: str, target: str, headers: dict[str, str], size: int
-    ) -> _Answer:
+        self,
+        line: _Line,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        receive: Receive[T],
+    ) -> T:
         was_used = line.http.sock is not None
         try:
             try:
@@ -241,9 +248,7 @@ class _Server:
                     raise
                 line.http.close()  # the server has closed the idle connection
                 response = self._begin(line, method, target, headers)
-            is_other = "Range" in headers and response.status == 200  # the whole file
-            data = _body(response, 0 if is_other else size)
-            answer = _Answer(response.status, response.headers, data)
+            result = receive(response)
         except BaseException:
             line.http.close()
             raise
@@ -251,7 +256,7 @@ class _Server:
             self._idle.append(line)
         else:
             line.http.close()
-        return answer
+        return result
 
     def _begin(
         self, line: _Line, method: str, target: str, headers: dict[str, str]
@@ -291,18 +296,43 @@ class _Server:
         return quote(there._replace(scheme="", netloc="", fragment="").geturl(), safe=_SAFE)
 
 
-def _body(response: HTTPResponse, size: int) -> bytes:
-    """Return at most `size` bytes. Raises ConnectionResetError if Content-Length promised more."""
-    promised = size if response.length is None else min(size, response.length)
-    data = response.read(promised) if promised else b""
-    if len(data) < promised and response.length is not None:
-        raise ConnectionResetError("IncompleteBody")
-    return data
+def _up_to(size: int) -> Receive[_Answer]:
+    """Return a function that reads at most `size` bytes, and none of a whole file for a part."""
+
+    def receive(response: HTTPResponse) -> _Answer:
+        length = response.length
+        promised = size if length is None else min(size, length)
+        if size == 1 and response.status == 200:
+            promised = 0
+        data = response.read(promised) if promised else b""
+        if len(data) < promised and length is not None:
+            raise _broken_off()
+        return _Answer(response.status, response.headers, data)
+
+    return receive
 
 
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS, "ffrfs-web")
+def _receive(pin: Pin, rest: Rest, response: HTTPResponse) -> None:
+    """Receive the rest of a range. Raises RemoteError, before any byte, if it is another one."""
+    answer = _Answer(response.status, response.headers)
+    if answer.status == 200:
+        raise RemoteError.at(pin.url.shown, _WHOLE)
+    if answer.pin(pin.url) != pin:
+        raise changed(pin.url)
+    if "Content-Length" not in answer.headers:
+        raise RemoteError.at(pin.url.shown, _NO_LENGTH)
+    if answer.part != rest.part or response.length != len(rest.part):
+        raise RemoteError.at(pin.url.shown, _OTHER_BYTES)
+    with buffers.one() as buffer:
+        while rest.part:
+            piece = buffer[: len(rest.part)]
+            if response.readinto(piece) < len(piece):
+                raise _broken_off()
+            rest.came(piece)
+
+
+def _broken_off() -> ConnectionResetError:
+    return ConnectionResetError("IncompleteBody")
 
 
 @functools.lru_cache(maxsize=256)
@@ -310,8 +340,7 @@ def _server(scheme: str, place: str, settings: RemoteSettings) -> _Server:
     return _Server(scheme, place, settings)
 
 
-# After fork() a child has none of the threads, and must not use its parent's connections.
-os.register_at_fork(after_in_child=_pool.cache_clear)
+# After fork() a child must not use its parent's connections.
 os.register_at_fork(after_in_child=_server.cache_clear)
 
 

@@ -20,6 +20,7 @@ from typing import TypeVar
 from ffrfs.errors import RemoteError, RemoteNotFoundError, RemoteTimeoutError
 from ffrfs.remote.failures import changed
 from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.receiving import Rest, Take, buffers
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 
@@ -39,12 +40,10 @@ class LocalOrigin:
     async def pin(self, url: RemoteUrl) -> Pin:
         return await self._in_thread(url, lambda: _pin(url))
 
-    async def read(self, pin: Pin, offset: int, size: int) -> bytearray:
-        if offset < 0 or size < 0 or offset + size > pin.size:
-            raise RemoteError.at(pin.url.shown, f"has no bytes {offset} to {offset + size}")
-        data = await self._in_thread(pin.url, lambda: _read(pin, offset, size))
+    async def read(self, pin: Pin, offset: int, size: int, take: Take) -> None:
+        rest = Rest(pin, offset, size, take)
+        await self._in_thread(pin.url, lambda: _read(pin, rest))
         self._traffic.bytes += size
-        return data
 
     async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
         names = await self._in_thread(url, lambda: _names(url))
@@ -81,30 +80,31 @@ def _pin(url: RemoteUrl) -> Pin:
         os.close(fd)
 
 
-def _read(pin: Pin, offset: int, size: int) -> bytearray:
+def _read(pin: Pin, rest: Rest) -> None:
     # The file is opened for each read, so that its replacement under the same name is noticed.
     try:
         fd = _open(pin.url)
     except FileNotFoundError:
         raise changed(pin.url) from None
     try:
-        data = bytearray(size)
-        _expect(pin, fd)
-        _fill(pin, fd, offset, data)
-        _expect(pin, fd)
-        return data
+        with buffers.one() as buffer:
+            while rest.part:
+                piece = buffer[: len(rest.part)]
+                _expect(pin, fd)
+                _fill(pin, fd, rest.part.start, piece)
+                _expect(pin, fd)
+                rest.came(piece)
     finally:
         os.close(fd)
 
 
-def _fill(pin: Pin, fd: int, offset: int, data: bytearray) -> None:
+def _fill(pin: Pin, fd: int, offset: int, piece: memoryview) -> None:
     done = 0
-    with memoryview(data) as view:
-        while done < len(view):
-            count = os.preadv(fd, [view[done:]], offset + done)
-            if count == 0:
-                raise changed(pin.url)
-            done += count
+    while done < len(piece):
+        count = os.preadv(fd, [piece[done:]], offset + done)
+        if count == 0:
+            raise changed(pin.url)
+        done += count
 
 
 def _expect(pin: Pin, fd: int) -> None:

@@ -10,7 +10,7 @@ Failures that may be temporary are tried again until the deadline, with growing 
 
 Not here: connections and credentials (store.py), the meaning of failures (failures.py), web
 servers (http_origin.py).
-Concurrency: asyncio; requests run side by side, and a cancelled one is abandoned.
+Concurrency: asyncio; threads receive ranges side by side, and a cancelled one is abandoned.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ffrfs.errors import ChangedAtOriginError, RemoteError
 from ffrfs.remote.failures import Failure, changed, failure_of, timed_out
 from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.receiving import PIECE_SIZE, Rest, Take, threads
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.store import bucket_store
 from ffrfs.remote.url import RemoteUrl
@@ -32,7 +33,6 @@ from ffrfs.remote.url import RemoteUrl
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta
     from obstore.store import ObjectStore
-    from typing_extensions import Buffer
 
 T = TypeVar("T")
 
@@ -65,29 +65,24 @@ class ObjectOrigin:
         once = functools.partial(self._pin_once, url)
         return await self._persistently(url, once, min(_PATIENCE_S, self._seconds()))
 
-    async def read(self, pin: Pin, offset: int, size: int) -> Buffer:
-        if offset < 0 or size < 0 or offset + size > pin.size:
-            raise RemoteError.at(pin.url.shown, f"has no bytes {offset} to {offset + size}")
-        if size == 0:
-            return b""
-        part = range(offset, offset + size)
+    async def read(self, pin: Pin, offset: int, size: int, take: Take) -> None:
+        rest = Rest(pin, offset, size, take)
 
-        async def once() -> Buffer:
+        async def once() -> None:
             if pin not in self._replaced:
                 try:
-                    return await self._read_once(pin, part)
+                    return await self._read_once(pin, rest)
                 except Exception as error:
                     is_changed = isinstance(failure_of(error, pin.url).error, ChangedAtOriginError)
                     if pin.version is None or not is_changed:
                         raise
                 self._traffic.requests += 1
-            data = await self._read_version(pin, part)
+            await self._read_version(pin, rest)
             self._replaced.add(pin)
-            return data
 
-        data = await self._persistently(pin.url, once, self._seconds(), is_open=True)
-        self._traffic.bytes += size
-        return data
+        if size:
+            await self._persistently(pin.url, once, self._seconds(), is_open=True)
+            self._traffic.bytes += size
 
     async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
         if not url.is_directory:
@@ -105,19 +100,24 @@ class ObjectOrigin:
             raise RemoteError.at(url.shown, PAGE)
         return _pin_of(url, result.meta).checked()
 
-    async def _read_version(self, pin: Pin, part: range) -> Buffer:
+    async def _read_version(self, pin: Pin, rest: Rest) -> None:
         """Read a version. Raises ChangedAtOriginError also if it is gone, or must not be read."""
         try:
-            return await self._read_once(pin, part, pin.version)
+            await self._read_once(pin, rest, pin.version)
         except Exception as error:
             failure = failure_of(error, pin.url)
             if failure.again or failure.renewal:
                 raise
             raise changed(pin.url) from None
 
-    async def _read_once(self, pin: Pin, part: range, version: str | None = None) -> Buffer:
+    async def _read_once(self, pin: Pin, rest: Rest, version: str | None = None) -> None:
+        work = threads().submit(self._receive, pin, rest, version)
+        await asyncio.wrap_future(work)
+
+    def _receive(self, pin: Pin, rest: Rest, version: str | None) -> None:
         import obstore
 
+        part = rest.part
         options: GetOptions = {"range": (part.start, part.stop)}
         if version is not None:
             options["version"] = version
@@ -125,7 +125,7 @@ class ObjectOrigin:
             options["if_match"] = pin.etag
         store = bucket_store(pin.url, self._settings)
         try:
-            result = await obstore.get_async(store, pin.url.key, options=options)
+            result = obstore.get(store, pin.url.key, options=options)
         except FileNotFoundError:
             raise changed(pin.url) from None
         if _pin_of(pin.url, result.meta) != pin:
@@ -134,19 +134,15 @@ class ObjectOrigin:
             raise RemoteError.at(
                 pin.url.shown, "the server sent other bytes than requested: its fault"
             )
-        size = len(part)
-        pieces: list[bytes] = []
-        taken = 0
-        async for piece in result.stream(min_chunk_size=size):
-            pieces.append(piece)
-            taken += len(piece)
-            if taken >= size:  # asking for the end would cost another hop to a thread and back
-                break
-        if taken != size:
-            raise RemoteError.at(
-                pin.url.shown, f"the server sent {taken} of {size} bytes: its fault"
-            )
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        for piece in result.stream(min_chunk_size=PIECE_SIZE):
+            with memoryview(piece) as view:
+                if len(view) > len(rest.part):
+                    raise RemoteError.at(pin.url.shown, "the server sent too many bytes: its fault")
+                rest.came(view)
+            if not rest.part:
+                return
+        got, size = rest.part.start - part.start, len(part)
+        raise RemoteError.at(pin.url.shown, f"the server sent {got} of {size} bytes: its fault")
 
     async def _list_once(self, url: RemoteUrl) -> Sequence[str]:
         """Return the names of the objects in the directory."""

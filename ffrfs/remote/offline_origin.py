@@ -17,6 +17,7 @@ from typing import NoReturn
 from ffrfs.errors import RemoteError, RemoteNotFoundError
 from ffrfs.remote.named_store import settings_for
 from ffrfs.remote.pin import Pin
+from ffrfs.remote.receiving import Take
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
 from ffrfs.remote.url import RemoteUrl
 
@@ -34,7 +35,7 @@ class OfflineOrigin:
             raise self._absent(url)
         return pins[0]
 
-    async def read(self, pin: Pin, offset: int, size: int) -> NoReturn:
+    async def read(self, pin: Pin, offset: int, size: int, take: Take) -> NoReturn:
         raise RemoteError.at(
             pin.url.shown, "offline, and not all of it is in the cache; read it without --offline"
         )

@@ -8,14 +8,12 @@ Concurrency: asyncio, in the fetcher alone (and in `ffrfs pack`, which uploads).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.receiving import Take
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 
 class Origin(Protocol):
@@ -25,8 +23,11 @@ class Origin(Protocol):
         """Return the pin of the object as it is now."""
         ...
 
-    async def read(self, pin: Pin, offset: int, size: int) -> Buffer:
-        """Return exactly `size` bytes of the pinned object, and of no other."""
+    async def read(self, pin: Pin, offset: int, size: int, take: Take) -> None:
+        """Give `take` exactly `size` bytes of the pinned object, and of no other.
+
+        A RemoteError of `take` ends the read, and reaches the caller.
+        """
         ...
 
     def list(self, url: RemoteUrl) -> AsyncIterator[str]:
@@ -54,3 +55,10 @@ def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None
     from ffrfs.remote.object_origin import ObjectOrigin
 
     return ObjectOrigin(settings, traffic or Traffic())
+
+
+async def read_bytes(origin: Origin, pin: Pin, offset: int, size: int) -> bytearray:
+    """Return `size` bytes of the pinned object, all in memory."""
+    data = bytearray()
+    await origin.read(pin, offset, size, data.extend)
+    return data

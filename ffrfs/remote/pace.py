@@ -14,7 +14,7 @@ from ffrfs.remote.protocol import BLOCK_SIZE
 
 RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 16, 64  # in flight; FEW is the initial limit
 RANGE_BLOCKS_MAX = 8
-FLIGHT_SIZE_MAX = 128 << 20  # bytes; assembling a range holds its bytes twice
+FLIGHT_SIZE_MAX = 128 << 20  # bytes
 _GAP_BLOCKS_MAX = 4
 _RANGE_S = 2.0
 _GATHER_MAX_S = 0.002

@@ -2,8 +2,8 @@
 
 A client opens an object by its URL and gives it a number. Then it requests blocks of the object;
 an answer has the id of its request. The native client is native/remote/object_link.cc. Every
-message is checked before use: parse_request() and parse_answer() raise ProtocolError, and the
-link ends.
+request is checked before use: parse_request() raises ProtocolError, and the link ends. The native
+client checks the answers.
 
     every message    u32 kind, u32 object, u64 id
     OPEN             UTF-8: url, zero byte, pin (empty: pin the object as it is now)
@@ -129,10 +129,6 @@ class Answer:
             case _:
                 return head
 
-    @property
-    def descriptor_count(self) -> int:
-        return 2 if self.kind in (Tell.OPENED, Tell.MOVED) else 0
-
 
 def parse_request(message: bytes) -> Request:
     """Parse a message of a client. Raises ProtocolError."""
@@ -161,35 +157,6 @@ def parse_request(message: bytes) -> Request:
             if not 1 <= count <= BLOCKS_MAX or first > OBJECT_SIZE_MAX // BLOCK_SIZE:
                 _refuse(f"{count:,} blocks from {first:,} on; at most {BLOCKS_MAX:,} at a time")
             return Request(kind, target, id_, first=first, count=count)
-
-
-def parse_answer(message: bytes) -> Answer:
-    """Parse a message of a fetcher. Raises ProtocolError."""
-    number, target, id_, body = _head(message)
-    if number not in Tell._value2member_map_:
-        _refuse(f"no answer is of kind {number}")
-    kind = Tell(number)
-    match kind:
-        case Tell.OPENED:
-            if len(body) < _OPENED.size:
-                _refuse("too short an answer")
-            size, mtime_ns, block_size = _OPENED.unpack_from(body)
-            if block_size != BLOCK_SIZE or size > OBJECT_SIZE_MAX:
-                _refuse(f"an object of {size:,} bytes in blocks of {block_size:,}")
-            pin = _text(body[_OPENED.size :])
-            return Answer(kind, target, id_, size, mtime_ns, block_size, pin)
-        case Tell.LISTED:
-            if len(body) < _MORE.size or (len(body) > _MORE.size and body[-1] != 0):
-                _refuse("a list without end")
-            urls = tuple(_url(url) for url in body[_MORE.size :].split(b"\0")[:-1])
-            return Answer(kind, target, id_, more=_MORE.unpack_from(body)[0] != 0, urls=urls)
-        case Tell.FAILED:
-            error, _, reason = body.partition(b"\0")
-            return Answer(kind, target, id_, error=_text(error), reason=_text(reason))
-        case _:
-            if body:
-                _refuse(f"{len(body)} bytes too many")
-            return Answer(kind, target, id_)
 
 
 def listed(target: int, id_: int, urls: list[str]) -> list[Answer]:

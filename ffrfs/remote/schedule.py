@@ -5,30 +5,27 @@ one of the queues, in flight, or elsewhere: another process is fetching it. Howe
 wait for a block, one fetch of it runs at a time; between processes, the locks of the cache
 ensure that.
 
-Not here: number and size of ranges (pace.py), links (link.py), the cache (ffrfs.cache).
-Concurrency: the fetcher's loop; a few threads write blocks, each different ones.
+Not here: number and size of ranges (pace.py), what threads do with a range (landing.py), links
+(link.py), the cache (ffrfs.cache).
+Concurrency: the fetcher's loop alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
-from ffrfs.errors import ChangedAtOriginError, RemoteError, describe
+from ffrfs.errors import ChangedAtOriginError, RemoteError, RemoteTimeoutError, describe
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import Block, FetchedObject, Wait
+from ffrfs.remote.landing import Landing
 from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
 from ffrfs.remote.pin import Traffic
-from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
 
-if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
-    from ffrfs.cache.cached_object import CachedObject
-
 _AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for blocks that readers wait for
-_WRITERS = 2
+_CACHES_MAX = 3  # which a range is fetched into, if one after the other fails
 _RANGE_BLOCKS_FEW = 2
 _LOOK_S, _LOOK_MAX_S = 0.01, 0.1
 _ELSEWHERE_SHARE = 1 / 3  # of the timeout; after that the block is fetched here as well
@@ -68,7 +65,6 @@ class Schedule:
         self._timeout_s = start.settings.timeout_s
         self._flight_size = start.flight_size
         self._loop = asyncio.get_running_loop()
-        self._writers = ThreadPoolExecutor(_WRITERS, "writer")
         self._demand: Queue = {}
         self._ahead: Queue = {}
         self._elsewhere: Queue = {}
@@ -197,12 +193,14 @@ class Schedule:
                     gap += 1
                 number += step
         taken += self._take_gaps(target, range(first, last + 1))
-        task = self._loop.create_task(self._fetch(target, cached, taken, first, last - first + 1))
+        size = target.size_of(first, last - first + 1)
+        landing = Landing(cached, (each.number for each in taken), first, size)
+        task = self._loop.create_task(self._fetch(target, taken, landing))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         target.ranges += 1
         self._ranges += 1
-        self._bytes += target.size_of(first, last - first + 1)
+        self._bytes += size
 
     def _range_blocks(self, queue: Queue) -> int:
         """Return the largest number of blocks for a range of this queue.
@@ -263,31 +261,20 @@ class Schedule:
         same = len(self._elsewhere) == len(blocks)
         self._look_s = min(self._look_s * 1.5, _LOOK_MAX_S) if same else _LOOK_S
 
-    async def _fetch(
-        self,
-        target: FetchedObject,
-        cached: CachedObject,
-        blocks: list[Block],
-        first: int,
-        count: int,
-    ) -> None:
-        size = target.size_of(first, count)
+    async def _fetch(self, target: FetchedObject, blocks: list[Block], landing: Landing) -> None:
         begin = self._loop.time()
         try:
-            data = memoryview(await target.origin.read(target.pin, first * BLOCK_SIZE, size))
+            await self._land(target, landing)
             now = self._loop.time()
-            self.pace.finished(now, size, now - begin, full=bool(self._demand or self._ahead))
-            if data.nbytes != size:
-                raise RemoteError.at(target.pin.url.shown, "gave another number of bytes")
-            await self._keep(target, cached, blocks, first, data)
+            full = bool(self._demand or self._ahead)
+            self.pace.finished(now, landing.size, now - begin, full=full)
         except Exception as error:
             self._owner.update_counters()
             failure = error
             if not isinstance(failure, RemoteError):
                 failure = RemoteError.at(target.pin.url.shown, describe(error))
+            landing.end()
             for block in blocks:
-                cached.release(block.number)
-                target.cached.release(block.number)
                 self._fail(block, failure)
         else:
             self._counters.add("remote_blocks_fetched", len(blocks))
@@ -298,32 +285,34 @@ class Schedule:
         finally:
             target.ranges -= 1
             self._ranges -= 1
-            self._bytes -= size
+            self._bytes -= landing.size
             if self._traffic.throttled != self._throttled:
                 self._throttled = self._traffic.throttled
                 self.pace.throttled()
             self._owner.close_if_idle(target)
             self._pump()
 
-    async def _keep(
-        self,
-        target: FetchedObject,
-        cached: CachedObject,
-        blocks: list[Block],
-        first: int,
-        data: memoryview,
-    ) -> None:
-        """Store the blocks in the cache; if it fails, or has failed meanwhile, in memory."""
-        numbers = [block.number for block in blocks]
-        if cached is target.cached:
+    async def _land(self, target: FetchedObject, landing: Landing) -> None:
+        """Fetch the range into the cache; if that fails, or has failed meanwhile, into memory."""
+        last = RemoteError.at(target.pin.url.shown, "its caches fail one after the other")
+        for _ in range(_CACHES_MAX):
+            if landing.cached is not target.cached:
+                landing.move(target.cached)
             try:
-                await self._loop.run_in_executor(self._writers, _fill, cached, numbers, first, data)
-                return
-            except OSError as error:
-                self._owner.move(target, error)
-        for number in numbers:
-            target.cached.claim(number)
-        await self._loop.run_in_executor(self._writers, _fill, target.cached, numbers, first, data)
+                await target.origin.read(target.pin, landing.offset, landing.size, landing.take)
+            except RemoteError as error:
+                if landing.is_storing:
+                    why = "the disk of its cache does not take what was fetched"
+                    raise RemoteTimeoutError.at(target.pin.url.shown, why) from None
+                if landing.failure is None:
+                    raise
+                if landing.cached is target.cached:
+                    self._owner.move(target, landing.failure)
+                last = error
+            else:
+                if landing.cached is target.cached:
+                    return
+        raise last
 
     def _done(self, block: Block) -> None:
         del block.target.blocks[block.number]
@@ -340,20 +329,3 @@ class Schedule:
         self._owner.log_failure(target, error)
         for wait in block.waits:
             wait.end(error)
-
-
-def _fill(cached: CachedObject, numbers: list[int], first: int, data: memoryview) -> None:
-    for begin, count in _runs(sorted(numbers)):
-        at = (begin - first) * BLOCK_SIZE
-        cached.fill(begin, data[at : at + count * BLOCK_SIZE])
-
-
-def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield runs of adjacent numbers as (first, count)."""
-    place = 0
-    while place < len(numbers):
-        end = place + 1
-        while end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
-            end += 1
-        yield numbers[place], end - place
-        place = end

@@ -36,7 +36,17 @@ def fill(kept: CachedObject, block: int, seed: int = 1) -> None:
     while not kept.claim(block):
         assert time.monotonic() < end
         time.sleep(0.001)
-    kept.fill(block, content(block, block_size(kept, block), seed))
+    store(kept, block, content(block, block_size(kept, block), seed))
+
+
+def store(kept: CachedObject, block: int, data: bytes) -> None:
+    """Fill a block that is claimed; it is released."""
+    try:
+        kept.prepare(block, 1)
+        kept.write(block * BLOCK_SIZE, memoryview(data))
+        kept.publish(block, 1)
+    finally:
+        kept.release(block)
 
 
 def present(kept: CachedObject) -> set[int]:

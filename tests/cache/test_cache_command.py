@@ -13,7 +13,7 @@ from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.cli.main import main
 from ffrfs.record.writer import FileWriter
-from tests.cache.blocks import URL, check, fill, held, in_child, settle
+from tests.cache.blocks import URL, check, fill, held, in_child, settle, store
 
 MIB = 1 << 20
 OTHER = "s3://bucket/other.tfrecord"
@@ -160,7 +160,7 @@ def test_verify_finds_bad_records_and_holes(
     kept = cache.open(URL, "v1", len(data))
     for block in (0, 1, 3):
         assert kept.claim(block)
-        kept.fill(block, data[block * MIB : (block + 1) * MIB])
+        store(kept, block, data[block * MIB : (block + 1) * MIB])
     kept.close()
     cache.close()
     out = run(capfd, "verify", place)

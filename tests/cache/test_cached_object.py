@@ -27,6 +27,7 @@ from tests.cache.blocks import (
     present,
     read,
     settle,
+    store,
 )
 
 MIB = 1 << 20
@@ -80,21 +81,48 @@ def test_a_block_is_claimed_once(cache: CacheDirectory | MemoryCache) -> None:
     assert kept.claim(0)
     kept.release(1)
     assert kept.claim(1)
-    kept.fill(1, content(1))
+    store(kept, 1, content(1))
     assert kept.claim(1)  # to fetch it again
     kept.close()
 
 
-def test_what_is_not_claimed_or_not_whole_is_refused(cache: CacheDirectory | MemoryCache) -> None:
-    kept = cache.open(URL, "v1", 2 * BLOCK_SIZE)
-    with pytest.raises(CacheError, match="not claimed"):
-        kept.fill(0, content(0))
+def test_what_is_not_claimed_is_refused(cache: CacheDirectory | MemoryCache) -> None:
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
     assert kept.claim(0)
-    with pytest.raises(CacheError, match="not whole"):
-        kept.fill(0, b"short")
+    kept.prepare(0, 1)
+    piece = memoryview(content(0))
+    for refused in (
+        lambda: kept.prepare(0, 2),
+        lambda: kept.write(1, piece),  # its last byte is in block 1
+        lambda: kept.write(BLOCK_SIZE, piece),
+        lambda: kept.publish(0, 2),
+    ):
+        with pytest.raises(CacheError, match="not claimed"):
+            refused()
     assert present(kept) == set()
-    assert kept.claim(0)
+    kept.write(0, piece)
+    kept.publish(0, 1)
+    with pytest.raises(CacheError, match="not claimed"):
+        kept.write(0, piece)
+    assert check(kept) == {0}
     kept.close()
+
+
+def test_a_file_that_is_cut_during_a_fill(place: Path) -> None:
+    cache = CacheDirectory(str(place), 32 * MIB)
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
+    assert kept.claim(0)
+    kept.prepare(0, 1)
+    kept.write(0, memoryview(content(0)))
+    os.truncate(next(place.glob("??/*.data")), BLOCK_SIZE // 2)
+    with pytest.raises(CacheError, match="was cut"):
+        kept.publish(0, 1)
+    kept.release(0)
+    assert present(kept) == set()
+    fill(kept, 0)
+    assert check(kept) == {0}
+    kept.close()
+    cache.close()
 
 
 def test_a_number_never_comes_twice_in_a_row(cache: CacheDirectory | MemoryCache) -> None:

@@ -16,7 +16,7 @@ from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.eviction import evict, survey
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.errors import CacheError
-from tests.cache.blocks import URL, check, content, fill, finish, held, in_child, start
+from tests.cache.blocks import URL, check, content, fill, finish, held, in_child, start, store
 from tests.tiny_disk import run_on_tiny_disk
 
 MIB = 1 << 20
@@ -41,7 +41,7 @@ def test_two_processes_fill_each_block_once(tmp_path: Path) -> None:
                         kept.release(block)
                     else:
                         time.sleep(0.001)  # as a fetch does
-                        kept.fill(block, content(block))
+                        store(kept, block, content(block))
                         filled.append(block)
             left = [block for block in left if not kept.is_present(block)]
         check(kept)
@@ -92,7 +92,7 @@ def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
             if not each[n].is_present(block) and each[n].claim(block):
                 # On a busy machine there is no room in time for some of them.
                 with contextlib.suppress(CacheError):
-                    each[n].fill(block, content(block, 9 if block == 50 else BLOCK_SIZE))
+                    store(each[n], block, content(block, 9 if block == 50 else BLOCK_SIZE))
             each[n].touch(block, 1)
         for kept in each:
             check(kept)
@@ -180,7 +180,7 @@ def test_nothing_can_go(tmp_path: Path) -> None:
         assert kept.claim(block)
     with pytest.raises(CacheError, match="is full, and no block can be removed now"):
         for block in range(40):
-            kept.fill(block, content(block))
+            store(kept, block, content(block))
             assert kept.claim(block)
     kept.close()
     cache.close()

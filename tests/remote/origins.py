@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from ffrfs.remote.origin import origin_for
+from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
@@ -17,7 +17,7 @@ def pin(text: str, settings: RemoteSettings) -> Pin:
 
 
 def read(of: Pin, offset: int, size: int, settings: RemoteSettings) -> bytes:
-    return bytes(asyncio.run(origin_for(of.url, settings).read(of, offset, size)))
+    return bytes(asyncio.run(read_bytes(origin_for(of.url, settings), of, offset, size)))
 
 
 def names(text: str, settings: RemoteSettings) -> list[str]:

@@ -18,7 +18,7 @@ from ffrfs.errors import (
     RemoteNotFoundError,
     RemoteTimeoutError,
 )
-from ffrfs.remote.origin import origin_for
+from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
@@ -35,7 +35,7 @@ def pin(path: Path) -> Pin:
 
 
 def read(of: Pin, offset: int, size: int) -> bytes:
-    return bytes(asyncio.run(origin_for(of.url, SETTINGS).read(of, offset, size)))
+    return bytes(asyncio.run(read_bytes(origin_for(of.url, SETTINGS), of, offset, size)))
 
 
 async def names(url: RemoteUrl) -> list[str]:
@@ -148,7 +148,7 @@ def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     origin = origin_for(found.url, RemoteSettings(timeout_s=0.2))
     try:
         with pytest.raises(RemoteTimeoutError, match=r"not answered for 0\.2 s"):
-            asyncio.run(origin.read(found, 0, 10))
+            asyncio.run(read_bytes(origin, found, 0, 10))
     finally:
         os.close(begins)
         monkeypatch.undo()
@@ -160,5 +160,5 @@ def test_traffic_is_counted(tmp_path: Path) -> None:
     traffic = Traffic()
     origin = origin_for(url_of(path), SETTINGS, traffic)
     found = asyncio.run(origin.pin(url_of(path)))
-    asyncio.run(origin.read(found, 0, 60))
+    asyncio.run(read_bytes(origin, found, 0, 60))
     assert (traffic.requests, traffic.bytes) == (2, 60)

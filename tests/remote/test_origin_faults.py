@@ -17,8 +17,9 @@ from ffrfs.errors import (
     RemoteError,
     RemoteTimeoutError,
 )
-from ffrfs.remote.origin import origin_for
+from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.receiving import PIECE_SIZE
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 from tests.remote.servers.fault import Kind
@@ -30,10 +31,14 @@ IMPATIENT = RemoteSettings(timeout_s=2)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    root = tmp_path_factory.mktemp("faulty")
-    (root / "a.ffr").write_bytes(DATA)
-    with faulty(root) as server:
+def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faulty")
+
+
+@pytest.fixture(scope="module")
+def shared(shared_root: Path) -> Iterator[Faulty]:
+    (shared_root / "a.ffr").write_bytes(DATA)
+    with faulty(shared_root) as server:
         yield server
 
 
@@ -51,7 +56,7 @@ def pin(server: Faulty, settings: RemoteSettings = PATIENT) -> Pin:
 
 def read(of: Pin, settings: RemoteSettings, traffic: Traffic | None = None) -> bytes:
     origin = origin_for(of.url, settings, traffic)
-    return bytes(asyncio.run(origin.read(of, 1000, 500_000)))
+    return bytes(asyncio.run(read_bytes(origin, of, 1000, 500_000)))
 
 
 @pytest.mark.parametrize(
@@ -64,6 +69,19 @@ def test_what_passes_is_tried_again(server: Faulty, kind: Kind) -> None:
     assert read(found, PATIENT, traffic) == DATA[1000:501_000]
     assert (traffic.requests, traffic.retries, traffic.bytes) == (4, 3, 500_000)
     assert traffic.throttled == (3 if kind is Kind.SLOW_DOWN else 0)
+
+
+def test_what_has_come_is_not_asked_for_again(server: Faulty, shared_root: Path) -> None:
+    data = DATA * 3 + DATA[:-1]
+    (shared_root / "b.ffr").write_bytes(data)
+    url = parse_url(f"{server.url}/b.ffr")
+    origin = origin_for(url, PATIENT)
+    found = asyncio.run(origin.pin(url))
+    server.do(Kind.SHORT, times=1)  # half of it comes
+    assert asyncio.run(read_bytes(origin, found, 0, len(data))) == data
+    half = len(data) // 2 // PIECE_SIZE * PIECE_SIZE
+    _, first, second = (seen.range for seen in server.counts().gets("/b.ffr"))
+    assert (first, second) == (f"bytes=0-{len(data) - 1}", f"bytes={half}-{len(data) - 1}")
 
 
 @pytest.mark.parametrize("kind", [Kind.STALL, Kind.STALL_IN_BODY])
@@ -192,7 +210,7 @@ def test_a_reader_that_goes_away(server: Faulty) -> None:
     server.do(Kind.STALL)
 
     async def give_up() -> None:
-        task = asyncio.create_task(origin_for(found.url, PATIENT).read(found, 0, 10))
+        task = asyncio.create_task(read_bytes(origin_for(found.url, PATIENT), found, 0, 10))
         await asyncio.sleep(0.1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

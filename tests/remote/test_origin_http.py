@@ -18,7 +18,7 @@ from ffrfs.errors import (
     RemoteNotFoundError,
     RemoteTimeoutError,
 )
-from ffrfs.remote.origin import origin_for
+from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
@@ -47,7 +47,7 @@ def pin(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> Pin:
 
 
 def read(of: Pin, offset: int, size: int, settings: RemoteSettings = SETTINGS) -> bytes:
-    return bytes(asyncio.run(origin_for(of.url, settings).read(of, offset, size)))
+    return bytes(asyncio.run(read_bytes(origin_for(of.url, settings), of, offset, size)))
 
 
 def names(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> list[str]:
@@ -167,7 +167,9 @@ def test_a_server_that_comes_back(tmp_path: Path) -> None:
     async def reading(found: Pin, server: Nginx) -> bytes:
         server.program.kill()
         traffic = Traffic()
-        task = asyncio.create_task(origin_for(found.url, SETTINGS, traffic).read(found, 0, 5))
+        task = asyncio.create_task(
+            read_bytes(origin_for(found.url, SETTINGS, traffic), found, 0, 5)
+        )
         while traffic.retries < 2:
             await asyncio.sleep(0.02)
         await asyncio.to_thread(server.start_again)

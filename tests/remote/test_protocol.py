@@ -21,9 +21,9 @@ from ffrfs.remote.protocol import (
     Request,
     Tell,
     listed,
-    parse_answer,
     parse_request,
 )
+from tests.remote.answers import parse_answer
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 urls = texts.filter(bool)
@@ -75,11 +75,10 @@ def test_an_answer_is_read_as_it_was_written(answer: Answer) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(message: bytes) -> None:
-    for parse in (parse_request, parse_answer):
-        try:
-            parse(message)
-        except ProtocolError as error:
-            assert "\n" not in str(error)
+    try:
+        parse_request(message)
+    except ProtocolError as error:
+        assert "\n" not in str(error)
 
 
 @given(requests(), st.data())

@@ -10,7 +10,7 @@ import pytest
 from obstore.store import S3Store
 
 from ffrfs.errors import ChangedAtOriginError
-from ffrfs.remote.origin import origin_for
+from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
@@ -54,7 +54,7 @@ def test_the_version_that_was_opened_is_read(
     origin = origin_for(parse_url(url), settings, traffic)
 
     async def parts() -> list[bytes]:
-        return [bytes(await origin.read(found, offset, 100)) for offset in (0, 1000, 4900)]
+        return [bytes(await read_bytes(origin, found, offset, 100)) for offset in (0, 1000, 4900)]
 
     assert asyncio.run(parts()) == [BEFORE[:100], BEFORE[1000:1100], BEFORE[4900:]]
     # That it was replaced is found out once.

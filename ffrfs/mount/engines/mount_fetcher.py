@@ -170,7 +170,7 @@ def fetching_here(request: MountRequest) -> MountFetcher | None:
 
 def fetching_bytes(max_memory_bytes: int | None) -> int:
     """Return the largest number of bytes of a fetcher beside those at its start."""
-    return 2 * _flight_size(max_memory_bytes)  # assembling a range holds its bytes twice
+    return 2 * _flight_size(max_memory_bytes)  # obstore assembles pieces: each is there twice
 
 
 def _flight_size(max_memory_bytes: int | None) -> int:

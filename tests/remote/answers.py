@@ -1,0 +1,31 @@
+"""The messages of a fetcher, read: what the native client does (native/remote/link_message.cc)."""
+
+from __future__ import annotations
+
+import struct
+
+from ffrfs.remote.protocol import Answer, Tell
+
+_HEAD = struct.Struct("<IIQ")
+_OPENED = struct.Struct("<QqQ")
+_MORE = struct.Struct("<I")
+
+
+def parse_answer(message: bytes) -> Answer:
+    """The answer that a fetcher has sent."""
+    number, target, id_ = _HEAD.unpack_from(message)
+    body = message[_HEAD.size :]
+    match kind := Tell(number):
+        case Tell.OPENED:
+            numbers = _OPENED.unpack_from(body)
+            return Answer(kind, target, id_, *numbers, pin=body[_OPENED.size :].decode())
+        case Tell.LISTED:
+            *urls, end = body[_MORE.size :].decode().split("\0")
+            assert end == ""
+            return Answer(kind, target, id_, more=_MORE.unpack_from(body)[0] != 0, urls=tuple(urls))
+        case Tell.FAILED:
+            error, _, reason = body.decode().partition("\0")
+            return Answer(kind, target, id_, error=error, reason=reason)
+        case _:
+            assert body == b""
+            return Answer(kind, target, id_)
