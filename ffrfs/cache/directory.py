@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -63,8 +62,6 @@ class CacheDirectory:
         shared: bool = False,
     ) -> None:
         self.path, self.size_max, self._log = path, size_max, log
-        self._objects: set[CachedObject] = set()
-        self._mutex = threading.Lock()
         with contextlib.ExitStack() as failed:
             self.place = CachePlace(path, shared=shared)
             failed.callback(self.place.close)
@@ -100,14 +97,6 @@ class CacheDirectory:
             "another process or machine has locked it; try again, or use another --cache-dir",
         )
 
-    def sync(self) -> None:
-        """Sync all blocks filled so far, so that they survive a crash. Waits for the disk."""
-        with self._mutex:
-            objects = list(self._objects)
-        for each in objects:
-            with contextlib.suppress(CacheError):  # it is closed, or fails; then fills fail as well
-                each.sync()
-
     def usage(self) -> int:
         """Return the number of bytes that the cache holds, or slightly more."""
         return self._usage.read()
@@ -125,18 +114,11 @@ class CacheDirectory:
 
     def _opened(self, label: Label, state: StateFile, data: int) -> CachedObject:
         try:
-            opened = CachedObject(label.url, state, data, self._quota, self._forget)
+            return CachedObject(label.url, state, data, self._quota)
         except BaseException:
             os.close(state.fd)
             os.close(data)
             raise
-        with self._mutex:
-            self._objects.add(opened)
-        return opened
-
-    def _forget(self, closed: CachedObject) -> None:
-        with self._mutex:
-            self._objects.discard(closed)
 
     def _open_there(self, label: Label, size: int) -> tuple[StateFile, int] | None:
         """Open the files, or return None if there are none, or another process locks them."""

@@ -58,9 +58,6 @@ class MemoryCache:
             self._opened[name] = _Kept(data, fd, size)
         return opened
 
-    def sync(self) -> None:
-        """Do nothing: a cache in memory does not outlast the process."""
-
     def usage(self) -> int:
         """Return the number of bytes that the cache holds."""
         return self._number.read()

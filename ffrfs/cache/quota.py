@@ -22,7 +22,6 @@ from ffrfs.errors import CacheError
 
 SIZE_MIN = 16 * BLOCK_SIZE
 _WRITERS = 2  # at a time, of about a block each
-_SPARE_MAX = 7 * BLOCK_SIZE
 _BATCH_MAX = 512  # blocks that a pass evicts at most
 _WAIT_S = 10.0
 
@@ -61,11 +60,6 @@ class Quota:
         self._limit = size_max - max(size_max // 100, 4 * BLOCK_SIZE)
         # So many writers leave half of the smallest margin for other processes.
         self._writers = threading.Semaphore(_WRITERS)
-        # A change of the number takes four system calls, so some bytes are reserved ahead, if the
-        # margin is large.
-        quarter = (size_max - self._limit) // 4
-        self._spare_max = min(max(quarter - BLOCK_SIZE, 0), _SPARE_MAX)
-        self._spare = 0  # bytes that are reserved, and that no writer has taken
         # Above the high mark, blocks are evicted in the background, down to the low mark.
         step = max(size_max * 4 // 100, 2 * BLOCK_SIZE)
         self._high = self._limit - step
@@ -83,13 +77,7 @@ class Quota:
         Raises CacheError if there is none.
         """
         with self._writers:
-            with self._mutex:
-                is_reserved = self._spare >= size
-                self._spare -= size if is_reserved else 0
-            if not is_reserved:
-                self._reserve(size + self._spare_max)
-                with self._mutex:
-                    self._spare += self._spare_max
+            self._reserve(size)
             yield
 
     def _reserve(self, size: int) -> None:
@@ -116,8 +104,6 @@ class Quota:
     def close(self) -> None:
         """Wait for a running pass; only a fill would begin another one."""
         with self._mutex:
-            self._number.add(-self._spare)
-            self._spare = 0
             thread = self._thread
         if thread is not None:
             thread.join()

@@ -203,11 +203,7 @@ class _Server:
             self._prefix = f"http://{self._place}"
 
     async def ask(
-        self,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        receive: Receive[T],
+        self, method: str, target: str, headers: dict[str, str], receive: Receive[T]
     ) -> T:
         """Send a request, return what `receive` makes of the response, in a thread.
 
@@ -232,12 +228,7 @@ class _Server:
         return http
 
     def _ask(
-        self,
-        line: _Line,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        receive: Receive[T],
+        self, line: _Line, method: str, target: str, headers: dict[str, str], receive: Receive[T]
     ) -> T:
         was_used = line.http.sock is not None
         try:

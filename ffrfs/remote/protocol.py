@@ -85,18 +85,6 @@ class Request:
     url: str = ""
     pin: str = ""
 
-    def to_bytes(self) -> bytes:
-        head = _HEAD.pack(self.kind, self.object, self.id)
-        match self.kind:
-            case Ask.OPEN:
-                return head + self.url.encode() + b"\0" + self.pin.encode()
-            case Ask.LIST:
-                return head + self.url.encode()
-            case Ask.CANCEL | Ask.CLOSE:
-                return head
-            case _:
-                return head + _RANGE.pack(self.first, self.count)
-
 
 @dataclass(frozen=True)
 class Answer:

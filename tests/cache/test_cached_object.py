@@ -236,7 +236,7 @@ def test_after_a_boot_there_is_what_was_synced(place: Path) -> None:
         kept = cache.open(URL, "v1", 20 * BLOCK_SIZE)
         for block in range(12):
             fill(kept, block)
-        cache.sync()
+        kept.sync()
         for block in (14, 15):
             fill(kept, block)
         for block in (3, 4):  # again: not durable any more

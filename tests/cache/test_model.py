@@ -90,7 +90,8 @@ class CacheModel(RuleBasedStateMachine):
 
     @rule()
     def sync(self) -> None:
-        self.cache.sync()
+        for kept in self.opened.values():
+            kept.sync()
 
     @rule(number=OBJECTS)
     def close(self, number: int) -> None:

@@ -14,7 +14,7 @@ from ffrfs.remote.protocol import (
     Request,
     Tell,
 )
-from tests.remote.answers import parse_answer
+from tests.remote.messages import message_of, parse_answer
 
 
 @dataclass
@@ -49,7 +49,7 @@ class FetchClient:
     def send(self, kind: Ask, number: int = 0, **fields) -> int:
         self.last_id += 1
         request = Request(kind, number, fields.pop("id", self.last_id), **fields)
-        self.socket.send(request.to_bytes())
+        self.socket.send(message_of(request))
         return request.id
 
     def answer(self, id_: int) -> Answer:

@@ -23,7 +23,7 @@ from ffrfs.remote.protocol import (
     listed,
     parse_request,
 )
-from tests.remote.answers import parse_answer
+from tests.remote.messages import message_of, parse_answer
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 urls = texts.filter(bool)
@@ -65,7 +65,7 @@ def answers(draw) -> Answer:
 
 @given(requests())
 def test_a_request_is_read_as_it_was_written(request: Request) -> None:
-    assert parse_request(request.to_bytes()) == request
+    assert parse_request(message_of(request)) == request
 
 
 @given(answers())
@@ -83,7 +83,7 @@ def test_any_bytes_are_read_or_refused(message: bytes) -> None:
 
 @given(requests(), st.data())
 def test_a_damaged_request_is_read_or_refused(request: Request, data) -> None:
-    message = bytearray(request.to_bytes())
+    message = bytearray(message_of(request))
     for _ in range(data.draw(st.integers(1, 4))):
         message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(message[: data.draw(st.integers(0, len(message)))])

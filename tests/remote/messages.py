@@ -1,14 +1,29 @@
-"""The messages of a fetcher, read: what the native client does (native/remote/link_message.cc)."""
+"""The messages of a link as a client writes and reads them (native/remote/link_message.cc)."""
 
 from __future__ import annotations
 
 import struct
 
-from ffrfs.remote.protocol import Answer, Tell
+from ffrfs.remote.protocol import Answer, Ask, Request, Tell
 
 _HEAD = struct.Struct("<IIQ")
+_RANGE = struct.Struct("<QQ")
 _OPENED = struct.Struct("<QqQ")
 _MORE = struct.Struct("<I")
+
+
+def message_of(request: Request) -> bytes:
+    """What a client sends."""
+    head = _HEAD.pack(request.kind, request.object, request.id)
+    match request.kind:
+        case Ask.OPEN:
+            return head + request.url.encode() + b"\0" + request.pin.encode()
+        case Ask.LIST:
+            return head + request.url.encode()
+        case Ask.CANCEL | Ask.CLOSE:
+            return head
+        case _:
+            return head + _RANGE.pack(request.first, request.count)
 
 
 def parse_answer(message: bytes) -> Answer:
