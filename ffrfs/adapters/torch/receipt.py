@@ -140,8 +140,8 @@ class EpochNotes:
         )
 
 
-def _packed_paths(dataset: object) -> list[PathType] | None:
-    return list(dataset.paths) if isinstance(dataset, PackedFolderDataset) else None
+def _packed_paths(dataset: object) -> list[Any] | None:
+    return dataset.paths if isinstance(dataset, PackedFolderDataset) else None
 
 
 def _nothing() -> None: ...
