@@ -84,7 +84,7 @@ def check_compression(file: Path) -> None:
 
 def check_multi(file: Path) -> None:
     theirs = names(tfrecord.torch.MultiTFRecordDataset.__init__)
-    assert names(MultiTFRecordDataset) == [*theirs, "store"]  # by keyword only
+    assert names(MultiTFRecordDataset) == [*theirs, "on_error", "store"]  # by keyword only
     write_tfrecord(file.with_name("1.tfrecord"), [])
     pattern, splits = str(file.with_name("{}.tfrecord")), {"0": 1.0, "1": 1.0}
 
