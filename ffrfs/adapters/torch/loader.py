@@ -136,7 +136,7 @@ class DataLoader(TorchDataLoader[T_co]):
         if self._notes is not None:
             self._notes.report()  # of an epoch that was left
         found = {id(each): each for each in _bad_samples(self.dataset)}
-        self._notes = EpochNotes(self, list(found.values()))
+        self._notes = EpochNotes(self.dataset if self.skippable else None, list(found.values()))
         if isinstance(steps, SkippingSampler):
             steps.watch = self._notes
         batches = super().__iter__()

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
 
 from ffrfs.adapters.bad_samples import BadSamples
 from ffrfs.adapters.torch.dataset_paths import shown_paths
@@ -63,7 +63,8 @@ class Receipt(NamedTuple):
 class EpochNotes:
     """What is noted of an epoch; copies of a loader or sampler have None in its place."""
 
-    def __init__(self, loader: DataLoader[Any], bad: Sequence[BadSamples]) -> None:
+    def __init__(self, dataset: Any, bad: Sequence[BadSamples]) -> None:  # noqa: ANN401 - torch's
+        """`dataset`: None for a loader that gives no receipt, and is not to pay for one."""
         self._bad = bad
         self._bad_before = sum(each.count() for each in bad)
         self._taken: deque[Any] = deque()  # items whose batches were not given yet
@@ -72,10 +73,10 @@ class EpochNotes:
         self._given = 0
         self._digest = hashlib.sha256()
         self._paths: Sequence[PathType] | None = None
-        dataset: Any = loader.dataset
-        self._fault = ""
+        self._fault = "" if dataset is not None else "the loader was made with skippable=False"
         if isinstance(dataset, IterableDataset):
             self._fault = f"{type(dataset).__name__} is iterable: it does not say what it gives"
+        if self._fault:
             return
         try:
             self._paths = shown_paths(dataset, _packed_paths)
