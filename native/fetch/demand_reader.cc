@@ -53,8 +53,11 @@ void DemandReader::fetch(const UnitPlan& plan, Done done) {
 
 void DemandReader::start_in_turn(const UnitPlan& plan) {
   fetcher_.budget().admit(fetcher_.memory_for(plan), [this, plan](Reservation memory) {
-    fetcher_.start(port_, plan, std::move(memory),
-                   [this, key = plan.key()](const UnitPtr& unit, const std::exception_ptr& error) {
+    const auto begin = Clock::now();
+    fetcher_.start(
+        port_, plan, std::move(memory),
+        [this, key = plan.key(), begin](const UnitPtr& unit, const std::exception_ptr& error) {
+      if (unit && timer_) timer_(unit->bytes.size(), Clock::now() - begin);
       for (const auto& done : table_.finish(key)) done(unit, error);
     });
   });

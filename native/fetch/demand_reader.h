@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -51,6 +52,11 @@ class DemandReader {
   // before other threads use the reader.
   using Observer = std::function<void(const Extent& extent, Found found)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
+  // Sets a function that is called with each unit that storage gave to readers. Must be set before
+  // other threads use the reader.
+  using Clock = std::chrono::steady_clock;
+  using Timer = std::function<void(size_t bytes, Clock::duration waited)>;
+  void set_timer(Timer timer) { timer_ = std::move(timer); }
 
   // Records that `count` of the unit's `size` bytes were handed out. The unit is kept until all
   // were.
@@ -83,6 +89,7 @@ class DemandReader {
   Fetcher& fetcher_;
   UnitTable table_;
   Observer observer_;
+  Timer timer_;
   ReadPort port_;  // last, so that its reads end before the members above are destroyed
 };
 

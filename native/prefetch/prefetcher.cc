@@ -44,7 +44,7 @@ Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
       readahead_(tree, shards_.count(), has_files, options.window_records) {
   try {
     threads_.emplace_back([this] { watch(); });
-    for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+    for (size_t i = 0; i < ReadAround::kThreads; ++i) threads_.emplace_back([this] { run(); });
   } catch (...) {
     join();
     throw;
@@ -202,7 +202,10 @@ void Prefetcher::run() {
 void Prefetcher::read_around(const Region& region) {
   const NearOnly here;
   RegionPass pass(tree_, has_files_, reader_, check_data_, around_, push_);
-  around_.finish(region, pass.run(region));
+  const auto begin = Clock::now();
+  ReadAround::Outcome outcome = pass.run(region);
+  outcome.elapsed = Clock::now() - begin;
+  around_.finish(region, outcome);
 }
 
 void Prefetcher::watch() {

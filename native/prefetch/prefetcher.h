@@ -98,7 +98,6 @@ class Prefetcher {
  private:
   using Task = PrefetchTask;
   static constexpr size_t kDepth = 64;
-  static constexpr size_t kThreads = 3;
 
   void join();
   void run();

@@ -12,6 +12,8 @@ constexpr uint32_t kRecent = 64;
 constexpr uint32_t kRepeatedMax = 8;  // more mean that the kernel has evicted pushed files
 constexpr uint32_t kStreakMin = 32;   // in a row: the whole page cache was dropped
 constexpr double kDensityAfterwards = 0.25;  // part of the page cache may be left, which is unknown
+constexpr uint64_t kSamplesMin = 8;
+constexpr double kNever = 2;  // a density
 constexpr unsigned kStrikesMax = 4;  // each doubles the density that is required
 constexpr uint64_t kExpectedMin = 16;  // READs of controls, before the comparison
 constexpr uint64_t kFraction = 1024;
@@ -76,6 +78,7 @@ bool ReadAround::note_read(uint64_t record) {
     return false;
   }
   queue_.push_back(region);
+  wanted_.fetch_add(1, std::memory_order_relaxed);
   count_queued();
   return true;
 }
@@ -88,14 +91,25 @@ bool ReadAround::is_evident() const {
   const auto asked = static_cast<double>(asked_.load(std::memory_order_relaxed));
   if (mode_ != ReadAroundMode::kOn) {
     const auto pairs = static_cast<double>(pairs_.load(std::memory_order_relaxed));
-    const double density_min = (is_second_ ? kDensityAfterwards : kDensityMin) *
-                               (1U << strikes_.load(std::memory_order_relaxed));
     const double density = 2 * pairs / (asked * static_cast<double>(region_records_ - 1));
-    if (pairs < kPairsMin || density < density_min) return false;
+    if (pairs < kPairsMin || density < density_min()) return false;
   }
   const auto limit = std::min(budget_.load(std::memory_order_relaxed),
                               static_cast<uint64_t>(asked) * kGrowth + 2 * region_records_);
   return unread() + region_records_ <= limit;
+}
+
+// Returns the density from which on neighbours are worth their price: READs from storage are slower
+// while regions are read, and of what the regions bring only this share is read.
+double ReadAround::density_min() const {
+  const double least = (is_second_ ? kDensityAfterwards : kDensityMin) *
+                       (1U << strikes_.load(std::memory_order_relaxed));
+  const bool waits = alone_rate_.count() >= kSamplesMin;  // READs wait for storage
+  if (!waits || wanted_.load(std::memory_order_relaxed) < kTrialRegions) return least;
+  if (finished_.load(std::memory_order_relaxed) < kTrialRegions) return kNever;
+  if (beside_rate_.count() < kSamplesMin || region_rate_.count() == 0) return least;
+  const double lost = alone_rate_.bytes_per_ns() - beside_rate_.bytes_per_ns();
+  return std::max(least, lost / (kThreads * region_rate_.bytes_per_ns()));
 }
 
 // Returns how many records were taken and, by the READs of controls, not read.
@@ -130,6 +144,7 @@ Region ReadAround::records_of(uint64_t region) const {
 
 std::optional<Region> ReadAround::take() {
   const std::lock_guard lock(mutex_);
+  if (has_work()) reading_.fetch_add(1, std::memory_order_relaxed);
   if (queue_.empty()) return take_to_warm();
   const uint64_t region = queue_.front();
   queue_.pop_front();
@@ -177,7 +192,10 @@ void ReadAround::finish_warmed(const Region& region, const Outcome& outcome) {
 }
 
 void ReadAround::finish(const Region& region, const Outcome& outcome) {
+  reading_.fetch_sub(1, std::memory_order_relaxed);
   if (region.warmed) return finish_warmed(region, outcome);
+  finished_.fetch_add(1, std::memory_order_relaxed);
+  if (outcome.stored_bytes > 0) region_rate_.add(outcome.stored_bytes, outcome.elapsed);
   Place& place = places_[region.begin / region_records_];
   const uint64_t left = left_in(region);
   const uint64_t before =
@@ -251,7 +269,11 @@ void ReadAround::give_up(bool is_wrong) {
     place.is_queued = place.is_around = false;
   }
   for (uint64_t word = 0; word <= record_count_ / 64; ++word) done_[word] = 0;
-  asked_ = pairs_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ = 0;
+  asked_ = pairs_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ = wanted_ =
+      finished_ = 0;
+  alone_rate_.reset();
+  beside_rate_.reset();
+  region_rate_.reset();
   count_unread();
 }
 

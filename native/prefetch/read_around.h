@@ -7,6 +7,8 @@
 // Both are lost unless the other files of the region are read too. The evidence is how densely the
 // files around a READ have been read before: READs that fall into the same region, pair by pair.
 // From kDensityMin on, the neighbours of every further READ are taken.
+// After kTrialRegions their price is known: how much slower READs from storage are beside them. On
+// storage that has no more to give, READs must come so densely that the regions make up for it.
 // A few files of a region are left out as *controls*. The kernel does not say which pushed files
 // were read, and the READs of the controls show their share. Two things show that taking neighbours
 // was wrong: controls that get no READs while other files do, and READs of pushed files, which the
@@ -18,6 +20,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -52,6 +55,8 @@ class ReadAround {
   static constexpr uint64_t kControlShare = 64;  // one in this many files is left out
   static constexpr double kDensityMin = 0.02;
   static constexpr double kPairsMin = 16;
+  static constexpr size_t kThreads = 3;  // that read regions
+  static constexpr uint64_t kTrialRegions = 8;
   static constexpr uint64_t kGrowth = 64;  // records pushed beside each READ, at most
 
   struct Amounts {
@@ -68,6 +73,12 @@ class ReadAround {
   void note_known(uint64_t record);
   // Notes a READ of a record that the caller did not hold. Returns true if a region is wanted now.
   bool note_read(uint64_t record);
+
+  // Notes that a READ waited so long for the bytes of a record, which storage gave.
+  void note_stored(uint64_t bytes, Clock::duration waited) {
+    const bool is_alone = reading_.load(std::memory_order_relaxed) == 0;
+    (is_alone ? alone_rate_ : beside_rate_).add(bytes, waited);
+  }
 
   // Takes the regions of these records, front to back, as far as the budget allows.
   void warm(std::vector<bool> records);
@@ -92,6 +103,8 @@ class ReadAround {
     uint64_t unknown = 0;  // in the page cache of the pack; the kernel does not know their inodes
     uint64_t refused = 0;  // the budget had no room to read them
     uint64_t read_bytes = 0;  // of the pack
+    uint64_t stored_bytes = 0;  // of these, bytes that were not in the page cache
+    Clock::duration elapsed{};
   };
   void finish(const Region& region, const Outcome& outcome);
 
@@ -103,6 +116,32 @@ class ReadAround {
     std::atomic<uint16_t> left{0};  // known and not done when it was taken
     std::atomic<bool> is_queued{false};
     std::atomic<bool> is_around{false};  // has been taken
+  };
+
+  // Bytes a second of one operation after the other, mostly of the last kWeight.
+  class Rate {
+   public:
+    void add(uint64_t bytes, Clock::duration elapsed) {
+      mix(bytes_, bytes);
+      mix(ns_, static_cast<uint64_t>(std::chrono::nanoseconds(elapsed).count()));
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    [[nodiscard]] uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+    [[nodiscard]] double bytes_per_ns() const {
+      const auto ns = static_cast<double>(ns_.load(std::memory_order_relaxed));
+      return static_cast<double>(bytes_.load(std::memory_order_relaxed)) / std::max(ns, 1.0);
+    }
+    void reset() { bytes_ = ns_ = count_ = 0; }
+
+   private:
+    static constexpr uint64_t kWeight = 64;
+    static void mix(std::atomic<uint64_t>& sum, uint64_t value) {
+      sum.fetch_add(value - sum.load(std::memory_order_relaxed) / kWeight,
+                    std::memory_order_relaxed);
+    }
+    std::atomic<uint64_t> bytes_{0};  // kWeight times the mean, in the long run
+    std::atomic<uint64_t> ns_{0};
+    std::atomic<uint64_t> count_{0};
   };
 
   [[nodiscard]] static bool is_control(uint64_t record) {
@@ -125,6 +164,7 @@ class ReadAround {
   void note_recent(bool is_repeated);
   void note_exposed(bool is_hit);
   [[nodiscard]] bool is_evident() const;
+  [[nodiscard]] double density_min() const;
   [[nodiscard]] bool is_worth(uint64_t region) const;
   [[nodiscard]] uint64_t unread() const;
   [[nodiscard]] uint64_t left_in(const Region& region) const;
@@ -161,6 +201,12 @@ class ReadAround {
   std::atomic<unsigned> strikes_{0};
   std::atomic<bool> is_second_{false};  // the evidence was given up once
   std::atomic<Clock::rep> closed_until_{0};
+  std::atomic<uint64_t> wanted_{0};  // regions
+  std::atomic<uint64_t> finished_{0};
+  std::atomic<uint64_t> reading_{0};  // regions at present, those of warm() too
+  Rate alone_rate_;  // READs from storage while no region is read
+  Rate beside_rate_;  // while regions are read
+  Rate region_rate_;
 
   struct Warming {
     std::shared_ptr<const std::vector<bool>> records;

@@ -236,6 +236,9 @@ void Volume::start_prefetch(PushPages push) {
   }, counters_);
   reads.units().set_observer(
       [this](const Extent& extent, Found found) { prefetcher_->note_read(extent, found); });
+  reads.units().set_timer([this](size_t bytes, DemandReader::Clock::duration waited) {
+    prefetcher_->around().note_stored(bytes, waited);
+  });
 }
 
 std::optional<Hint> Volume::hint(std::string_view text) const {

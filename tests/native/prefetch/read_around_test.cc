@@ -4,11 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "prefetch/read_around.h"
@@ -22,14 +25,21 @@ constexpr uint64_t kSize = 4500;
 constexpr ReadAround::Amounts kSmallFiles{
     .records = kCount, .bytes = kCount * kSize, .files = kCount};
 constexpr uint64_t kRegion = ReadAround::kRegionBytes / kSize;
+constexpr uint64_t kLargeCount = 6000;
+constexpr uint64_t kLargeSize = 110'000;
+constexpr ReadAround::Amounts kLargeFiles{
+    .records = kLargeCount, .bytes = kLargeCount * kLargeSize, .files = kLargeCount};
 
 struct Kernel {
   Counters counters;
 
   explicit Kernel(ReadAroundMode mode = ReadAroundMode::kAuto, uint64_t capacity = kCount,
                   ReadAround::Amounts amounts = kSmallFiles)
-      : around(amounts, mode, counters), capacity_(capacity), is_held_(amounts.records) {
-    around.set_budget(capacity * kSize / 2);
+      : around(amounts, mode, counters),
+        size_(amounts.bytes / amounts.records),
+        capacity_(capacity),
+        is_held_(amounts.records) {
+    around.set_budget(capacity * size_ / 2);
   }
 
   void list() {
@@ -42,6 +52,7 @@ struct Kernel {
       ++reads;
       hold(record);
       (void)around.note_read(record);
+      if (storage) around.note_stored(size_, taken_ ? storage->beside : storage->alone);
     }
     if (++ticks_ % lag == 0) push_region();
   }
@@ -49,11 +60,16 @@ struct Kernel {
     for (const uint64_t record : records) read(record);
   }
 
+  // Pushes the region that it took the last time, if READs are to come beside it.
   void push_region() {
-    const auto region = around.take();
+    auto region = storage ? std::exchange(taken_, around.take()) : around.take();
     if (!region) return;
     ++regions;
     ReadAround::Outcome outcome;
+    if (storage) {
+      outcome.stored_bytes = ReadAround::kRegionBytes;
+      outcome.elapsed = storage->region;
+    }
     for (uint64_t record = region->begin; record < region->end; ++record) {
       if (!around.is_to_push(record)) continue;
       around.note_pushed(record);
@@ -64,7 +80,12 @@ struct Kernel {
     around.finish(*region, outcome);
   }
 
+  struct Storage {  // how long READs wait, and what a region takes
+    ReadAround::Clock::duration alone, beside, region;
+  };
+
   ReadAround around;
+  std::optional<Storage> storage;  // nullopt: all is in the page cache of the pack
   uint64_t reads = 0;
   uint64_t pushed = 0;
   uint64_t regions = 0;
@@ -79,6 +100,8 @@ struct Kernel {
     held_.pop_front();
   }
 
+  std::optional<Region> taken_;
+  const uint64_t size_;
   const uint64_t capacity_;
   std::vector<bool> is_held_;
   std::deque<uint64_t> held_;
@@ -102,6 +125,29 @@ TEST_CASE("most of a shuffled epoch is pushed") {
     CHECK(kernel.reads + kernel.pushed == kCount);  // each once
     CHECK(kernel.reads < kCount / 6);
     CHECK(kernel.reads > kCount / ReadAround::kControlShare / 2);  // of controls, at least
+  }
+}
+
+TEST_CASE("the price of a region decides how densely READs must have come") {
+  using std::chrono::microseconds;
+  constexpr auto kAlone = microseconds(300);
+  constexpr auto kRegionTime = microseconds(3500);
+  for (const auto beside : {kAlone, 3 * kAlone}) {
+    const bool is_dear = beside > kAlone;
+    for (const uint64_t count : {kLargeCount / 10, kLargeCount}) {
+      Kernel kernel(ReadAroundMode::kAuto, kLargeCount, kLargeFiles);
+      kernel.list();
+      kernel.storage = {.alone = kAlone, .beside = beside, .region = kRegionTime};
+      std::vector<uint64_t> order = shuffled(kLargeCount, 1);
+      order.resize(count);
+      for (const uint64_t record : order) kernel.read(record, 3);
+      const bool is_epoch = count == kLargeCount;
+      // (110 KB / 300 µs - 110 KB / 900 µs) / (3 * 1 MiB / 3500 µs) is 0.27.
+      if (is_dear && !is_epoch) CHECK(kernel.regions <= 10);
+      if (is_dear && is_epoch) CHECK(kernel.reads > kLargeCount / 5);
+      if (is_epoch) CHECK(kernel.reads < kLargeCount / 2);
+      if (!is_dear && !is_epoch) CHECK(kernel.regions > 20);
+    }
   }
 }
 
