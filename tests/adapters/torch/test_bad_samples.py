@@ -79,9 +79,9 @@ GOOD = [f"{i:02}" for i in range(COUNT) if i not in BAD]
     [
         {},
         {"num_workers": 2},
-        {"num_workers": 2, "persistent_workers": True, "multiprocessing_context": "spawn"},
+        {"num_workers": 2, "persistent_workers": True, "multiprocessing_context": "forkserver"},
     ],
-    ids=["alone", "fork", "spawn"],
+    ids=["alone", "fork", "forkserver"],
 )
 def test_skip_and_report(pack: Path, caplog: pytest.LogCaptureFixture, how: dict[str, Any]) -> None:
     dataset = PackedFolderDataset(pack, loader=name_of, on_error="skip")

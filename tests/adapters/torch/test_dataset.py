@@ -43,7 +43,7 @@ FEATURES = {
     "name": FixedLenFeature((), bytes),
     "absent": FixedLenFeature((), np.int64, -1),
 }
-METHODS = ["fork", "spawn", "forkserver"]
+METHODS = ["fork", "forkserver"]
 
 
 def numbered(number: int) -> bytes:

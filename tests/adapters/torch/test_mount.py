@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
 from tests.adapters.torch.mount_run import files
-from tests.adapters.torch.program_run import run
-
-PROGRAM = Path(__file__).with_name("mount_run.py")
+from tests.adapters.torch.program_run import run_module
 
 pytestmark = [pytest.mark.usefixtures("fuse"), pytest.mark.promise("S36")]
 
@@ -31,13 +28,13 @@ def pack(tmp_path: Path) -> Path:
     [("native", "fork"), ("native", "spawn"), ("native", "forkserver"), ("pyfuse3", "fork")],
 )
 def test_workers_with_hints(pack: Path, engine: str, method: str) -> None:
-    assert run(sys.executable, str(PROGRAM), "loaders", str(pack), engine, method) == ""
+    assert run_module("mount_run", "loaders", str(pack), engine, method) == ""
 
 
 @pytest.mark.parametrize("engine", ["native", "pyfuse3"])
 def test_forks_in_the_middle_of_an_epoch(pack: Path, engine: str) -> None:
-    assert run(sys.executable, str(PROGRAM), "forks", str(pack), engine) == ""
+    assert run_module("mount_run", "forks", str(pack), engine) == ""
 
 
 def test_what_is_skipped_is_not_hinted_at(pack: Path) -> None:
-    assert run(sys.executable, str(PROGRAM), "steps", str(pack), "native") == ""
+    assert run_module("mount_run", "steps", str(pack), "native") == ""

@@ -235,7 +235,7 @@ class Numbers(torch.utils.data.Dataset[int]):
 
 @pytest.mark.parametrize(
     ("method", "by_batches"),
-    [("fork", False), ("fork", True), ("spawn", True), ("forkserver", False)],
+    [("fork", False), ("fork", True), ("forkserver", False)],
 )
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_data_loader_with_workers(mount: Mount, method: str, by_batches: bool) -> None:
@@ -272,7 +272,7 @@ class Files(torch.utils.data.Dataset[bytes]):
         return Path(self._paths[index]).read_bytes()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
     contents = [random.Random(i).randbytes(10_000 + i) for i in range(200)]

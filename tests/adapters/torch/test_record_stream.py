@@ -84,9 +84,9 @@ def test_workers_give_every_record_once(files: list[Path], workers: int, by: Any
     assert Counter(numbers(RecordStream(data.dataset.take(17)), workers)).total() == 17
 
 
-def test_spawned_workers_give_every_record_once(files: list[Path]) -> None:
+def test_workers_that_are_no_forks_give_every_record_once(files: list[Path]) -> None:
     data = RecordStream(RecordDataset(files).map(to_number))
-    assert Counter(numbers(data, 2, "spawn")) == Counter(range(COUNT))
+    assert Counter(numbers(data, 2, "forkserver")) == Counter(range(COUNT))
 
 
 def run_rank(rank: int, meeting: str, files: list[Path], method: str, pipe: Any) -> None:
@@ -103,9 +103,9 @@ def run_rank(rank: int, meeting: str, files: list[Path], method: str, pipe: Any)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_ranks_give_every_record_once(tmp_path: Path, files: list[Path], method: str) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     pipes, ranks = [], []
     for rank in range(RANKS):
         ours, theirs = context.Pipe()

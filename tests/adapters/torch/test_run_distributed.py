@@ -18,6 +18,7 @@ if not os.environ.get("CI"):
 
 from ffrfs.mount.client import control_client
 from tests.adapters.torch.hint_mount import wait_until
+from tests.adapters.torch.program_run import run_module
 from tests.adapters.torch.test_run import COUNT, ENVIRONMENT, RUN, TIMEOUT_S, root, source
 
 __all__ = ["root", "source"]  # fixtures
@@ -52,24 +53,25 @@ def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
     return output
 
 
-@pytest.mark.parametrize(
-    ("begin", "workers"),
-    [([TORCHRUN], 2), ([sys.executable, "-m", "torch.distributed.run"], 0)],
-    ids=["torchrun", "module"],
-)
-def test_ranks(root: str, tmp_path: Path, begin: list[str], workers: int) -> None:
-    """Each rank hints at its own share, in its order, and gets the same batches."""
+def test_ranks(root: str, tmp_path: Path) -> None:
+    """Each rank hints at its own share, in its order, and gets the same batches.
+
+    It takes nine starts of torch: of two launchers with hints and one without, and of their ranks.
+    """
     go = tmp_path / "go"
-    launch = [*begin, "--standalone", "--nproc-per-node", str(RANKS)]
-    words = [*launch, str(SCRIPTS / "distributed_script.py"), root, str(workers), str(go)]
-    plain = run(words, (go, lambda: True))
-    go.unlink()
+    module = [sys.executable, "-m", "torch.distributed.run"]
+    launch = ["--standalone", "--nproc-per-node", str(RANKS)]
+    words = [*launch, str(SCRIPTS / "distributed_script.py"), root, "2", str(go)]
+    lines = sorted(run([*module, *words], (go, lambda: True)).splitlines())
     hinted = COUNT - RANKS * BATCH  # the first batch of a loader is not hinted at
     assert coverage(root)["hinted_once"] == 0
-    said = run([*RUN, *words], (go, lambda: coverage(root)["hinted_once"] == hinted))
-    lines = sorted(said.splitlines())
-    assert lines == sorted(plain.splitlines())
-    wait_until(lambda: len(coverage(root)["orders"]) == RANKS)
+    for begin, counted in (([TORCHRUN], "hinted_once"), (module, "hinted_more")):
+        go.unlink()
+        said = run(
+            [*RUN, *begin, *words], (go, lambda counted=counted: coverage(root)[counted] == hinted)
+        )
+        assert sorted(said.splitlines()) == lines
+    wait_until(lambda: len(coverage(root)["orders"]) == 2 * RANKS)
     assert {each["sha256"] for each in coverage(root)["orders"]} == {
         line.split()[-1] for line in lines
     }
@@ -79,15 +81,16 @@ def test_ranks(root: str, tmp_path: Path, begin: list[str], workers: int) -> Non
 def test_a_stateful_loader(root: str, tmp_path: Path, workers: int) -> None:
     """Both loaders, the one that saves its state and the one that goes on, give hints."""
     pytest.importorskip("torchdata.stateful_dataloader")
-    words = [sys.executable, "-m", "tests.adapters.torch.resumed_script", root, str(workers)]
+    how = [root, str(workers), str(tmp_path / "go"), str(tmp_path / "state")]
     go1, go2 = tmp_path / "go1", tmp_path / "go2"
-    words += [str(tmp_path / "go"), str(tmp_path / "state")]
-    plain = run(words, (go1, lambda: True), (go2, lambda: True))
+    go1.touch()
+    go2.touch()
+    plain = run_module("resumed_script", *how)
     go1.unlink()
     go2.unlink()
     left = COUNT - 5 * BATCH  # behind the four batches that were given, and the next one
     said = run(
-        [*RUN, *words],
+        [*RUN, sys.executable, "-m", "tests.adapters.torch.resumed_script", *how],
         (go1, lambda: coverage(root)["hinted_once"] == COUNT - BATCH),
         (go2, lambda: coverage(root)["hinted_more"] == left),
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.adapters.torch.program_run import run
+from tests.adapters.torch.program_run import run_module
 from tests.ffrecord_file import write_folder, write_records
 
 if not os.environ.get("CI"):
@@ -22,7 +21,6 @@ BATCH_SIZE = 4
 SEED = 5
 STEP = 3
 TIMEOUT_S = 90.0
-PROGRAM = Path(__file__).with_name("worker_run.py")
 
 
 # Python 3.12 and later warn of what this is about.
@@ -35,7 +33,7 @@ def test_workers(tmp_path: Path, method: str) -> None:
     records = write_records(tmp_path / "records.ffr", contents)
     files = {f"{number:02}": content for number, content in enumerate(contents)}
     folder = write_folder(tmp_path / "folder.ffr", dict(files))
-    output = run(sys.executable, str(PROGRAM), method, str(records), str(folder), str(STEP))
+    output = run_module("worker_run", method, str(records), str(folder), str(STEP))
     # Persistent, like those: torch draws no second seed for them.
     expected = DataLoader(
         *(range(COUNT), BATCH_SIZE, True),  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ def same(items: list[Any]) -> list[Any]:
     return items
 
 
-def main(method: str, records: str, folder: str, step: int) -> None:
+def main(method: str, records: str, folder: str, step: str) -> None:
     dataset = Both(records, folder)
     # The parent has read, so that threads and queues are there when it forks.
     here = dataset.__getitems__([*range(len(dataset))])
@@ -59,7 +59,7 @@ def main(method: str, records: str, folder: str, step: int) -> None:
         **{"persistent_workers": True, "generator": torch.Generator().manual_seed(SEED)},
         timeout=TIMEOUT_S,
     )
-    loader.resume_at(step)
+    loader.resume_at(int(step))
     for _ in range(2):
         numbers = []
         workers = set()
@@ -75,4 +75,4 @@ def main(method: str, records: str, folder: str, step: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], int(sys.argv[4]))  # type: ignore[call-arg]
+    main(*sys.argv[1:])
