@@ -53,6 +53,14 @@ class Tabs:
             context.close()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One browser for each file: pytest-xdist gives all its tests to one process."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(f"browser {item.path.stem}"))
+
+
 # Not of the session: until it ends, its event loop counts as this thread's running one, which
 # tests of other rooms would see.
 @pytest.fixture(scope="module")
