@@ -73,6 +73,7 @@ CHECKS = (
             *("tests/remote/test_fetcher*.py", "tests/remote/test_mount_*.py"),
             *("tests/remote/test_small_caches.py", "tests/remote/test_stream.py"),
             *("tests/remote/test_opening.py", "tests/mount/engines/test_remote*.py"),
+            *("tests/remote/test_offline.py", "tests/remote/test_session.py"),
             *("tests/cluster/test_proxy.py", "tests/cache/test_killed.py"),
         ),
         frozenset({"s3", "azure", "gcs", "aws", "machine", "bucket"}),
@@ -95,9 +96,21 @@ CHECKS = (
     Part(
         "service",
         "systemd, shells and readers of manuals are many packages",
-        ("tests/service/*", "tests/mount/daemon/test_systemd.py", "tests/cluster/test_recipes.py"),
+        (
+            *("tests/service/*", "tests/mount/daemon/test_systemd.py"),
+            *("tests/mount/daemon/test_notify.py", "tests/cluster/test_recipes.py"),
+        ),
     ),
-    Part("view", "a browser is large", ("tests/view/browser/*",)),
+    Part(
+        "view",
+        "a browser is large; commands that serve or draw, and pages of all kinds, take a minute",
+        (
+            *("tests/view/browser/*", "tests/view/test_view_command.py"),
+            *("tests/view/test_decoded.py", "tests/view/test_statistics.py"),
+            *("tests/view/test_thumbnails.py", "tests/view/test_item.py"),
+            "tests/top/test_screen.py",
+        ),
+    ),
     Part(
         "transports",
         "mounts over io_uring, which are tested like those over /dev/fuse",
@@ -117,6 +130,10 @@ CHECKS = (
             *("tests/mount/engines/test_prefetch_memory.py", "tests/cli/test_progress_bar.py"),
             *("tests/mount/engines/test_prefetch_stalled.py", "tests/packing/test_repack_h*.py"),
             *("tests/mount/client/test_prefetch_hints.py", "tests/mount/daemon/test_liveness.py"),
+            *("tests/mount/engines/test_stalled_disk.py", "tests/mount/kernel/test_stale.py"),
+            *("tests/mount/engines/test_prefetch_fork.py", "tests/mount/engines/test_read_ar*.py"),
+            *("tests/cli/test_deep_index.py", "tests/cli/test_large_examples.py"),
+            *("tests/convert/test_parquet.py", "tests/files/test_leftovers.py"),
         ),
         frozenset({"long"}),
     ),

@@ -144,6 +144,7 @@ def test_pushed_bytes_are_the_files_in_every_way_of_reading(tree: Mount) -> None
     check_all_can_be_read(tree)
 
 
+@pytest.mark.long
 def test_more_clients_than_are_served(tree: Mount) -> None:
     with ExitStack() as stack:
         for serial in range(80):
