@@ -5,6 +5,7 @@ A cache of 16M keeps 12 blocks at a time, as it lets some go in time.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import random
@@ -25,10 +26,21 @@ from tests.remote.servers.faulty import Faulty, faulty
 from tests.tfrecord_file import framed, write_tfrecord
 
 SMALL = 16 << 20
-RECORDS = [random.Random(seed).randbytes(size) for seed, size in enumerate((9, 64 << 20, 5 << 20))]
-DIGESTS = [hashlib.sha256(record).hexdigest() for record in RECORDS]
 # The least that a mount over a fetcher can do with leaves blocks of 48M in memory.
 MEMORY = ["--cache-mode", "stream", "--max-memory", "192M"]
+
+pytestmark = pytest.mark.xdist_group("small caches")  # what they read takes seconds to make
+
+
+@functools.cache
+def packed_records() -> list[bytes]:
+    sizes = (9, 64 << 20, 5 << 20)
+    return [random.Random(seed).randbytes(size) for seed, size in enumerate(sizes)]
+
+
+@functools.cache
+def digests() -> list[str]:
+    return [hashlib.sha256(record).hexdigest() for record in packed_records()]
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +48,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
     folder = tmp_path_factory.mktemp("small")
     (folder / "source").mkdir()
     (folder / "web").mkdir()
-    for number, record in enumerate(RECORDS):
+    for number, record in enumerate(packed_records()):
         (folder / "source" / str(number)).write_bytes(record)
     ffrfs.pack_folder(folder / "source", folder / "web" / "tree.ffr")
-    write_tfrecord(folder / "web" / "x.tfrecord", RECORDS)
-    (folder / "web" / "x.gz").write_bytes(gzip.compress(framed(RECORDS), 1))
+    write_tfrecord(folder / "web" / "x.tfrecord", packed_records())
+    (folder / "web" / "x.gz").write_bytes(gzip.compress(framed(packed_records()), 1))
     with faulty(folder / "web") as server:
         server.shape(latency_s=0.002)
         yield server
@@ -61,19 +73,19 @@ def digest(record: bytes | memoryview) -> str:
 @pytest.mark.usefixtures("small_cache")
 def test_readers_of_whole_records(server: Faulty) -> None:
     folder = ffrfs.PackedFolder(f"{server.url}/tree.ffr")
-    assert [digest(folder[str(number)]) for number in range(3)] == DIGESTS
-    assert [digest(data) for data in folder.read([str(number) for number in range(3)])] == DIGESTS
+    assert [digest(folder[str(number)]) for number in range(3)] == digests()
+    assert [digest(data) for data in folder.read([str(number) for number in range(3)])] == digests()
     reader = ffrfs.FileReader(f"{server.url}/tree.ffr")
-    assert {digest(bytes(reader.read_one(number))) for number in range(3)} == {*DIGESTS}
+    assert {digest(bytes(reader.read_one(number))) for number in range(3)} == {*digests()}
     records = TFRecordReader(f"{server.url}/x.tfrecord")
-    assert [digest(record) for record in records[:]] == DIGESTS
+    assert [digest(record) for record in records[:]] == digests()
 
 
 @pytest.mark.usefixtures("small_cache")
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.gz"])
 def test_streams(server: Faulty, name: str) -> None:
     with tf_record_iterator(f"{server.url}/{name}") as found:
-        assert list(map(digest, found)) == DIGESTS
+        assert list(map(digest, found)) == digests()
 
 
 @pytest.mark.usefixtures("small_cache")
@@ -82,7 +94,7 @@ def test_many_readers_at_once(server: Faulty) -> None:
     numbers = [number % 3 for number in range(9)]
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda number: digest(folder[str(number)]), numbers))
-    assert found == [DIGESTS[number] for number in numbers]
+    assert found == [digests()[number] for number in numbers]
 
 
 @pytest.mark.usefixtures("small_cache")
@@ -90,7 +102,7 @@ def test_verify_and_extract(server: Faulty, tmp_path: Path) -> None:
     assert main(["verify", f"{server.url}/tree.ffr"]) == 0
     assert main(["extract", f"{server.url}/tree.ffr", str(tmp_path / "out")]) == 0
     out = [(tmp_path / "out" / str(number)).read_bytes() for number in range(3)]
-    assert list(map(digest, out)) == DIGESTS
+    assert list(map(digest, out)) == digests()
 
 
 @pytest.mark.parametrize("cache", [["--cache-size", "16M"], MEMORY], ids=["disk", "memory"])
@@ -106,7 +118,7 @@ def test_mounts(server: Faulty, tmp_path: Path, engine: str, name: str, cache: l
         assert (done.status, done.out, done.err) == (0, "", "")
         for _ in range(2):
             found = tree.ask(probes.digests, ".", timeout_s=120)
-            assert sorted(filter(None, found.values())) == sorted(DIGESTS)
+            assert sorted(filter(None, found.values())) == sorted(digests())
     finally:
         tree.close()
     tree.check_log()
