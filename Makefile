@@ -154,7 +154,8 @@ check-python: $(VENV)/test
 
 check-programs: $(VENV)/test $(VENV)/programs
 	@echo '== programs'
-	@$(BIN)/python -m pytest --quiet --part programs
+	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup --part programs
+
 # FFRFS_SOAK makes minutes of what takes seconds in `make check`; -rP shows the figures, and
 # the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
 soak: build $(VENV)/test

@@ -22,6 +22,8 @@ from benchmarks import slow_demo
 slow_demo.LIMIT_S = int(sys.argv[2])
 slow_demo.main(sys.argv[1])
 """
+# One after another: each switches io_uring on for the machine, and off at its end.
+benchmarks = pytest.mark.xdist_group("benchmarks")
 OURS = {FOLDER, NATIVE, PYFUSE3}
 NO_COMPILER = "there is no slow disk: there is no cc, or no pkg-config"
 
@@ -75,6 +77,7 @@ def test_demo_shows_no_speed_where_there_is_no_slow_disk(
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
 
 
+@benchmarks
 @pytest.mark.usefixtures("fuse")
 def test_benchmarks_against_another_checkout(tmp_path: Path) -> None:
     """Itself, here."""
@@ -95,6 +98,7 @@ def check_comparison(comparison: dict[str, Any]) -> None:
     assert all(missing.values())
 
 
+@benchmarks
 @pytest.mark.timeout(300)
 def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "output"
@@ -129,6 +133,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
 
 
+@benchmarks
 def test_a_part_is_measured_again(tmp_path: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "output"
     found = []
