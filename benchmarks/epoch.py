@@ -6,7 +6,8 @@ slow_disk.c, of which nothing is cached: with and without a listing before.
 
 Then jobs that neighbours of a read are of no use to, beside the same mount with
 `--read-around off`: one file in a hundred; a hundred files again and again, past the page cache;
-a data set of ten times the memory of the control group that all take part in.
+a tenth of the files from the machine's own disk; a data set of ten times the memory of the control
+group that all take part in.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ EPOCH = "listing and first epoch, {} reader{}"
 WARMING = "ffrfs warm, listing included"
 LISTED, NOT_LISTED = "first epoch, 4 readers, listed before", "first epoch, 4 readers, not listed"
 ONE_PERCENT, HOT = "1 % of the files", "100 files, 20 times"
+TENTH, OWN_DISK = "a tenth of the files", "the machine's disk"
 TENFOLD = "data of ten times the memory"
 READERS = (1, 4)
 ON_SLOW = f"disk of {slow_disk.LATENCY_US / 1000:g} ms"
@@ -139,6 +141,8 @@ def _measure(plan: Plan, files: Files) -> Findings:
         found += _compare(plan, from_disk, slow, partial(_slow, files, listed), plan.long_rounds)
     wrong = partial(_wrong, files)
     found += _compare(plan, from_disk, (NATIVE, ALONE), wrong, plan.rounds)
+    own_disk, tenth = f"{files.title}, {OWN_DISK}", partial(_tenth, files)
+    found += _compare(plan, own_disk, (NATIVE, ALONE), tenth, plan.long_rounds)
     return Findings(list(_figures(files, {each.name: each for each in found})), found)
 
 
@@ -172,7 +176,7 @@ def _unit(key: str) -> str:
         return "files/s"
     if key.endswith("bytes"):
         return "x the files"
-    return "s" if key in (*_WRONG, TENFOLD) else "µs a file"
+    return "s" if key in (*_WRONG, TENTH, TENFOLD) else "µs a file"
 
 
 def _figures(files: Files, found: dict[str, Comparison]) -> Iterator[Figure]:
@@ -191,6 +195,7 @@ def _figures(files: Files, found: dict[str, Comparison]) -> Iterator[Figure]:
     for name in (ONE_PERCENT, HOT):
         yield found[name].versus(NATIVE, ALONE, at_most=1.03)
         yield found[f"{name}: bytes"].versus(NATIVE, ALONE, at_most=1.1)
+    yield found[TENTH].versus(NATIVE, ALONE)
 
 
 def _epoch(readers: int) -> str:
@@ -255,6 +260,13 @@ def _wrong(files: Files, name: str) -> Values:
             read = files.disk.counts().size_bytes - before
             values[f"{key}: bytes"] = read / (files.count * files.size)
     return values
+
+
+def _tenth(files: Files, name: str) -> Values:
+    with files.mounted(name) as mount:
+        _list(mount.root)
+        page_cache.forget(files.stored(name))
+        return {TENTH: files.read(mount, 4, count=max(files.count // 10, 4))["seconds"][0]}
 
 
 def _tenfold(plan: Plan, files: Files) -> Findings:
