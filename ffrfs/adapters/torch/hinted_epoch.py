@@ -178,5 +178,5 @@ class _Epoch:
     def end(self) -> None:
         self.window.end()
         hints = self._hinter.hints
-        if hints is not None and hints.sent == 0 and hints.skipped > 0:
+        if hints is not None and hints.all_skipped():
             tell("none of the paths is in an ffrfs mount")

@@ -106,7 +106,7 @@ class PrefetchSampler(Sampler[Any]):
             raise
         finally:
             window.end()
-        if hints is not None and hints.sent == 0 and hints.skipped > 0:
+        if hints is not None and hints.all_skipped():
             self._warn("none of the paths is in an ffrfs mount")
 
     def __len__(self) -> int:

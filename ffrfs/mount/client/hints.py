@@ -23,6 +23,7 @@ from ffrfs.mount.client.hint_stream import HintStream
 from ffrfs.mount.kernel.mountpoint import canonical
 
 _PIECE_COUNT = 256
+_LOOK_TIMEOUT_S = 5.0  # a daemon that hangs delays the first look
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,11 @@ class Hints:
         """Return how many name nothing that could be in the mount."""
         return self._sender.skipped
 
+    def all_skipped(self) -> bool:
+        """Return whether all so far name nothing in the mount; wait until one was looked at."""
+        self._sender.has_looked.wait(_LOOK_TIMEOUT_S)
+        return self.skipped > 0 and not self._sender.has_found
+
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all were sent; return False if they were not by then, or were dropped.
 
@@ -119,6 +125,8 @@ class _Sender:
     ) -> None:
         self.sent = 0
         self.skipped = 0
+        self.has_found = False
+        self.has_looked = threading.Event()  # at one piece; or it looks at none
         self._pieces = pieces
         self._paths = paths
         self._stream = stream  # None: the mount is not known yet
@@ -146,6 +154,7 @@ class _Sender:
                 if self._stream.notice is not None:
                     log.warning("%s", self._stream.notice)
             self._is_over.set()
+            self.has_looked.set()
 
     def _send(self) -> None:
         for piece in self._pieces:
@@ -155,6 +164,8 @@ class _Sender:
             if self._is_closed:
                 return
             self.skipped += len(piece) - len(hints)
+            self.has_found |= bool(hints)
+            self.has_looked.set()
             if hints:
                 assert self._stream is not None
                 self._stream.send(hints)
