@@ -195,7 +195,7 @@ void ReadAround::finish(const Region& region, const Outcome& outcome) {
   reading_.fetch_sub(1, std::memory_order_relaxed);
   if (region.warmed) return finish_warmed(region, outcome);
   finished_.fetch_add(1, std::memory_order_relaxed);
-  if (outcome.stored_bytes > 0) region_rate_.add(outcome.stored_bytes, outcome.elapsed);
+  if (outcome.read_bytes > 0) region_rate_.add(outcome.read_bytes, outcome.elapsed);
   Place& place = places_[region.begin / region_records_];
   const uint64_t left = left_in(region);
   const uint64_t before =

@@ -103,7 +103,6 @@ class ReadAround {
     uint64_t unknown = 0;  // in the page cache of the pack; the kernel does not know their inodes
     uint64_t refused = 0;  // the budget had no room to read them
     uint64_t read_bytes = 0;  // of the pack
-    uint64_t stored_bytes = 0;  // of these, bytes that were not in the page cache
     Clock::duration elapsed{};
   };
   void finish(const Region& region, const Outcome& outcome);

@@ -103,7 +103,6 @@ void RegionPass::read_piece(const Piece& piece) {
   auto& read = piece.is_cached ? counters.bytes_page_cache : counters.bytes_storage;
   read.fetch_add(piece.size, std::memory_order_relaxed);
   outcome_.read_bytes += piece.size;
-  if (!piece.is_cached) outcome_.stored_bytes += piece.size;
   uint64_t pushed = 0;
   for (const Neighbour& one : piece.neighbours) {
     if (!one.is_to_push) continue;

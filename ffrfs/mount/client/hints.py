@@ -83,7 +83,12 @@ class Hints:
         return self._sender.skipped
 
     def all_skipped(self) -> bool:
-        """Return whether all so far name nothing in the mount; wait until one was looked at."""
+        """Return whether all so far name nothing in the mount.
+
+        Waits until the thread has looked at one, for at most 5 s. False in a forked child.
+        """
+        if os.getpid() != self._pid:
+            return False
         self._sender.has_looked.wait(_LOOK_TIMEOUT_S)
         return self.skipped > 0 and not self._sender.has_found
 

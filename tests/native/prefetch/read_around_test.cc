@@ -67,7 +67,7 @@ struct Kernel {
     ++regions;
     ReadAround::Outcome outcome;
     if (storage) {
-      outcome.stored_bytes = ReadAround::kRegionBytes;
+      outcome.read_bytes = ReadAround::kRegionBytes;
       outcome.elapsed = storage->region;
     }
     for (uint64_t record = region->begin; record < region->end; ++record) {
