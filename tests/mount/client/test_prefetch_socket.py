@@ -18,6 +18,7 @@ from tests.mount.hint_taker import TIMEOUT_S, hint_taker, receive, received
 PREFETCH = b'{"command": "prefetch"}\n'
 ECHO = b'{"command": "echo"}\n'
 AGREED = b'{"result": {}}\n'
+ROUNDS = 100
 
 
 def echo(request: Mapping[str, object]) -> object:
@@ -119,10 +120,11 @@ def test_refusal_is_told_and_not_logged(path: Path, caplog: pytest.LogCaptureFix
 def test_no_descriptor_is_left_behind(path: Path) -> None:
     with hint_taker(path) as taker:
         before = len(os.listdir("/proc/self/fd"))
-        for _ in range(20):
+        for _ in range(ROUNDS):
             with control_socket.connect(str(path), TIMEOUT_S) as own:
                 own.sendall(PREFETCH)
                 assert receive(own, len(AGREED)) == AGREED
                 taker.client().close()
                 assert own.recv(1) == b""
-        assert len(os.listdir("/proc/self/fd")) == before
+        # Threads of earlier tests may open or close one meanwhile; a leak is one in each round.
+        assert len(os.listdir("/proc/self/fd")) < before + ROUNDS // 2
