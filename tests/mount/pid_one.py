@@ -205,13 +205,18 @@ class PidOne:
 
     def daemon_and_worker(self) -> tuple[int, int]:
         """Of the only mount there is, by their numbers out here."""
-        (worker,) = (
-            folder
-            for folder in self.processes()
-            if (folder / "cmdline").read_bytes().partition(b"\0")[0].endswith(b"/ffrfs-worker")
-        )
-        (daemon,) = re.findall(r"^PPid:\s*(\d+)$", (worker / "status").read_text(), re.MULTILINE)
-        return int(daemon), int(worker.name)
+        words: dict[int, list[bytes]] = {}
+        parents: dict[int, int] = {}
+        for folder in self.processes():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                pid, stat = int(folder.name), (folder / "stat").read_text()
+                parents[pid] = int(stat.rpartition(") ")[2].split()[1])
+                words[pid] = (folder / "cmdline").read_bytes().split(b"\0")
+        (worker,) = (pid for pid in words if words[pid][0].endswith(b"/ffrfs-worker"))
+        named = {pid for pid in words if words[pid][3:6] == [b"ffrfs", b"mount", b"-f"]}
+        # A process that the daemon starts has its name until it runs its own program.
+        (daemon,) = (pid for pid in named if parents[pid] not in named)
+        return daemon, worker
 
     @contextlib.contextmanager
     def open_file(self, path: str) -> Iterator[str]:

@@ -56,7 +56,7 @@ def test_systemd_accepts_examples(analyze: Analyze, examples: Path, name: str) -
 
 def test_systemd_would_complain(analyze: Analyze, units: Path) -> None:
     unit = units / "ffrfs@.service"
-    unit.write_text(unit.read_text().replace("KillMode=mixed", "KillMode=kindly"))
+    unit.write_text(unit.read_text().replace("KillMode=process", "KillMode=kindly"))
     done = analyze("verify", "--man=no", "--recursive-errors=yes", unit)
     assert done.returncode != 0
     assert "kill mode" in done.stderr

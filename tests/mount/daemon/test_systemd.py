@@ -62,6 +62,7 @@ def service(pid_one: PidOne) -> Iterator[str]:
     done = pid_one.systemctl("start", unit)
     assert done.status == 0, (done.err, pid_one.log())
     yield unit
+    print(pid_one.log())  # shown if the test fails
     pid_one.systemctl("stop", unit)
     check_nothing_left(pid_one)
     pid_one.systemctl("reset-failed")
@@ -237,6 +238,39 @@ def test_killed_daemon_is_replaced(pid_one: PidOne, service: str) -> None:
         past_the_cache = ["dd", f"if={opened}", "iflag=direct"]
         done = subprocess.run(past_the_cache, capture_output=True, timeout=60, check=False)
         assert done.stdout == TREE["a"]
+
+
+@pytest.mark.promise("S19", "S46")
+def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: PidOne) -> None:
+    """No signal ends a process that waits for the mount, so nobody may wait for its end."""
+    unit = "ffrfs@looking.service"
+    pid_one.add_drop_in(unit, "[Service]\nWatchdogSec=1s\nWatchdogSignal=SIGCONT\n")
+    pid_one.write_configuration("looking", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.systemctl("daemon-reload")
+    assert pid_one.systemctl("start", unit).status == 0
+    daemon, worker = pid_one.daemon_and_worker()
+    wait_until(lambda: "pipe_read" in look_at_the_tree(pid_one)[1], "it has looked once")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        wait_until(lambda: look_at_the_tree(pid_one)[0] == "D", "it waits for its READ")
+        os.kill(daemon, signal.SIGKILL)
+        wait_until(lambda: pid_one.show(unit, "NRestarts") == ["1"], "restarted")
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "it serves")
+    check_served(pid_one)
+    assert pid_one.daemon_and_worker()[1] == worker, "it has served on"
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+
+
+def look_at_the_tree(pid_one: PidOne) -> tuple[str, str]:
+    """Return the state of the watchdog's look at the tree, and where in the kernel it waits."""
+    for process in pid_one.processes():
+        if b"tree_probe" in (process / "cmdline").read_bytes():
+            state = (process / "stat").read_text().rpartition(") ")[2][0]
+            return state, (process / "wchan").read_text()
+    return "", ""
 
 
 def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> None:
