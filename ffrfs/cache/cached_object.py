@@ -66,11 +66,14 @@ class CachedObject:
         self._room, self._on_close = room, on_close
         self._mutex = threading.Lock()  # guards all below; never held while waiting for a disk
         self._claimed: set[int] = set()
+        self._cut: set[int] = set()  # claimed blocks that have lost bytes with the file's end
         self._unsynced: list[tuple[int, int]] = []  # (block, number)
         self._unsynced_since = 0.0
         self._syncing = False
         self._users = 1  # the object itself counts as a user until close()
         self._is_closed = False
+        # Held while the file's length is compared, and until what follows from it is noted.
+        self._length = threading.Lock()
         with contextlib.ExitStack() as failed:
             # The file is opened again, because a duplicate would be writable.
             self.data_fd = _reopen(data)
@@ -127,7 +130,9 @@ class CachedObject:
         """Let claimed blocks be written from now on. Raises CacheError."""
         with self._using(first, count):
             self._check_names()
-            self._check_length()
+            with self._length:
+                self._check_length()
+                self._cut.difference_update(range(first, first + count))
             self._make_volatile(first, count)
 
     def write(self, offset: int, data: memoryview) -> None:
@@ -135,6 +140,8 @@ class CachedObject:
         first = offset // BLOCK_SIZE
         count = (offset + len(data) - 1) // BLOCK_SIZE - first + 1
         with self._using(first, count), self._room.writing(len(data)):
+            with self._length:  # behind a cut, a write would turn blocks before it into zeros
+                self._check_whole(first, count)
             self._write(offset, data)
 
     def publish(self, first: int, count: int) -> None:
@@ -145,17 +152,19 @@ class CachedObject:
         # Each step is taken once for all blocks: a system call costs as much as a part of a copy,
         # as each releases the interpreter's lock, and waits to get it back.
         with self._using(first, count):
-            if not self._check_length():
-                raise CacheError.at(self.name, "its file in the cache directory was cut")
-            self._state.set_used(first, count, now_us())
-            self._note(first, self._state.set_present(first, count))
+            with self._length:
+                self._check_whole(first, count)
+                self._state.set_used(first, count, now_us())
+                numbers = self._state.set_present(first, count)
+            self._note(first, numbers)
         self.release(first, count)
         self._sync_if_due()
 
     def forget(self, block: int) -> None:
         """Mark the block as absent, because its bytes are wrong."""
         with self._using():
-            self._check_length()
+            with self._length:
+                self._check_length()
             self._state.withdraw(block)
 
     def touch(self, first: int, count: int) -> None:
@@ -243,9 +252,15 @@ class CachedObject:
         """Mark all blocks as absent if the data file was truncated, before it grows by zeros."""
         if os.fstat(self._data).st_size >= self.size:
             return True
+        with self._mutex:
+            self._cut |= self._claimed
         self._state.set_absent(0, self.block_count)
         os.ftruncate(self._data, self.size)
         return False
+
+    def _check_whole(self, first: int, count: int) -> None:
+        if not self._check_length() or not self._cut.isdisjoint(range(first, first + count)):
+            raise CacheError.at(self.name, "its file in the cache directory was cut")
 
     def _make_volatile(self, first: int, count: int) -> None:
         """Clear `durable` before the data of the blocks is overwritten."""

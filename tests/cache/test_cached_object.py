@@ -121,6 +121,17 @@ def test_a_file_that_is_cut_during_a_fill(place: Path) -> None:
     assert present(kept) == set()
     fill(kept, 0)
     assert check(kept) == {0}
+    # Another fill notices first, and makes the file whole again, with zeros in place of the bytes.
+    assert kept.claim(1)
+    kept.prepare(1, 1)
+    kept.write(BLOCK_SIZE, memoryview(content(1)))
+    os.truncate(next(place.glob("??/*.data")), BLOCK_SIZE // 2)
+    fill(kept, 2)
+    with pytest.raises(CacheError, match="was cut"):
+        kept.publish(1, 1)
+    kept.release(1)
+    fill(kept, 1)
+    assert check(kept) == {1, 2}
     kept.close()
     cache.close()
 
