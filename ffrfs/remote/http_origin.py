@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
-from http.client import HTTPConnection, HTTPMessage, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from urllib.request import proxy_bypass
@@ -47,6 +47,7 @@ Receive: TypeAlias = Callable[[HTTPResponse], T]
 _CONNECT_S = 5.0
 _PAGE_MAX = 16 << 20
 _IDLE_MAX = 64
+_AHEAD = 3  # connections: a mount begins with the ends of a pack, and then reads its index
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS = (301, 302, 303, 307, 308)
 _REDIRECTS_MAX = 5
@@ -62,6 +63,7 @@ class HttpOrigin(ObjectOrigin):
 
     async def _pin_once(self, url: RemoteUrl) -> Pin:
         server = self._server(url)
+        server.connect_ahead()
         try:
             answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, _up_to(1))
         except BadStatusError as error:
@@ -184,6 +186,7 @@ class _Server:
         self._scheme, self._place = scheme, place
         self._timeout_s = settings.timeout_s
         self._idle: list[_Line] = []  # methods of a list are atomic
+        self._is_new = True
         self._tls = ssl.create_default_context() if scheme == "https" else None
         self._prefix, self._proxy, self._extra = "", "", {"User-Agent": "ffrfs"}
         host = urlsplit(f"//{place}").hostname or ""
@@ -201,6 +204,18 @@ class _Server:
             self._extra["Proxy-Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
         if self._tls is None:
             self._prefix = f"http://{self._place}"
+
+    def connect_ahead(self) -> None:
+        """Connect a few lines beside the first request, which saves the next ones a round trip."""
+        if self._is_new:
+            self._is_new = False
+            for _ in range(_AHEAD):
+                threads().submit(self._connect, _Line(self._new()))
+
+    def _connect(self, line: _Line) -> None:
+        with contextlib.suppress(OSError, HTTPException):  # requests report it
+            line.http.connect()
+            self._idle.append(line)
 
     async def ask(
         self, method: str, target: str, headers: dict[str, str], receive: Receive[T]
