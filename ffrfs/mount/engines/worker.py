@@ -211,6 +211,8 @@ class Worker:
 
     def _tell(self, kind: bytes, number: int) -> bool:
         """Return False if the worker is stopped, and its socket full."""
+        if self._socket.fileno() < 0:  # it was let go
+            return True
         # It gets a size the next time.
         try:
             self._socket.send(kind + _NUMBER.pack(number), socket.MSG_DONTWAIT)

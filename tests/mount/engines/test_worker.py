@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.native_engine import NativeEngine
+from ffrfs.mount.kernel.options import TreeOptions
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.child import Child, child
@@ -301,3 +304,12 @@ def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: P
     check_nothing_left(tree)
     assert "SIGINT: unmounting" in err
     assert not re.search("WARNING|ERROR|Traceback", err)
+
+
+def test_a_worker_that_was_let_go_gets_no_limits(pack_tree: PackTree) -> None:
+    """The daemon's other tasks may run once more between the end of the mount and their own."""
+    packs = (str(pack_tree({"a": b"a"})),)
+    engine = NativeEngine(MountRequest(packs=packs, mountpoint="/m", options=TreeOptions()))
+    engine.close()
+    engine.limit_pushed(1 << 20)
+    engine.limit_cache(1 << 20)
