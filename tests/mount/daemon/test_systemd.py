@@ -68,6 +68,16 @@ def service(pid_one: PidOne) -> Iterator[str]:
     pid_one.systemctl("reset-failed")
 
 
+def start_with(pid_one: PidOne, name: str, drop_in: str) -> str:
+    """Start a service that a drop-in changes; return its unit."""
+    unit = f"ffrfs@{name}.service"
+    pid_one.add_drop_in(unit, drop_in)
+    pid_one.write_configuration(name, f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.systemctl("daemon-reload")
+    assert pid_one.systemctl("start", unit).status == 0, pid_one.log()
+    return unit
+
+
 def check_nothing_left(pid_one: PidOne) -> None:
     wait_until(lambda: not pid_one.processes(), "daemon and worker have ended")
     assert pid_one.mounts() == []
@@ -184,11 +194,7 @@ def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
 
 
 def test_stop_takes_the_mount_of_a_daemon_that_hangs(pid_one: PidOne) -> None:
-    unit = "ffrfs@hanging.service"
-    pid_one.add_drop_in(unit, "[Service]\nTimeoutStopSec=1s\n")
-    pid_one.write_configuration("hanging", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
-    pid_one.systemctl("daemon-reload")
-    assert pid_one.systemctl("start", unit).status == 0
+    unit = start_with(pid_one, "hanging", "[Service]\nTimeoutStopSec=1s\n")
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
     pid_one.systemctl("stop", unit)
     wait_until(lambda: not pid_one.processes(), "daemon and worker have ended")
@@ -243,11 +249,7 @@ def test_killed_daemon_is_replaced(pid_one: PidOne, service: str) -> None:
 @pytest.mark.promise("S19", "S46")
 def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: PidOne) -> None:
     """No signal ends a process that waits for the mount, so nobody may wait for its end."""
-    unit = "ffrfs@looking.service"
-    pid_one.add_drop_in(unit, "[Service]\nWatchdogSec=1s\nWatchdogSignal=SIGCONT\n")
-    pid_one.write_configuration("looking", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
-    pid_one.systemctl("daemon-reload")
-    assert pid_one.systemctl("start", unit).status == 0
+    unit = start_with(pid_one, "looking", "[Service]\nWatchdogSec=1s\nWatchdogSignal=SIGCONT\n")
     daemon, worker = pid_one.daemon_and_worker()
     wait_until(lambda: "pipe_read" in look_at_the_tree(pid_one)[1], "it has looked once")
     os.kill(worker, signal.SIGSTOP)
@@ -288,11 +290,7 @@ def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> 
 
 
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
-    unit = "ffrfs@watched.service"
-    pid_one.add_drop_in(unit, "[Service]\nWatchdogSec=1s\n")
-    pid_one.write_configuration("watched", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
-    pid_one.systemctl("daemon-reload")
-    assert pid_one.systemctl("start", unit).status == 0
+    unit = start_with(pid_one, "watched", "[Service]\nWatchdogSec=1s\n")
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
     wait_until(lambda: pid_one.show(unit, "NRestarts") == ["1"], "restarted")
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "mounted again")
