@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tests.mount.probes import digest
 
@@ -52,9 +53,15 @@ def drop(folder: str, names: list[str]) -> None:
         os.close(fd)
 
 
-def given_up(folder: str, names: list[str]) -> list[str]:
-    """Those files and directories of which the kernel has dropped pages."""
-    return [name for name in names if given_up_pages(os.path.join(folder, name)) > 0]
+def given_up_and_act(
+    root: str, names: list[str], act: Callable[..., Any], *arguments: Any
+) -> tuple[list[str], Any]:
+    """Those files and directories of which the kernel has dropped pages; what `act` then returns.
+
+    In one step, as the kernel may drop pages at any time (DAMON does on an idle machine).
+    """
+    names = [name for name in names if given_up_pages(os.path.join(root, name)) > 0]
+    return names, act(root, *arguments)
 
 
 def pages_had(folder: str, names: list[str]) -> dict[str, int]:
