@@ -20,7 +20,7 @@ namespace ffrfs {
 
 class FarFiles {
  public:
-  // How many bytes of a list of hints, behind those taken, are requested ahead.
+  // How many bytes of a list of hints are requested before they are taken.
   static constexpr uint64_t kAheadBytes = uint64_t{64} << 20;
 
   explicit FarFiles(const ShardSet& shards);

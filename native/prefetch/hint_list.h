@@ -59,8 +59,7 @@ class HintList {
   // Returns the next entry to read, now in state kFetching; nullopt if the window has no room.
   [[nodiscard]] std::optional<Next> take();
 
-  // Returns the records of the next `limit_bytes` behind the last taken, which will be taken soon;
-  // each record is returned once.
+  // Returns the records of the next `limit_bytes`, which will be taken soon; each is returned once.
   [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes);
 
   // Puts back the entry that was taken last, because it could not be read.

@@ -64,6 +64,11 @@ class Trial {
     const std::lock_guard lock(mutex_);
     return asked_in_all_;
   }
+  // Offsets of ranges that were said to be needed soon, in that order.
+  [[nodiscard]] std::vector<uint64_t> needed() const {
+    const std::lock_guard lock(mutex_);
+    return needed_;
+  }
   // All of these arrive, or fail, on a thread of their own.
   void arrive(const std::exception_ptr& error = nullptr) {
     std::vector<Asked> arrived;
@@ -101,6 +106,11 @@ class Trial {
     ++asked_in_all_;
   }
 
+  void need(uint64_t offset) {
+    const std::lock_guard lock(mutex_);
+    needed_.push_back(offset);
+  }
+
   void read(const std::string& path, uint64_t offset, std::span<std::byte> target) {
     std::this_thread::sleep_for([this] {
       const std::lock_guard lock(mutex_);
@@ -125,6 +135,7 @@ class Trial {
   std::vector<std::pair<uint64_t, uint64_t>> near_;  // beyond that: from, to
   std::vector<Asked> asked_;
   size_t asked_in_all_ = 0;
+  std::vector<uint64_t> needed_;
 };
 
 class TrialSource final : public Source {
@@ -143,6 +154,8 @@ class TrialSource final : public Source {
   void prepare(uint64_t offset, size_t size, Urgency, Prepared prepared) const override {
     trial_->ask({offset, size, std::move(prepared)});
   }
+  [[nodiscard]] bool can_refetch() const override { return true; }
+  void will_need(uint64_t offset, size_t) const override { trial_->need(offset); }
 
  private:
   const std::shared_ptr<Trial> trial_;

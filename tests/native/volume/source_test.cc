@@ -180,19 +180,22 @@ TEST_CASE("a volume that ends waits for what a source was asked for, and runs no
   CHECK(trial->asked_count() == 0);
 }
 
-TEST_CASE("a batch of hints that is far away delays no reader; what arrives is held for them") {
+TEST_CASE("hints that are far away: requested in order; they delay no reader, and are held") {
   const std::vector<Bytes> records = patterns(100, 10'000);
   const auto trial = std::make_shared<Trial>(ffrecord(records));
   Rig rig(records, {.open = open_trial(trial)});
   trial->put_far(rig.shards.extent(50).offset);
   std::vector<uint64_t> order;
-  for (uint64_t record = 50; record < 100; ++record) order.push_back(record);
+  for (uint64_t record = 99; record >= 50; --record) order.push_back(record);
   const auto list = rig.prefetcher->open_list();
   CHECK(rig.prefetcher->add(list, rig.hints(order)) > 0);
   REQUIRE(wait_until([&] { return trial->asked_count() > 0; }));
 
   for (uint64_t record = 0; record < 50; ++record) rig.read(record);
   CHECK(rig.counters.prefetch_fetched == 0);
+  std::vector<uint64_t> offsets;
+  for (const uint64_t record : order) offsets.push_back(rig.shards.extent(record).offset);
+  CHECK(trial->needed() == offsets);
 
   REQUIRE(wait_until([&] {
     trial->arrive();
