@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.mount.child_program import LENGTH
-from tests.mount.preloaded import preloaded, wait_for_end
+from tests.mount.preloaded import preloaded
 from tests.mount.waiting import files_in_calls
 
 TIMEOUT_S = 60.0
@@ -42,7 +42,8 @@ class Child:
         self._stdin = open(ours, "wb")  # noqa: SIM115 - kill() closes them
         ours, their_out = os.pipe()
         self._stdout = open(ours, "rb", buffering=0)  # noqa: SIM115
-        self.pid = preloaded().start_child(their_in, their_out)
+        self._process = preloaded().start_child(their_in, their_out)
+        self.pid = self._process.pid
         os.close(their_in)
         os.close(their_out)
         self._send((function.__module__, self.name, arguments, user_id))
@@ -83,14 +84,17 @@ class Child:
                 raise ChildTimeoutError(f"{self.name} does not wait for {path}")
             time.sleep(0.005)
 
+    def wait(self, timeout_s: float) -> None:
+        """Until it has ended. Raises TimeoutError."""
+        self._process.wait(timeout_s)
+
     def kill(self) -> None:
         """End it at once; waits a little, not for ever."""
         if self._stdout.closed:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(TimeoutError):
-            wait_for_end(self.pid, 5)
+        with self._process, contextlib.suppress(TimeoutError):
+            self._process.kill_group()
+            self._process.wait(5)
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()

@@ -12,6 +12,7 @@ Concurrency: any thread of the process that tests.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
@@ -31,7 +32,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 _PRELOADED = (
     *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.mount.daemon.server"),
@@ -79,24 +80,25 @@ class Preloaded:
         with open(os.devnull, "rb") as nothing:
             fds = [nothing.fileno(), *(writing for _, writing in pipes)]
             try:
-                pid = self._start({"command": arguments, "environment": environment}, fds)
+                process = self._start({"command": arguments, "environment": environment}, fds)
             finally:
                 for _, writing in pipes:
                     os.close(writing)
-        try:
-            out, err, status = _read_all([reading for reading, _ in pipes], timeout_s)
-            wait_for_end(pid, timeout_s)
-        except TimeoutError:
-            os.killpg(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(["ffrfs", *arguments], timeout_s) from None
+        with process:
+            try:
+                out, err, status = _read_all([reading for reading, _ in pipes], timeout_s)
+                process.wait(timeout_s)
+            except TimeoutError:
+                process.kill_group()
+                raise subprocess.TimeoutExpired(["ffrfs", *arguments], timeout_s) from None
         # Without a status it was killed; by which signal is known to its parent alone.
         return int(status or b"-9"), _text(out), _text(err)
 
-    def start_child(self, stdin: int, stdout: int) -> int:
-        """The process that runs what child.py asks for; returns its number."""
+    def start_child(self, stdin: int, stdout: int) -> Forked:
+        """The process that runs what child.py asks for."""
         return self._start({"environment": dict(os.environ)}, [stdin, stdout, 2])
 
-    def _start(self, message: dict[str, object], fds: list[int]) -> int:
+    def _start(self, message: dict[str, object], fds: list[int]) -> Forked:
         message |= {
             "directory": os.getcwd(),
             "cores": sorted(os.sched_getaffinity(0)),
@@ -104,7 +106,7 @@ class Preloaded:
         }
         with self._lock:  # or two threads get each other's answer
             socket.send_fds(self._socket, [json.dumps(message).encode()], fds)
-            return int(self._socket.recv(_CHUNK_SIZE))
+            return Forked(int(self._socket.recv(_CHUNK_SIZE)))
 
 
 @functools.cache
@@ -113,17 +115,33 @@ def preloaded() -> Preloaded:
     return Preloaded()
 
 
-def wait_for_end(pid: int, timeout_s: float) -> None:
-    """Of a process that this one may not be the parent of. Raises TimeoutError."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if not select.select([pidfd], [], [], timeout_s)[0]:
+class Forked:
+    """A process that nobody waits for: once it has ended, its number may be another process's.
+
+    Where threads are many, numbers come again within a minute.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._pidfd = os.pidfd_open(pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._pidfd)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it has ended. Raises TimeoutError."""
+        if not select.select([self._pidfd], [], [], timeout_s)[0]:
             raise TimeoutError
-    finally:
-        os.close(pidfd)
+
+    def kill_group(self) -> None:
+        try:
+            self.wait(0)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
 
 
 def _of_interpreter(environment: Any) -> dict[str, str]:

@@ -19,7 +19,6 @@ from tests.mount import probes
 from tests.mount.child import Child, child
 from tests.mount.command import Mount, wait_until
 from tests.mount.makers import MakeMount
-from tests.mount.preloaded import wait_for_end
 from tests.remote.servers.nginx import Nginx, nginx
 
 # Names that take several blocks of 1 MiB, of which mounting fetches some.
@@ -98,7 +97,7 @@ def kill(readers: list[Child], end_s: float = END_S) -> None:
     for reader in readers:
         os.kill(reader.pid, signal.SIGKILL)
     for reader in readers:
-        wait_for_end(reader.pid, end_s)
+        reader.wait(end_s)
     print(f"{len(readers)} killed readers have ended in {time.monotonic() - begun_s:.2f} s")
 
 
