@@ -35,6 +35,7 @@ from ffrfs.remote.filling import Filling
 from ffrfs.remote.link import Link
 from ffrfs.remote.named_store import admit, settings_for
 from ffrfs.remote.origin import Origin, origin_for
+from ffrfs.remote.pace import memory_cache_size
 from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.schedule import Schedule
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
@@ -157,7 +158,7 @@ class ObjectFetcher:
     def _memory(self) -> MemoryCache:
         from ffrfs.cache.memory import MemoryCache
 
-        return MemoryCache(2 * self._start.flight_size)
+        return MemoryCache(memory_cache_size(self._start.flight_size))
 
     @cached_property
     def _directory(self) -> CacheDirectory:
@@ -206,7 +207,7 @@ class ObjectFetcher:
         self._counters.set("remote_in_memory", 1)
         log.warning(
             "the cache cannot be used: %s; going on with %d MiB in memory",
-            printable(describe(error)), 2 * self._start.flight_size >> 20,
+            printable(describe(error)), memory_cache_size(self._start.flight_size) >> 20,
         )  # fmt: skip
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:

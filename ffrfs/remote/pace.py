@@ -11,15 +11,39 @@ Not here: which ranges (schedule.py). Concurrency: the fetcher's loop alone.
 from __future__ import annotations
 
 from ffrfs.remote.protocol import BLOCK_SIZE
+from ffrfs.remote.settings import CACHE_SIZE_MIN
 
 RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 16, 64  # in flight; FEW is the initial limit
 RANGE_BLOCKS_MAX = 8
 FLIGHT_SIZE_MAX = 128 << 20  # bytes
+_FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # a cache in memory holds twice that
+_MEMORY_SHARE = 8  # this fraction of --max-memory may be under way
+_AHEAD_SHARE = 4  # and this fraction of the cache was fetched before its use
 _GAP_BLOCKS_MAX = 4
 _RANGE_S = 2.0
 _GATHER_MAX_S = 0.002
 _WINDOW_S = 0.5
 _GAIN = 1.1  # a higher limit is kept only if the rate rises by this factor
+
+
+def flight_size(max_memory_bytes: int | None) -> int:
+    """Return how many bytes may be under way."""
+    if max_memory_bytes is None:
+        return FLIGHT_SIZE_MAX
+    share = max_memory_bytes // _MEMORY_SHARE
+    return min(FLIGHT_SIZE_MAX, max(share, _FLIGHT_SIZE_MIN))
+
+
+def memory_cache_size(flight_size: int) -> int:
+    return 2 * flight_size
+
+
+def ahead_blocks(cache_size: int) -> int:
+    """Return how many blocks may be fetched before their use.
+
+    A block that is evicted before its use is fetched again, which evicts another one.
+    """
+    return max(cache_size // _AHEAD_SHARE // BLOCK_SIZE, 1)
 
 
 class Pace:

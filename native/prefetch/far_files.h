@@ -21,7 +21,7 @@ namespace ffrfs {
 class FarFiles {
  public:
   // How many bytes of a list of hints are requested before they are taken.
-  static constexpr uint64_t kAheadBytes = uint64_t{64} << 20;
+  static constexpr uint64_t kAheadBytes = uint64_t{128} << 20;
 
   explicit FarFiles(const ShardSet& shards);
 

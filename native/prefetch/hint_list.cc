@@ -68,11 +68,12 @@ std::optional<HintList::Next> HintList::take() {
   return Next{next.hint, fetched_++, is_marker};
 }
 
-std::vector<uint64_t> HintList::take_coming(uint64_t limit_bytes) {
+std::vector<uint64_t> HintList::take_coming(uint64_t limit_bytes, size_t limit_records) {
   std::vector<uint64_t> records;
   uint64_t bytes = 0;
   uint64_t index = fetched_;
-  for (; index < end() && bytes < limit_bytes; ++index) {
+  const uint64_t last = std::min<uint64_t>(end(), fetched_ + limit_records);
+  for (; index < last && bytes < limit_bytes; ++index) {
     bytes += entry(index).size_bytes;
     if (index >= next_coming_ && entry(index).state == State::kPending) {
       records.push_back(entry(index).hint.record);

@@ -59,8 +59,9 @@ class HintList {
   // Returns the next entry to read, now in state kFetching; nullopt if the window has no room.
   [[nodiscard]] std::optional<Next> take();
 
-  // Returns the records of the next `limit_bytes`, which will be taken soon; each is returned once.
-  [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes);
+  // Returns the records that will be taken soon, each once: those of the next `limit_bytes`, and of
+  // the next `limit_records`.
+  [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes, size_t limit_records);
 
   // Puts back the entry that was taken last, because it could not be read.
   void put_back(uint64_t index);

@@ -249,7 +249,8 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
     const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
     // First, so that the batch is not behind what comes after it in the fetcher's queue.
     if (far_.any()) {
-      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes), std::back_inserter(coming));
+      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, options_.far_records),
+                        std::back_inserter(coming));
     }
     take_hinted(id, hints, batch, end);
     return batch.size() < limit;

@@ -94,6 +94,8 @@ constexpr Row kRows[] = {
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.window_records); }},
     {"prefetch_bytes",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.window_bytes); }},
+    {"far_records",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.far_records); }},
     {"prefetch_ttl_ms",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.ttl); }},
 };

@@ -9,6 +9,7 @@ from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import Config, read_config
 from ffrfs.mount.config.settings import MountOptions
 from ffrfs.mount.kernel.options import TreeOptions, parse_words
+from ffrfs.remote.pace import ahead_blocks, flight_size, memory_cache_size
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url
 
@@ -41,6 +42,7 @@ class MountRequest(MountOptions):
             "prefetch_bytes": self.prefetch_bytes,
             "prefetch_ttl_ms": max(round(self.prefetch_ttl_s * 1000), 1),
             **({"splits": self.splits} if self.splits else {}),
+            **({"far_records": self._far_records()} if self.is_remote else {}),
         }
 
     @property
@@ -53,6 +55,13 @@ class MountRequest(MountOptions):
         named = {each.name: getattr(self, each.name) for each in fields(RemoteSettings)}
         named = {name: value for name, value in named.items() if value}
         return replace(RemoteSettings.from_environment(), **named)
+
+    def _far_records(self) -> int:
+        """Return how many records may be requested ahead: each may take a block of the cache."""
+        settings = self.remote_settings()
+        is_in_memory = settings.cache_mode == "stream"
+        in_memory = memory_cache_size(flight_size(self.max_memory_bytes))
+        return ahead_blocks(in_memory if is_in_memory else settings.cache_size)
 
     @property
     def opening_cache_bytes(self) -> int:

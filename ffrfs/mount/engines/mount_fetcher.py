@@ -21,14 +21,11 @@ from contextlib import suppress
 from ffrfs.errors import RemoteError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
-from ffrfs.remote.pace import FLIGHT_SIZE_MAX
+from ffrfs.remote.pace import flight_size
 from ffrfs.remote.process import FetcherProcess, copy_log
-from ffrfs.remote.settings import CACHE_SIZE_MIN
 from ffrfs.remote.url import RemoteUrl, is_url
 
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 5.0
-_MEMORY_SHARE = 8  # this fraction of --max-memory may be under way
-_FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # a cache in memory holds twice that
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +48,7 @@ class MountFetcher:
                 self._follow_log,
                 self._page.fd,
                 request.signed,
-                _flight_size(request.max_memory_bytes),
+                flight_size(request.max_memory_bytes),
                 # An attacker who controls the worker can open no other URL, and no other file.
                 roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
             )
@@ -170,14 +167,7 @@ def fetching_here(request: MountRequest) -> MountFetcher | None:
 
 def fetching_bytes(max_memory_bytes: int | None) -> int:
     """Return the largest number of bytes of a fetcher beside those at its start."""
-    return 2 * _flight_size(max_memory_bytes)  # obstore assembles pieces: each is there twice
-
-
-def _flight_size(max_memory_bytes: int | None) -> int:
-    if max_memory_bytes is None:
-        return FLIGHT_SIZE_MAX
-    share = max_memory_bytes // _MEMORY_SHARE
-    return min(FLIGHT_SIZE_MAX, max(share, _FLIGHT_SIZE_MIN))
+    return 2 * flight_size(max_memory_bytes)  # obstore assembles pieces: each is there twice
 
 
 def behind_cache(request: MountRequest) -> MountRequest:

@@ -76,3 +76,20 @@ def test_engines_get_them(fields: dict[str, Any], expected: tuple[int, ...]) -> 
     options = request.volume_options()
     found = [options[f"prefetch_{name}"] for name in ("records", "bytes", "ttl_ms")]
     assert tuple(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), None),
+        (("--cache-dir=/cache", "--cache-size=1G"), 256),
+        (("--cache-dir=/cache", "--cache-size=16M"), 4),
+        (("--cache-dir=/cache", "--cache-size=1G", "--cache-mode=stream"), 64),
+        (("--cache-dir=/cache", "--cache-mode=stream", "--max-memory=512M"), 32),
+    ],
+)
+def test_a_quarter_of_the_cache_is_requested_ahead(
+    words: tuple[str, ...], expected: int | None
+) -> None:
+    """In records: each may take a block of 1 MiB."""
+    assert asked(*words).volume_options().get("far_records") == expected

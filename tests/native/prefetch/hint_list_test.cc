@@ -393,10 +393,11 @@ TEST_CASE("a few of every window are markers, by records and by bytes") {
 TEST_CASE("what comes behind that is taken is told once, and not too far") {
   HintList list(4, 1000);
   for (uint64_t record = 0; record < 20; ++record) list.add({.record = record}, 10);
-  CHECK(list.take_coming(50) == std::vector<uint64_t>{0, 1, 2, 3, 4});
-  CHECK(list.take_coming(50).empty());
+  CHECK(list.take_coming(50, 100) == std::vector<uint64_t>{0, 1, 2, 3, 4});
+  CHECK(list.take_coming(50, 100).empty());
   for (int i = 0; i < 3; ++i) CHECK(list.take());
-  CHECK(list.take_coming(50) == std::vector<uint64_t>{5, 6, 7});
-  CHECK(list.take_coming(1000).size() == 12);
-  CHECK(list.take_coming(1000).empty());
+  CHECK(list.take_coming(50, 100) == std::vector<uint64_t>{5, 6, 7});
+  CHECK(list.take_coming(1000, 9) == std::vector<uint64_t>{8, 9, 10, 11});
+  CHECK(list.take_coming(1000, 100).size() == 8);
+  CHECK(list.take_coming(1000, 100).empty());
 }
