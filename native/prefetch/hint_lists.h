@@ -93,6 +93,7 @@ class HintLists {
   [[nodiscard]] std::vector<Forgotten> take_forgotten() { return std::exchange(forgotten_, {}); }
 
   [[nodiscard]] bool empty() const { return lists_.empty(); }
+  [[nodiscard]] size_t size() const { return lists_.size(); }
   [[nodiscard]] bool contains(ListId id) const { return lists_.contains(id); }
   template <typename Act> void for_each_id(Act&& act) const {
     for (const auto& list : lists_) act(list.first);

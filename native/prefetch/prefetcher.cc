@@ -245,11 +245,12 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
   // Each list with work gets a share, beginning after the list that was served last.
   const size_t wanting = 1 + lists_.wanting_count();
   const size_t share = std::max<size_t>(limit / wanting, 1);
+  const size_t far_share = options_.far_records / std::max<size_t>(lists_.size(), 1);
   lists_.serve([&](ListId id, HintList& hints) {
     const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
     // First, so that the batch is not behind what comes after it in the fetcher's queue.
     if (far_.any()) {
-      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, options_.far_records),
+      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, far_share),
                         std::back_inserter(coming));
     }
     take_hinted(id, hints, batch, end);

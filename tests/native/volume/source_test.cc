@@ -205,6 +205,26 @@ TEST_CASE("hints that are far away: requested in order; they delay no reader, an
   CHECK(rig.wrong == 0);
 }
 
+TEST_CASE("far away, however many give hints: no more is requested ahead than the cache can hold") {
+  constexpr size_t kInFlight = 64;
+  constexpr size_t kAhead = 100;
+  const std::vector<Bytes> records = patterns(400, 1'000);
+  const auto trial = std::make_shared<Trial>(ffrecord(records));
+  Rig rig(records, {.options = {.far_records = kAhead}, .open = open_trial(trial)});
+  trial->put_far(rig.shards.extent(0).offset);
+  for (uint64_t first : {0, 1}) {
+    std::vector<uint64_t> order;
+    for (uint64_t record = first; record < 400; record += 2) order.push_back(record);
+    CHECK(rig.prefetcher->add(rig.prefetcher->open_list(), rig.hints(order)) > 0);
+  }
+  REQUIRE(wait_until([&] { return trial->needed().size() >= kAhead && others_sleep(); }));
+  CHECK(trial->needed().size() <= kInFlight + kAhead);
+  CHECK(wait_until([&] {
+    trial->arrive();
+    return rig.counters.prefetch_fetched == records.size();
+  }));
+}
+
 TEST_CASE("slow reads: the slowest of many at once is about as late as one") {
   FarPack pack(patterns(20, 4'000));
   pack.trial->delay(200ms);
