@@ -106,7 +106,8 @@ class Preloaded:
         }
         with self._lock:  # or two threads get each other's answer
             socket.send_fds(self._socket, [json.dumps(message).encode()], fds)
-            return Forked(int(self._socket.recv(_CHUNK_SIZE)))
+            pid, (pidfd,), _, _ = socket.recv_fds(self._socket, _CHUNK_SIZE, 1)
+            return Forked(int(pid), pidfd)
 
 
 @functools.cache
@@ -121,9 +122,8 @@ class Forked:
     Where threads are many, numbers come again within a minute.
     """
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._pidfd = os.pidfd_open(pid)
+    def __init__(self, pid: int, pidfd: int) -> None:
+        self.pid, self._pidfd = pid, pidfd
 
     def __enter__(self) -> Self:
         return self
@@ -198,13 +198,18 @@ def _serve(requests: socket.socket) -> None:
         data, fds, _, _ = socket.recv_fds(requests, _MESSAGE_SIZE, 4)
         if not data:
             return
+        waiting, going = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.close(going)
+            os.read(waiting, 1)  # it must not end before its pidfd is open
+            os.close(waiting)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _become(json.loads(data), fds, requests)
-        for fd in fds:
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(requests, [str(pid).encode()], [pidfd])
+        for fd in (*fds, waiting, going, pidfd):
             os.close(fd)
-        requests.send(str(pid).encode())
 
 
 def _become(message: dict[str, Any], fds: list[int], requests: socket.socket) -> NoReturn:
