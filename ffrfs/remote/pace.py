@@ -5,7 +5,9 @@ server throttles. A range takes at most two seconds, so that a block that a read
 its turn soon. A gap between two ranges is fetched too if that takes less time than the round trip
 that it saves.
 
-Not here: which ranges (schedule.py). Concurrency: the fetcher's loop alone.
+The functions size what a mount has under way, and ahead, before anything is measured.
+
+Not here: which ranges (schedule.py). Concurrency: a Pace is for the fetcher's loop alone.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ RANGE_BLOCKS_MAX = 8
 FLIGHT_SIZE_MAX = 128 << 20  # bytes
 _FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # a cache in memory holds twice that
 _MEMORY_SHARE = 8  # this fraction of --max-memory may be under way
-_AHEAD_SHARE = 4  # and this fraction of the cache was fetched before its use
+_AHEAD_SHARE = 4  # this fraction of a cache may hold blocks that are not used yet
 _GAP_BLOCKS_MAX = 4
 _RANGE_S = 2.0
 _GATHER_MAX_S = 0.002
@@ -34,8 +36,9 @@ def flight_size(max_memory_bytes: int | None) -> int:
     return min(FLIGHT_SIZE_MAX, max(share, _FLIGHT_SIZE_MIN))
 
 
-def memory_cache_size(flight_size: int) -> int:
-    return 2 * flight_size
+def memory_cache_size(in_flight: int) -> int:
+    """Return the size of a cache in memory; `in_flight`: flight_size(). All in bytes."""
+    return 2 * in_flight
 
 
 def ahead_blocks(cache_size: int) -> int:

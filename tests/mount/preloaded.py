@@ -119,7 +119,7 @@ def preloaded() -> Preloaded:
 class Forked:
     """A process that nobody waits for: once it has ended, its number may be another process's.
 
-    Where threads are many, numbers come again within a minute.
+    Where threads are many, numbers come again within minutes.
     """
 
     def __init__(self, pid: int, pidfd: int) -> None:

@@ -59,9 +59,10 @@ class MountRequest(MountOptions):
     def _far_records(self) -> int:
         """Return how many records may be requested ahead: each may take a block of the cache."""
         settings = self.remote_settings()
-        is_in_memory = settings.cache_mode == "stream"
-        in_memory = memory_cache_size(flight_size(self.max_memory_bytes))
-        return ahead_blocks(in_memory if is_in_memory else settings.cache_size)
+        size = settings.cache_size
+        if settings.cache_mode == "stream":
+            size = memory_cache_size(flight_size(self.max_memory_bytes))
+        return ahead_blocks(size)
 
     @property
     def opening_cache_bytes(self) -> int:
