@@ -128,16 +128,26 @@ def _give(request: Request, make: Make, place: str) -> int | None:
     with staged_folder(request.target, "plan", place) as above:
         staging = os.path.join(above, PLAN_NAME)
         with contextlib.closing(make(staging)) as plan:
-            if not request.options.append:
-                return _linked(staging, place)
-            with locked_set(request.target):
-                found = identity_of(packs_in(request.target))
-                if found != (plan.set_id, plan.header.first_number):
-                    raise PackError(
-                        f"{request.target}: was added to meanwhile; nothing was added; run the "
-                        "command again"
-                    )
-                return _linked(staging, place)
+            lock = _linked(staging, place)
+            if lock is not None and request.options.append:
+                try:
+                    # The set is locked after the name is taken: a command that goes by the plan of
+                    # that name locks the set at its end, and must not find it locked.
+                    _refuse_changed(plan)
+                except BaseException:
+                    os.unlink(place)
+                    os.close(lock)
+                    raise
+            return lock
+
+
+def _refuse_changed(plan: Plan) -> None:
+    """Raise PackError if the set has changed since it was listed, or another command adds to it."""
+    with locked_set(plan.target):
+        if identity_of(packs_in(plan.target)) != (plan.set_id, plan.header.first_number):
+            raise PackError(
+                f"{plan.target}: was added to meanwhile; nothing was added; run the command again"
+            )
 
 
 def _linked(staging: str, place: str) -> int | None:

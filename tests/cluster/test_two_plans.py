@@ -8,14 +8,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ffrfs import pack_folder, verify
-from ffrfs.cluster import commit, run
+from ffrfs.cluster import commit, kept_plan, run
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.errors import PackError, UnfinishedError
+from ffrfs.packing.places import locked_set
 from tests.cluster import trees
 from tests.cluster.trees import assert_nothing_else, finish, kept, shards_of
 from tests.folder.folder_model import make_folder, shown
@@ -160,6 +162,46 @@ def test_others_are_adding(one: Path, two: Path, base: Path) -> None:
     assert_set_of(base, base.parent / "base", two, one)
 
 
+def test_the_set_of_a_plan_is_not_locked_by_others(one: Path, two: Path, base: Path) -> None:
+    """A command that begins leaves the lock to the end of the one whose plan is there."""
+    with contextlib.ExitStack() as others:
+
+        def begin() -> None:
+            made.append(others.enter_context(kept(two, base, 2, append=True)))
+            locked.enter_context(locked_set(os.fspath(base)))
+
+        made: list[Plan] = []
+        locked = others.enter_context(contextlib.ExitStack())
+        with pytest.raises(PackError, match="another command is packing into it, by the plan"):
+            pack(one, base, 3, append=True, while_listing=begin)
+        locked.close()
+        finish(made[0])
+    assert_set_of(base, base.parent / "base", two)
+
+
+def test_others_end_when_their_plan_has_been_seen(
+    one: Path, two: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command plans anew, and both add."""
+    with contextlib.ExitStack() as others:
+        made: list[Plan] = []
+
+        def begin() -> None:
+            made.append(others.enter_context(kept(two, base, 2, append=True)))
+
+        def give(*arguments: Any) -> int | None:
+            lock = own_give(*arguments)
+            if made and lock is None:
+                finish(made.pop())
+                others.close()
+            return lock
+
+        own_give = kept_plan._give
+        monkeypatch.setattr(kept_plan, "_give", give)
+        pack(one, base, 3, append=True, while_listing=begin)
+    assert_set_of(base, base.parent / "base", two, one)
+
+
 def leave(source: Path, target: Path, *numbers: int) -> Path:
     """A plan, and some of its shards, whose command was killed; where they wait."""
 
@@ -214,18 +256,19 @@ def test_what_to_remove_of_a_plan_that_was_given_up(one: Path, two: Path, base: 
 
 @pytest.mark.parametrize("append", [False, True])
 def test_begun_together(tmp_path: Path, one: Path, two: Path, append: bool) -> None:
-    """Each ends well or is refused, and those that are refused end well afterwards, if they add."""
+    """One ends well, and the other is refused; if they add, both do, at once or one by one."""
     base = make_folder(tmp_path / "base", {"x": b"x", "y": b"y"})
     for turn in range(ROUNDS):
         target = tmp_path / f"set{turn}"
         if append:
             pack_folder(base, target, shards=2)
         refused = refused_of(target, {one: 8, two: 5}, append=append)
-        assert len(refused) == 1
-        (winner,) = {one, two} - set(refused)
-        assert_set_of(target, winner, *([base] if append else []))
+        assert len(refused) == 1 or (append and not refused)
+        winners = {one, two} - set(refused)
+        assert_set_of(target, *winners, *([base] if append else []))
         if append:
-            pack(refused[0], target, 3, append=True)
+            for source in refused:
+                pack(source, target, 3, append=True)
             assert_set_of(target, one, two, base)
 
 
