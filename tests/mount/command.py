@@ -28,6 +28,7 @@ from ffrfs.mount.kernel.process import Process
 from tests import uring_switch
 from tests.mount.child import Caller, ask
 from tests.mount.preloaded import preloaded
+from tests.mount.waiting import states
 
 # Until what should happen counts as what never will, on however busy a machine.
 TIMEOUT_S = 60.0
@@ -348,8 +349,7 @@ def is_fetcher(process: Process) -> bool:
 
 def is_stopped(pid: int) -> bool:
     """By SIGSTOP, with all its threads."""
-    stats = [entry.read_text() for entry in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+    return states(pid) <= {"T"}
 
 
 def mount_command_fails(done: Done, status: int, *words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import Counter
@@ -15,16 +16,24 @@ def privileges(pid: int) -> dict[str, set[int]]:
     """Of each field its values, over all threads: one, if they are alike."""
     found: dict[str, set[int]] = {field: set() for field in FIELDS}
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        told = dict(re.findall(r"^(\w+):\s*(\w+)$", status.read_text(), re.MULTILINE))
-        for field in FIELDS:
-            found[field].add(int(told[field], 16))
+        with contextlib.suppress(OSError):  # this thread has ended
+            told = dict(re.findall(r"^(\w+):\s*(\w+)$", status.read_text(), re.MULTILINE))
+            for field in FIELDS:
+                found[field].add(int(told[field], 16))
     return found
 
 
 def open_files(pid: int) -> Counter[str]:
-    """What its descriptors are: paths, or kinds ("pipe", "socket", "[eventfd]")."""
-    found: Counter[str] = Counter()
+    """How many of its descriptors are which file, or kind ("pipe", "socket", "[eventfd]")."""
+    return Counter(
+        re.sub(r"^anon_inode:|:\[\d+\]$", "", name) for name in descriptors(pid).values()
+    )
+
+
+def descriptors(pid: int) -> dict[int, str]:
+    """Its descriptors, and what they are; those that it closes meanwhile may be left out."""
+    found = {}
     for entry in Path(f"/proc/{pid}/fd").iterdir():
-        name = os.readlink(entry)
-        found[re.sub(r"^anon_inode:|:\[\d+\]$", "", name)] += 1
+        with contextlib.suppress(FileNotFoundError):
+            found[int(entry.name)] = os.readlink(entry)
     return found

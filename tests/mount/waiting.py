@@ -25,11 +25,16 @@ def files_in_calls(pid: int) -> set[str]:
 
 def is_at_rest(pid: int) -> bool:
     """Each of its threads sleeps: none runs, waits for a CPU, or waits for a disk."""
-    states = set()
+    return states(pid) <= {"S"}
+
+
+def states(pid: int) -> set[str]:
+    """Those of its threads, by proc(5)."""
+    found = set()
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):  # it has ended
-            states.add(stat.read_text().rpartition(")")[2].split()[0])
-    return states <= {"S"}
+            found.add(stat.read_text().rpartition(")")[2].split()[0])
+    return found
 
 
 def waited_s() -> float:

@@ -85,7 +85,8 @@ class Liveness:
 
 def _states(pid: int | None) -> set[str]:
     """Return the states of a process's threads, as in proc(5)."""
-    with contextlib.suppress(OSError):
-        stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
-        return {stat.rpartition(") ")[2][0] for stat in stats}
-    return set()
+    states = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # this thread has ended
+            states.add(path.read_text().rpartition(") ")[2][0])
+    return states

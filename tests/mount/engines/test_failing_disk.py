@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +16,7 @@ from tests.mount.command import Mount, check_nothing_left, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, content
 from tests.mount.makers import MakeMount
+from tests.mount.process_status import descriptors
 from tests.mount.trouble_reader import read_through_trouble
 
 NAMES = ("cold", "stalled", "colder")
@@ -92,11 +91,7 @@ def test_disk_that_dies(stalling: Mount, disk: Disk) -> None:
 
 def has_open(pid: int, path: str) -> bool:
     """The file system is not asked."""
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            if os.readlink(link) == path:
-                return True
-    return False
+    return path in descriptors(pid).values()
 
 
 @pytest.mark.promise("S18")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -28,6 +29,7 @@ from tests.mount.command import (
     wait_until,
 )
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
+from tests.mount.process_status import descriptors
 
 TREE = {"a": b"alpha" * 10_000}
 PIDFD_GETFD = 438
@@ -116,18 +118,21 @@ def test_other_places_do_not_wait_for_a_dead_mount_that_hangs(
 
 
 def is_probed(pid: int) -> bool:
-    comms = [Path(f"/proc/{one.pid}/comm") for one in children(Process(pid, 0))]
-    return "stat\n" in [comm.read_text() for comm in comms]
+    for one in children(Process(pid, 0)):
+        with contextlib.suppress(OSError):  # it has ended
+            if Path(f"/proc/{one.pid}/comm").read_text() == "stat\n":
+                return True
+    return False
 
 
 def copied_connection(tree: Mount) -> int:
     """The connection of the daemon, by pidfd_getfd(2); it lives on as long as this process."""
     assert tree.process is not None
-    folder = Path(f"/proc/{tree.process.pid}/fd")
-    (fd,) = (entry.name for entry in folder.iterdir() if os.readlink(entry) == "/dev/fuse")
+    found = descriptors(tree.process.pid).items()
+    (fd,) = (number for number, name in found if name == "/dev/fuse")
     process = os.pidfd_open(tree.process.pid)
     try:
-        copied: int = ctypes.CDLL(None).syscall(PIDFD_GETFD, process, int(fd), 0)
+        copied: int = ctypes.CDLL(None).syscall(PIDFD_GETFD, process, fd, 0)
     finally:
         os.close(process)
     assert copied >= 0
