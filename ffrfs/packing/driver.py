@@ -1,6 +1,6 @@
 """Runs tasks by any concurrent.futures.Executor, so many at a time that no worker waits.
 
-Not here: executors (ffrfs.cluster; threads: pack.py), the tasks.
+Not here: executors (ffrfs.cluster; threads: shards.py), the tasks.
 Concurrency: one thread drives; tasks run wherever the executor has them.
 """
 
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
 from typing import TypeVar
+
+from ffrfs.packing.held_signals import HeldSignals
 
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
@@ -30,31 +32,41 @@ def drive(  # noqa: PLR0913, PLR0917 - all of a loop
     """Run `function` with each task that `take` gives (None: there is none now).
 
     `done` gets the results as they come, and the exceptions of tasks; it may lead to more tasks.
-    An exception of `done`, or of `tick`, which is called ten times a second, or Ctrl-C ends all:
-    tasks that have not begun are cancelled.
+    An exception of `done`, or of `tick`, which is called ten times a second, or Ctrl-C, which waits
+    until a task was submitted, ends all: tasks that have not begun are cancelled.
     """
     running: dict[Future[ResultT], TaskT] = {}
-    ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
+    ended: SimpleQueue[Future[ResultT] | None] = SimpleQueue()  # None: a signal has come
+    with HeldSignals(lambda: ended.put(None)) as signals:
+        try:
+            while True:
+                most = 2 * slots + _WAITING_MIN
+                while len(running) < most and (task := signals.run(take)) is not None:
+                    future = executor.submit(function, task)
+                    running[future] = task
+                    future.add_done_callback(ended.put)
+                if not running:
+                    return
+                if (given := _next(ended, _TICK_S if tick else None)) is not None:
+                    task = running.pop(given)
+                    error = given.exception()
+                    if error is not None and not isinstance(error, Exception):
+                        raise error
+                    signals.run(done, task, given.result() if error is None else error)
+                signals.run(tick or _nothing)
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _next(
+    ended: SimpleQueue[Future[ResultT] | None], timeout_s: float | None
+) -> Future[ResultT] | None:
     try:
-        while True:
-            while len(running) < 2 * slots + _WAITING_MIN and (task := take()) is not None:
-                future = executor.submit(function, task)
-                running[future] = task
-                future.add_done_callback(ended.put)
-            if not running:
-                return
-            try:
-                future = ended.get(timeout=_TICK_S if tick else None)
-            except Empty:
-                pass  # a tick is due
-            else:
-                task = running.pop(future)
-                error = future.exception()
-                if error is not None and not isinstance(error, Exception):
-                    raise error
-                done(task, future.result() if error is None else error)
-            if tick is not None:
-                tick()
-    finally:
-        for future in running:
-            future.cancel()
+        return ended.get(timeout=timeout_s)
+    except Empty:
+        return None

@@ -11,18 +11,14 @@ Concurrency: call it from any thread; `tick` is called from that one alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import ParamSpec, TypeVar
 
 from ffrfs.packing.driver import drive
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.places import Place
 from ffrfs.packing.sources.contents import Contents, Tick
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
@@ -72,28 +68,22 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
     def done(number: int, result: Exception | None) -> None:
         if result is not None:
             raise result
-        if count > 1:
-            end(number)
+        end(number)
 
     def tell() -> None:
         files, sizes = zip(*progress.values(), whole, strict=True)
         tick(sum(files), sum(sizes))
 
-    pool = ThreadPoolExecutor(count) if count > 1 else _ThisThread()
-    with place.writing(), pool:
-        try:
-            drive(pool, count, run, lambda: next(left, None), done, tell)
-        finally:
-            stopped.set()
-
-
-class _ThisThread(Executor):
-    """Runs a task when it is submitted; submit() raises its exceptions."""
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        future: Future[T] = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
+    with place.writing():
+        if count == 1:
+            for number in left:
+                run(number)
+            return
+        with ThreadPoolExecutor(count) as pool:
+            try:
+                drive(pool, count, run, lambda: next(left, None), done, tell)
+            finally:
+                stopped.set()
 
 
 class _StoppedError(Exception):
