@@ -23,9 +23,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class HeldSignals:
-    """In its block, signals are handled in run() alone; a second one of a number is at once.
+    """In its block, the handler of a signal runs in run(), or at once if the signal comes again.
 
-    `wake` is called by the handler of the first: it may only do what is safe there.
+    `wake` is called when a signal first comes; it may only do what is safe in a handler.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -35,7 +35,7 @@ class HeldSignals:
         self._is_holding = True
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the function, which holds no lock of a thread; handle signals now and meanwhile."""
+        """Call a function that shares no lock with threads; signals are handled meanwhile."""
         self._is_holding = False
         try:
             self._handle()
@@ -58,7 +58,7 @@ class HeldSignals:
         self._handle()
 
     def _come(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_holding or number in self._held:  # something does not end
+        if not self._is_holding or number in self._held:  # what holds it does not end
             self._handlers[number](number, frame)
         else:
             self._held.append(number)
