@@ -5,6 +5,7 @@ Handlers are plain functions, so Starlette runs them in threads of a limited poo
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from ffrfs.errors import FfrfsError, IsAFolderError, NotAFolderError, OptionError, PathNotFoundError
+from ffrfs.errors import (
+    FfrfsError,
+    IsAFolderError,
+    NotAFolderError,
+    OptionError,
+    PathNotFoundError,
+    describe,
+)
 from ffrfs.view import (
     choice,
     gallery,
@@ -34,6 +42,8 @@ from ffrfs.view.page import page
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
+
+log = logging.getLogger(__name__)
 
 _ROUTES: list[BaseRoute] = [
     *gallery.ROUTES,
@@ -59,6 +69,7 @@ def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Sta
             HTTPException: _http_error,
             FfrfsError: _data_error,
             OSError: _data_error,
+            Exception: _fault,
         },
     )
     app.state.opened = opened
@@ -90,3 +101,10 @@ def _data_error(request: Request, error: Exception) -> Response:
     absent = PathNotFoundError | IsAFolderError | NotAFolderError
     status = 404 if isinstance(error, absent) else 400 if isinstance(error, OptionError) else 500
     return page(request, "error.html", {"error": str(error)}, status)
+
+
+def _fault(request: Request, error: Exception) -> Response:
+    """Log an unforeseen error and show it; the server, which gets it next, keeps no log."""
+    log.error("%s: a fault of ffrfs", request.url.path, exc_info=error)
+    text = f"a fault of ffrfs: {describe(error)}; the log of the viewer has the traceback"
+    return page(request, "error.html", {"error": text}, 500)

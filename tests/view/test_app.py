@@ -1,0 +1,28 @@
+"""What an error of ffrfs itself looks like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ffrfs.view import health
+from tests.tfrecord_file import write_tfrecord
+from tests.view.conftest import Serve
+
+
+def test_a_fault_is_shown_and_logged(
+    tmp_path: Path,
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(health, "_bounds", lambda count: 1 // (count - 1))
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))
+    answer = pages.get("/health")
+    assert answer.status == 500
+    assert "a fault of ffrfs: ZeroDivisionError: integer division" in answer.text
+    (record,) = caplog.records
+    assert record.getMessage() == "/health: a fault of ffrfs"
+    assert "in health" in caplog.text  # the traceback
+    assert pages.get("/").status == 200
