@@ -27,8 +27,10 @@ std::unique_ptr<std::atomic<uint64_t>[]> make_bits(uint64_t count) {
 
 }  // namespace
 
-ReadAround::ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters)
+ReadAround::ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters,
+                       Clock::time_point (*now)())
     : counters_(counters),
+      now_(now),
       mode_(mode),
       record_count_(amounts.records),
       has_copies_(amounts.files > amounts.records),
@@ -85,7 +87,7 @@ bool ReadAround::note_read(uint64_t record) {
 
 // Returns whether READs are dense enough, and memory has room.
 bool ReadAround::is_evident() const {
-  if (Clock::now().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
+  if (now_().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
     return false;
   }
   const auto asked = static_cast<double>(asked_.load(std::memory_order_relaxed));
@@ -256,7 +258,7 @@ void ReadAround::note_recent(bool is_repeated) {
 void ReadAround::give_up(bool is_wrong) {
   if (is_wrong) {
     counters_.around_given_up.fetch_add(1, std::memory_order_relaxed);
-    closed_until_ = (Clock::now() + kPause).time_since_epoch().count();
+    closed_until_ = (now_() + kPause).time_since_epoch().count();
     strikes_ = std::min(strikes_.load() + 1, kStrikesMax);
   }
   is_second_ = true;

@@ -64,7 +64,9 @@ class ReadAround {
     uint64_t bytes = 0;
     uint64_t files = 0;  // more than records: some share a record
   };
-  ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters);
+  // `now`: the time, which a test may decide.
+  ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters,
+             Clock::time_point (*now)() = Clock::now);
 
   // Limits the bytes that are in memory ahead of readers: pushed, but by the controls not read yet.
   void set_budget(uint64_t bytes) { budget_.store(bytes / mean_size_, std::memory_order_relaxed); }
@@ -174,6 +176,7 @@ class ReadAround {
   }
 
   Counters& counters_;
+  Clock::time_point (*const now_)();
   const ReadAroundMode mode_;
   const uint64_t record_count_;
   const bool has_copies_;  // a record may be read again, as another file

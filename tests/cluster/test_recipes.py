@@ -25,6 +25,7 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs.cli.main import main, make_parser
 from ffrfs.mount.config.config import read_config
+from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from ffrfs.mount.kernel.options import parse_words
 from tests.checkout import CHECKOUT
 from tests.mount.command import kill_group, wait_until
@@ -164,7 +165,16 @@ def place() -> Iterator[Path]:
         for folder in ("bin", "web", "source/train"):
             (place / folder).mkdir(parents=True)
         program = place / "bin" / "ffrfs"
-        words = shlex.join([f"PYTHONPATH={CHECKOUT}", sys.executable, "-m", "ffrfs"])
+        # The recipes give no environment of ours to what they start.
+        words = shlex.join(
+            [
+                f"PYTHONPATH={CHECKOUT}",
+                f"{WATCH_VARIABLE}={os.devnull}",
+                sys.executable,
+                "-m",
+                "ffrfs",
+            ]
+        )
         program.write_text(f'#!/bin/sh\nexec env {words} "$@"\n')
         program.chmod(0o755)
         for path, content in TREE.items():
