@@ -16,6 +16,8 @@ from tests.mount.checkable_files import is_right, read_past_cache
 
 _PAUSE_MAX_S = 0.01
 _HELD_MAX = 4
+# Of reads through a mount that is dead or gone.
+EXPECTED_ERRORS = {"ENOTCONN", "ECONNABORTED", "ECANCELED", "ENOENT"}
 
 
 def wander(places: list[str], seed: int) -> Iterator[Any]:
@@ -27,6 +29,7 @@ def wander(places: list[str], seed: int) -> Iterator[Any]:
     order = random.Random(seed)
     names = os.listdir(places[0])
     told: dict[str, Any] = {"reads": 0, "wrong": [], "longest_s": 0.0, "lasting_errors": []}
+    told["unexpected"] = []
     errors: Counter[str] = Counter()
     held: list[int] = []
     ending = threading.Event()
@@ -48,6 +51,8 @@ def wander(places: list[str], seed: int) -> Iterator[Any]:
             errors[reason] += 1
             if place == places[0]:
                 told["lasting_errors"].append(reason)
+            if reason not in EXPECTED_ERRORS:
+                told["unexpected"].append(f"{began_s:.2f} to {time.monotonic():.2f}: {error!r}")
         if place == places[0]:
             told["longest_s"] = max(told["longest_s"], time.monotonic() - began_s)
         while len(held) > order.randrange(1, _HELD_MAX):
