@@ -165,17 +165,9 @@ def place() -> Iterator[Path]:
         for folder in ("bin", "web", "source/train"):
             (place / folder).mkdir(parents=True)
         program = place / "bin" / "ffrfs"
+        words = shlex.join([f"PYTHONPATH={CHECKOUT}", sys.executable, "-m", "ffrfs"])
         # The recipes give no environment of ours to what they start.
-        words = shlex.join(
-            [
-                f"PYTHONPATH={CHECKOUT}",
-                f"{WATCH_VARIABLE}={os.devnull}",
-                sys.executable,
-                "-m",
-                "ffrfs",
-            ]
-        )
-        program.write_text(f'#!/bin/sh\nexec env {words} "$@"\n')
+        program.write_text(f'#!/bin/sh\n{WATCH_VARIABLE}=/dev/null exec env {words} "$@"\n')
         program.chmod(0o755)
         for path, content in TREE.items():
             (place / "source" / path).write_bytes(content)
