@@ -251,7 +251,7 @@ class Mount:
         wait_until(lambda: self.statistics()["daemon_starts"] > before, "another daemon serves")
 
     def wait_until_anew(self, count: int = 1) -> None:
-        """Until it was made anew so many times, as its worker died over rings."""
+        """Until it was made anew so many times, or other daemons went on with it."""
         wait_until(lambda: self.log().count(": mounted at ") > count, "it is mounted anew")
 
     def peak_memory_mb(self) -> float:

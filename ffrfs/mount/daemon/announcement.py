@@ -43,24 +43,33 @@ class Announcement:
     ) -> None:
         self.is_made = False
         self.is_heard = True  # until `ready` fails because the caller is gone
-        self.status = ""  # text for the service manager
+        self._entry_count: int | None = None  # None: not known yet
         self._request = request
         self._engine = engine
         self._device = mount.entry.device
         self._notifier = notifier
         self._ready = ready
 
+    @property
+    def status(self) -> str:
+        """Return the text for the service manager."""
+        engine = f"engine {self._engine.name}, transport {self._engine.transport}"
+        text = f"{self._request.title} at {self._request.mountpoint}, {engine}"
+        return text if self._entry_count is None else f"{text}, {self._entry_count:,} entries"
+
     def find_out(self) -> None:
         """Ask the tree. Raises OSError, and MountError if the mount is gone."""
         place = self._request.mountpoint
         look_into(place, self._device)
         if self._notifier.is_active:
-            count = os.statvfs(place).f_files
-            engine = f"engine {self._engine.name}, transport {self._engine.transport}"
-            self.status = f"{self._request.title} at {place}, {engine}, {count:,} entries"
+            self._entry_count = os.statvfs(place).f_files
 
-    def make_if_answered(self) -> None:
-        """Make the announcement now if the tree answers soon and well; else the loop makes it."""
+    def make_early(self, *, is_announced: bool) -> None:
+        """Make the announcement now if the tree answers soon and well; else the loop makes it.
+
+        `is_announced`: an earlier daemon has made it. Then nothing depends on the answer: reads
+        that fail, or wait for a disk, must not end a mount that is in use.
+        """
         answered = threading.Event()
 
         def ask() -> None:
@@ -71,11 +80,11 @@ class Announcement:
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(EARLY_LIMIT_S)
-        if answered.is_set():
+        if answered.is_set() or is_announced:
             self.make()
 
     def make(self) -> None:
-        """Announce the mount, whose tree has answered."""
+        """Announce the mount."""
         self.is_made = True
         self._raise_readahead()
         place = self._request.mountpoint

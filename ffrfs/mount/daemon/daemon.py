@@ -117,7 +117,7 @@ def _serve_one(
                     keeper.begin()
                     with _descriptors_kept():
                         if kept is not None or engine.connect(mount.connection):
-                            announcement.make_if_answered()
+                            announcement.make_early(is_announced=kept is not None)
                     from ffrfs.mount.daemon.server import Server
 
                     server = Server(

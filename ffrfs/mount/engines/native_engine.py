@@ -192,6 +192,7 @@ class NativeEngine:
         import trio
 
         self._wish = trio.Event()
+        os.set_blocking(connection, True)  # a daemon may have died while it refused requests
         with contextlib.ExitStack() as at_end:
             at_end.callback(os.close, connection)
             at_end.callback(lambda: self._worker.let_go())  # noqa: PLW0108 - the one of that time

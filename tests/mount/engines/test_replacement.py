@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,20 @@ def pack(pack_tree: PackTree) -> Path:
 def tree(mount: MakeMount, pack: Path) -> Mount:
     made: Mount = mount(pack, *OPTIONS)
     return made
+
+
+def connections(worker: int) -> list[Path]:
+    """To the kernel: its threads' own ones, too."""
+    found = Path(f"/proc/{worker}/fd").iterdir()
+    return [fd for fd in found if os.readlink(fd) == "/dev/fuse"]
+
+
+def blocks(fd: Path) -> bool:
+    """Whether a read of it waits: else a worker without work would take a processor."""
+    (flags,) = re.findall(
+        r"^flags:\s+(\d+)$", (fd.parents[1] / "fdinfo" / fd.name).read_text(), re.M
+    )
+    return not int(flags, 8) & os.O_NONBLOCK
 
 
 @pytest.fixture
@@ -158,6 +173,32 @@ def test_after_five_deaths_in_a_row_reads_fail_until_restart(
         assert holder.next() == LARGE[1:]
     assert tree.ask(probes.read, "d/000") == TREE["000"]
     assert ffrfs("check", tree.path).status == 0
+
+
+@pytest.mark.parametrize("is_mended", [False, True])
+def test_daemon_that_dies_while_reads_fail_leaves_the_mount(
+    is_mended: bool, broken: Path, mount: MakeMount, pack: Path
+) -> None:
+    """Unless it is mended, the next one gets an error from the tree itself."""
+    tree = mount(pack, *OPTIONS)
+    tree.expect_log("killed by SIGKILL")
+    tree.expect_log("no other worker: the worker ended with status 7 before the packs were open")
+    tree.expect_log("5 workers in a row ended without an answer")
+    tree.expect_log("the daemon before this one|the worker has ended")
+    broken.touch()
+    os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+    wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
+    if is_mended:
+        broken.unlink()
+    tree.replace_daemon()
+    tree.wait_until_anew()
+    if not is_mended:
+        wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up, too")
+        assert tree.ask(probes.errno_of, "d/000", "read") == errno.EIO
+        broken.unlink()
+        assert ffrfs("restart", tree.path).status == 0
+    assert tree.ask(probes.read, "d/000") == TREE["000"]
+    assert all(blocks(fd) for fd in connections(tree.statistics()["worker_pid"]))
 
 
 def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Disk) -> None:
