@@ -1,14 +1,13 @@
 """What a program has left behind, told by one that runs in namespaces of its own.
 
 There, all processes, mounts and runtime directories that it finds are its own doing. The
-test calls run_alone() and check_nothing_left(); the program calls the rest, first of all
-leave_other_mounts(), and prints what it has found as JSON.
+test calls run_alone() and check_nothing_left(); the program calls the rest, and prints what
+it has found as JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import subprocess
@@ -20,17 +19,16 @@ from typing import Any
 import pytest
 
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.kernel_mount import MNT_DETACH, UMOUNT_NOFOLLOW
-from ffrfs.mount.kernel.mount_table import read_mount_table
 from tests.mount.preloaded import preloaded
+from tests.own_mounts import with_own_mounts
 
 # The runtime directory of root is below /run.
-_OWN_NAMESPACES = [
-    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+_OWN_NAMESPACES = with_own_mounts(
     *("sh", "-c"),
     "mount -t tmpfs -o mode=755 ffrfs-test /run && mount -t tmpfs ffrfs-test /dev/shm && "
     'exec "$0" "$@"',
-]
+    options=("--pid", "--fork", "--kill-child", "--mount-proc"),
+)
 _SETTLING_S = 60.0
 _RUNTIME_DIRECTORY = "/run/ffrfs"
 
@@ -61,17 +59,6 @@ def check_nothing_left(before: Found, after: Found) -> None:
     assert after == before, differences
     traces = [path for path in after["files"] if path.startswith(f"{_RUNTIME_DIRECTORY}/")]
     assert not traces, traces
-
-
-def leave_other_mounts() -> None:
-    """Let go of the FUSE mounts that were there before, here alone.
-
-    Else they would live on here, and their daemons too, when their own tests unmount them.
-    """
-    libc = ctypes.CDLL(None)
-    for entry in reversed(read_mount_table()):
-        if entry.fstype.startswith("fuse") and entry.fstype != "fusectl":
-            libc.umount2(os.fsencode(entry.mountpoint), MNT_DETACH | UMOUNT_NOFOLLOW)
 
 
 def found(folder: str) -> Found:

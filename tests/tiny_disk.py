@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_mounts import with_own_mounts
+
 TIMEOUT_S = 60.0
 
 _MOUNT = 'mount -t tmpfs -o size=1m ffrfs-test "$0" && exec "$@"'
@@ -20,7 +22,7 @@ _MOUNT = 'mount -t tmpfs -o size=1m ffrfs-test "$0" && exec "$@"'
 
 def _unshare(mountpoint: Path, *command: str) -> list[str]:
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return ["unshare", *user, "--mount", "sh", "-c", _MOUNT, str(mountpoint), *command]
+    return with_own_mounts("sh", "-c", _MOUNT, str(mountpoint), *command, options=user)
 
 
 def run_on_tiny_disk(mountpoint: Path, program: str, *arguments: str) -> list[str]:

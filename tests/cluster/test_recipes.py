@@ -29,7 +29,8 @@ from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from ffrfs.mount.kernel.options import parse_words
 from tests.checkout import CHECKOUT
 from tests.mount.command import kill_group, wait_until
-from tests.mount.pid_one import DETACH_ALL, SYSTEMD, UNIT_FOLDER, new_pid_one
+from tests.mount.pid_one import SYSTEMD, UNIT_FOLDER, new_pid_one
+from tests.own_mounts import with_own_mounts
 from tests.remote.servers.nginx import Nginx, nginx
 from tests.service.programs import needed
 
@@ -39,8 +40,7 @@ TIMEOUT_S = 60
 ROOT, NOBODY = 0, 65534
 
 # $1: a folder of the test's own; $2: where Python is. Of the machine stays what programs need.
-_BEGIN = f"""set -e
-{DETACH_ALL}
+_BEGIN = """set -e
 mount -t tmpfs -o mode=755 run /run
 # Opened to all, as most systems have it.
 mknod -m 666 "$1/fuse" c 10 229
@@ -48,7 +48,7 @@ mount --bind "$1/fuse" /dev/fuse
 # Python may be where only root can reach it.
 mkdir "$1/python"
 mount --rbind "$2" "$1/python"
-if [ "${{2#/root/}}" != "$2" ]; then
+if [ "${2#/root/}" != "$2" ]; then
   mount -t tmpfs -o mode=755 root /root
   mkdir -p "$2"
   mount --rbind "$1/python" "$2"
@@ -72,12 +72,11 @@ class Node:
         self.user = {"HOME": str(place), "XDG_RUNTIME_DIR": f"{place}/user"}
         (place / "user").mkdir(mode=0o700)
         os.chown(place / "user", NOBODY, NOBODY)
-        spaces = ("--mount", "--propagation", "private", "--pid", "--mount-proc")
         self._process = subprocess.Popen(
-            [
-                *("unshare", *spaces, "--fork", "--kill-child"),
+            with_own_mounts(
                 *("sh", "-c", _BEGIN, "sh", str(place), sys.base_prefix),
-            ],
+                options=("--pid", "--mount-proc", "--fork", "--kill-child"),
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,

@@ -17,6 +17,7 @@ import pytest
 from ffrfs.files import leftovers
 from ffrfs.files.leftovers import remove_leftovers, staging_name
 from ffrfs.files.staged_file import StagedFile, staged_folder
+from tests.own_mounts import with_own_mounts
 
 TIMEOUT_S = 60
 ROUNDS = 300
@@ -73,7 +74,7 @@ def held(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     if kind == "native":
         if os.geteuid() != 0:
             pytest.skip("only root can have a mount namespace without a user namespace")
-        command = ["unshare", "--mount", *command]
+        command = with_own_mounts(*command)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

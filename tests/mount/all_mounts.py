@@ -16,12 +16,11 @@ from pathlib import Path
 from ffrfs import pack_folder
 from ffrfs.mount.client.mount_statuses import mount_statuses
 from ffrfs.mount.kernel import state
-from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount.command import ffrfs, kill_for_good, wait_until
 
 
 def main() -> None:
-    leave_other_mounts()
     engine, pack, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     seen: dict[str, object] = {
         "ps of none": run("ps"),

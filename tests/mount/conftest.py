@@ -42,6 +42,7 @@ from tests.mount.makers import (
     write_files,
 )
 from tests.mount.notify_socket import Service, ServiceManager
+from tests.own_mounts import with_own_mounts
 from tests.page_cache import forget_pages
 
 
@@ -102,7 +103,7 @@ def as_ordinary_user(root_user: None, fuse: None, pack_tree: PackTree, places: P
         path = Path(__file__).with_name(program)
         user_id = str(ORDINARY_USER_ID)
         process = subprocess.Popen(
-            ["unshare", "--mount", sys.executable, path, pack, home, user_id, *arguments],
+            with_own_mounts(sys.executable, *map(str, (path, pack, home)), user_id, *arguments),
             env=os.environ | {PATH_VARIABLE: str(places / "worker")},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

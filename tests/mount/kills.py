@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ffrfs.mount.kernel.mount_table import read_mount_table
-from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap
+from tests.leftovers import found, found_in_the_end, reap
 from tests.mount.checkable_files import read_through_deaths
 from tests.mount.child import Child
 from tests.mount.command import engine_words
@@ -30,7 +30,6 @@ ANSWER_TIMEOUT_S = 20.0
 
 
 def main() -> None:
-    leave_other_mounts()
     engine, pack, folder, count = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
     place = folder / "mount"
     options = " ".join(engine_words(engine))

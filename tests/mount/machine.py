@@ -25,7 +25,7 @@ from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.process import Process
 from tests.checkout import CHECKOUT
 from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
-from tests.mount.pid_one import DETACH_ALL
+from tests.own_mounts import DETACH_ALL, with_own_mounts
 
 TEMPLATE = CHECKOUT / "systemd" / "mount.ffrfs"
 HELPERS = ("mount.ffrfs", "mount.fuse.ffrfs")
@@ -43,7 +43,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._holder = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec cat"],
+            with_own_mounts("sh", "-c", "echo; exec cat"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -60,7 +60,6 @@ class Machine:
         return f"/proc/{self._holder.pid}/ns/mnt"
 
     def install(self) -> None:
-        self.admin(DETACH_ALL)
         self.admin("mount -t tmpfs tmpfs /run && mkdir /run/mount")
         sbin = os.path.realpath("/sbin")
         real, ours = self._folder / "sbin-real", self._folder / "sbin"

@@ -22,6 +22,7 @@ import pytest
 
 from tests.checkout import CHECKOUT
 from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
+from tests.own_mounts import with_own_mounts
 from tests.unit import Unit
 
 SYSTEMD = "/lib/systemd/systemd"
@@ -31,16 +32,8 @@ _TARGET = "[Unit]\nDescription=Nothing, at once\nDefaultDependencies=no\n"
 # There is no journal.
 _LOG = "[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"
 
-# Detaches the mounts of other tests, whose copies in a namespace would keep their daemons from
-# ending. Those that end meanwhile are no failure.
-DETACH_ALL = (
-    "umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs "
-    "|| ! grep -qE ' fuse(\\.ffrfs)? ' /proc/self/mounts"
-)
-
 # $1: our files; $2: where ours and those of the test lie; $3: where units lie; $4: the checkout
 _BEGIN = f"""set -e
-{DETACH_ALL}
 mount -t tmpfs tmpfs /run
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for folder in /etc "$(realpath /sbin)"; do
@@ -88,14 +81,16 @@ class PidOne:
         wait_until(self._has_begun, "systemd has begun")
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        spaces = ("--pid", "--mount", "--mount-proc", "--cgroup", "--uts", "--ipc")
+        spaces = ("--pid", "--mount-proc", "--cgroup", "--uts", "--ipc")
         enter = 'echo $$ >"$0" && exec "$@"'
         with self._console.open("wb") as console:
             return subprocess.Popen(
                 [
                     *("sh", "-c", enter, str(self._control_group / "cgroup.procs")),
-                    *("unshare", "--fork", "--kill-child", "--propagation", "private", *spaces),
-                    *("sh", "-c", _BEGIN, "sh", *arguments),
+                    *with_own_mounts(
+                        *("sh", "-c", _BEGIN, "sh", *arguments),
+                        options=("--fork", "--kill-child", *spaces),
+                    ),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=console,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ffrfs.mount.engines.worker import PATH_VARIABLE
-from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap
+from tests.leftovers import found, found_in_the_end, reap
 from tests.mount.child import Child, ask
 from tests.mount.command import Mount, ffrfs, start_ffrfs, wait_until
 from tests.mount.disk import Disk
@@ -183,7 +183,6 @@ def unmount_in_warming(tree: Mount, chaos: Chaos) -> None:
 
 
 def main() -> None:
-    leave_other_mounts()
     kind, (pack, folder, work) = sys.argv[1], map(Path, sys.argv[2:5])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     preloaded()  # it stays to the end

@@ -15,14 +15,13 @@ import time
 from pathlib import Path
 
 from ffrfs import mounted
-from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount import probes
 from tests.mount.child import ask
 from tests.mount.command import engine_settings
 
 
 def main() -> None:
-    leave_other_mounts()
     engine, pack, folder, count = sys.argv[1:]
     tempfile.tempdir = folder
     log_file = Path(folder) / "log"

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ffrfs.mount.client.mount_statuses import mount_statuses
 from ffrfs.mount.daemon.memory_limit import anonymous_bytes
-from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount import probes
 from tests.mount.child import ask
 from tests.mount.command import ffrfs
@@ -29,7 +29,6 @@ COMMAND_TIMEOUT_S = 600.0
 
 
 def main() -> None:
-    leave_other_mounts()
     engine, pack, folder = sys.argv[1:4]
     places = [os.path.join(folder, str(number)) for number in range(int(sys.argv[4]))]
     mount(engine, pack, places[0])  # what is made once, for good: the runtime directory

@@ -27,7 +27,7 @@ from ffrfs.mount.client.mount_statuses import mount_statuses
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.process import Process
-from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount.child import Child
 from tests.mount.command import children, engine_settings, engine_words, ffrfs
 from tests.mount.preloaded import preloaded
@@ -185,7 +185,6 @@ class Turmoil:
 
 
 def main() -> None:
-    leave_other_mounts()
     seed, duration_s = int(sys.argv[1]), float(sys.argv[2])
     pack, folder = Path(sys.argv[3]), Path(sys.argv[4])
     turmoil = Turmoil(seed, pack, folder, sys.argv[5].split(","))
