@@ -10,6 +10,7 @@ import argparse
 import importlib
 import re
 import resource
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -87,6 +88,9 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     output.open_streams()
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        # Inherited: the kernel would reap our children, and drop the status of each.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     argv = _command_line(sys.argv[1:] if argv is None else argv)
     output.conceal_queries(argv)
     with warnings.catch_warnings():

@@ -153,7 +153,8 @@ def _mount(
         check=False,
     )
     lines = [line.removeprefix("ffrfs: ") for line in done.stderr.strip().splitlines()]
-    if done.returncode != 0:
+    # A program that ignores SIGCHLD gets 0 from subprocess in any case.
+    if done.returncode != 0 or mount_at(place) is None:
         raise MountError(lines[-1] if lines else f"ffrfs mount exited with {done.returncode}")
     for line in lines:
         log.warning("%s", line)

@@ -2,8 +2,8 @@
 
 The order is: open the log, open the packs, claim the mount point, mount, announce, serve; a
 failed step undoes the steps before it. A daemon that goes on with the mount of a dead one takes
-over packs and mount instead. The modules of serving (server.py), above all trio, are
-imported last: an engine with a worker process serves meanwhile.
+over packs and mount instead. A new mount imports the modules of serving (server.py), above all
+trio, last: an engine with a worker process serves meanwhile.
 
 Not here: going to the background (background.py), printing (ffrfs.cli).
 """
@@ -57,6 +57,9 @@ def serve(
     the mount from coming up, or from going on; nothing is left mounted then.
     """
     notifier = notifier or Notifier.from_environment()
+    if kept is not None:
+        # Now: a part that cannot be loaded, as in the middle of an upgrade, must not end the mount.
+        from ffrfs.mount.daemon import server  # noqa: F401 - imported for later
     in_row = 0
     while True:
         began_s = time.monotonic()

@@ -109,6 +109,15 @@ def test_somebody_else_may_unmount_it(pack_tree: PackTree) -> None:
     assert not root.exists()
 
 
+def test_failure_is_raised_in_a_program_that_ignores_the_ends_of_children(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(MountError, match=r"absent\.ffr"), mounted(tmp_path / "absent.ffr"):
+            pytest.fail("mounted")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_failure_is_raised_with_its_reason(tmp_path: Path, places: Path) -> None:
     pack = tmp_path / "bad.ffr"
     pack.write_bytes(b"")

@@ -251,6 +251,20 @@ def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
     assert os.getpgid(pid) == pid
 
 
+@pytest.mark.promise("S19")
+def test_caller_that_ignores_the_ends_of_children(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    """Its children inherit that, and the kernel gives them no status of theirs."""
+    tree = new_mount(pack_tree(TREE))
+    done = tree.mount(prefix=("sh", "-c", 'trap "" CHLD; exec "$@"', "sh"))
+    assert (done.status, done.err) == (0, "")
+    if tree.engine == "native":
+        tree.expect_log("killed by SIGKILL")
+        tree.replace_worker()
+    assert tree.ask(probes.read, "a") == TREE["a"]
+
+
 def test_descriptors_of_the_caller_are_closed(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     reading, writing = os.pipe()
