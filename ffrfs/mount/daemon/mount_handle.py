@@ -9,11 +9,13 @@ Not here: the kernel's side (kernel_mount.py), serving it (daemon.py).
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import time
 from dataclasses import dataclass, replace
 
+from ffrfs.errors import describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
@@ -26,6 +28,8 @@ from ffrfs.mount.kernel.state import MountState
 # Unmounting opens a file of the kernel's, a lock, the list of mounts and, unless root, a helper's
 # pipes. These descriptors are kept for it, in case the daemon reaches its limit.
 _RESERVE_COUNT = 8
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -140,10 +144,14 @@ def take_over(kept: KeptMount, directory: str) -> MountHandle:
         # this one only serves the files that are open, and commands cannot ask it.
         is_known = state.load(directory, place) == kept.state
         control = control_socket.listen(path if is_known else f"{path}.{os.getpid()}")
-        if is_known:
-            state.save(directory, known)
-        else:
+        if not is_known:
             os.unlink(f"{path}.{os.getpid()}")
+        else:
+            try:
+                state.save(directory, known)
+            except OSError as error:  # the disk is full: readers must not notice
+                log.warning("commands find the daemon before this one: %s", describe(error))
+                known = kept.state
     reserve = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_RESERVE_COUNT)]
     died = f"the daemon before this one (process {kept.state.process.pid}) has died"
     notice = None if kept.is_renewal else died

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from ffrfs.mount.kernel import state
-from tests.mount.command import ENGINES, Done, kill_for_good, wait_until
+from ffrfs.mount.kernel.process import Process
+from tests.mount.command import ENGINES, Done, children, kill_for_good, wait_until
 from tests.mount.machine import Machine
 from tests.mount.makers import ORDINARY_USER_ID, PackTree
 
@@ -113,6 +114,22 @@ def test_full_while_mounted(as_root: Place, engine: str) -> None:
     assert as_root.read() == CONTENT
     done = as_root.ffrfs("umount", as_root.mountpoint)
     assert (done.status, done.err) == (0, "")
+    assert as_root.runtime_files() == []
+
+
+@pytest.mark.promise("S19")
+def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
+    assert as_root.mount("--engine", "native").status == 0
+    as_root.fill()
+    daemon = Process(as_root.listed()["pid"], 0)
+    os.kill(daemon.pid, signal.SIGSTOP)  # it would replace the worker itself
+    for one in children(daemon):
+        if Path(f"/proc/{one.pid}/comm").read_text() == "ffrfs-worker\n":
+            os.kill(one.pid, signal.SIGKILL)
+    os.kill(daemon.pid, signal.SIGKILL)
+    assert as_root.read() == CONTENT
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+    wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
     assert as_root.runtime_files() == []
 
 
