@@ -91,7 +91,9 @@ def _serve_one(
     notices = privileges.drop()  # before any byte of a pack is read, and any thread started
     _check_metrics_file(request)
     has_own_log = request.log_file is None and not foreground
-    with logging_to(request.log_file, is_kept=has_own_log) as log_there:
+    # A log that cannot be opened any more must not end a mount that is in use.
+    is_used = kept is not None
+    with logging_to(request.log_file, is_kept=has_own_log, or_keep=is_used) as log_there:
         versions = versions_of(request.packs)  # before they are opened
         engine = open_engine(request, None if kept is None else kept.engine)
         engine.notices[:0] = notices
@@ -99,13 +101,14 @@ def _serve_one(
             memory = MemoryLimit(request, engine, None if kept is None else kept.base_bytes)
             engine.notices += memory.notices()
             with signals.held() as held_signals:
-                own_log = state.log_path(directory, request.mountpoint) if has_own_log else None
+                place = request.mountpoint
+                own_log = state.log_path(directory, place) if log_there.is_kept else None
                 log_file = own_log or request.log_file
                 journal = journal_match() if log_file is None else None
                 if kept is None:
                     mount = make_mount(request, directory, log_file, journal, versions)
                 else:
-                    mount = take_over(kept, directory)
+                    mount = take_over(kept, directory, log_file)
                 to_keep = _to_keep(
                     request, engine, mount, memory=memory, is_foreground=foreground, before=kept
                 )

@@ -20,6 +20,7 @@ import sys
 from dataclasses import replace
 
 from ffrfs.errors import describe
+from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount
 from ffrfs.mount.daemon.mount_handle import MountHandle
 from ffrfs.mount.daemon.notify import Notifier
@@ -106,6 +107,12 @@ class Keeper:
                 log.warning("if this daemon dies, the mount ends: %s", describe(error))
             return False
         return self.is_keeping
+
+    def note_request(self, request: MountRequest) -> None:
+        """Note that the mount's configuration has changed."""
+        if self._kept is not None:
+            self._kept = replace(self._kept, request=request)
+            self.keep()
 
     def hand_over(self, *, is_renewal: bool = False) -> None:
         """End this process, and let another daemon go on; return if nobody has taken the mount."""

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from logging.handlers import MemoryHandler
 
+from ffrfs.errors import FfrfsError, describe
 from ffrfs.mount.daemon.log_file import LogFile, OwnLogFile, Target
 from ffrfs.mount.daemon.log_limit import LimitedHandler
 from ffrfs.mount.daemon.log_writer import LogWriter
@@ -50,9 +51,19 @@ class _JournalFormatter(logging.Formatter):
 class Log:
     """The log's current target; opened by logging_to()."""
 
-    def __init__(self, path: str | None, *, is_kept: bool = False) -> None:
+    def __init__(self, path: str | None, *, is_kept: bool, or_keep: bool) -> None:
         self._kept = MemoryHandler(KEPT_MAX, flushLevel=logging.CRITICAL + 1)
-        self.handler = LimitedHandler(self._kept if is_kept else _open(path, is_own=False))
+        self.failure: FfrfsError | OSError | None = None  # of opening `path`
+        target: logging.Handler = self._kept
+        if not is_kept:
+            try:
+                target = _open(path, is_own=False)
+            except (FfrfsError, OSError) as error:
+                if not or_keep:
+                    raise
+                self.failure = error
+        self.is_kept = target is self._kept
+        self.handler = LimitedHandler(target)
 
     def reopen(self, path: str, *, is_own: bool = False) -> None:
         """Write to `path` from now on, or to a new file of that name if the old one was moved.
@@ -71,16 +82,18 @@ class Log:
 
 
 @contextlib.contextmanager
-def logging_to(path: str | None, *, is_kept: bool = False) -> Iterator[Log]:
+def logging_to(path: str | None, *, is_kept: bool = False, or_keep: bool = False) -> Iterator[Log]:
     """Send this process's log, and the traceback of a crash, to `path` or to stderr.
 
-    `is_kept`: keep the lines until Log.reopen() names the file. Other programs (logrotate) may
-    move the file away. Raises the errors of Log.reopen().
+    `is_kept`: keep the lines until Log.reopen() names the file; `or_keep`: do so if `path` cannot
+    be opened. Other programs (logrotate) may move the file away. Raises the errors of Log.reopen().
     """
-    log = Log(path, is_kept=is_kept)
+    log = Log(path, is_kept=is_kept, or_keep=or_keep)
     root = logging.getLogger()
     root.addHandler(log.handler)
     root.setLevel(logging.INFO)
+    if log.failure is not None:
+        logging.warning("the log goes on elsewhere: %s", describe(log.failure))
     try:
         yield log
     finally:

@@ -134,10 +134,10 @@ def make_mount(
     return MountHandle(directory, known, entry, connection, control, notice, reserve)
 
 
-def take_over(kept: KeptMount, directory: str) -> MountHandle:
+def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHandle:
     """Return the mount that another daemon has made, which has died."""
     place = kept.state.mountpoint
-    known = replace(kept.state, process=Process.current())
+    known = replace(kept.state, process=Process.current(), log_file=log_file)
     path = state.socket_path(directory, place)
     with state.locked(directory):
         # `ffrfs umount` may have detached it, and another daemon may have the place by now: then

@@ -219,6 +219,7 @@ class Server:
             log.info("%s: reading the configuration again", reason)
             self._notifier.reloading()
             self._request = await self._reload.run(self._request)
+            self._keeper.note_request(self._request)
             self._notifier.ready(self._announcement.status)
             if self._engine.deaths is not None and installed() not in (None, self._installed):
                 log.info("another version of ffrfs was installed: it takes over")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,6 +164,23 @@ def test_mount_of_a_program_ends_with_the_program(pack: Path, tmp_path: Path) ->
         process.kill()
         process.communicate()
         tree.close()
+
+
+@native
+def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) -> None:
+    """The next daemon writes to one of its own."""
+    tree = new_mount(pack)
+    folder = tree.log_file.parent / "logs"
+    folder.mkdir()
+    tree.log_file = folder / "log"
+    assert tree.mount().status == 0
+    shutil.rmtree(folder)
+    tree.replace_daemon()
+    tree.find_daemon()
+    assert tree.ask(probes.read, "d/000") == TREE["000"]
+    assert f"the log goes on elsewhere: {folder / 'log'}" in ffrfs("log", tree.path).out
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
 
 
 @native

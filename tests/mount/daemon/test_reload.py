@@ -76,6 +76,24 @@ def test_limits_of_memory_change(configured: Configured) -> None:
     check_serves(configured.tree)
 
 
+@pytest.mark.promise("S19", "S49")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path: Path) -> None:
+    configured.write()
+    configured.mount()
+    tree = configured.tree
+    log = tree.log_file = tmp_path / "another.log"
+    log.touch()
+    configured.write(cache_mb=32)
+    configured.reload()
+    tree.expect_log("the daemon before this one")
+    tree.replace_daemon()
+    assert tree.statistics()["cache_limit_bytes"] == 32 << 20
+    assert tree.statistics()["log_file"] == str(log)
+    tree.find_daemon()
+    check_serves(tree)
+
+
 @pytest.mark.promise("S49")
 def test_command_line_wins_over_the_file_again(configured: Configured) -> None:
     configured.write(cache_mb=64)
