@@ -6,8 +6,8 @@
 // (SOCK_SEQPACKET) the daemon sends names, separated by colons, and as many descriptors; they
 // replace those of the message before. The first is the connection to the kernel. COMMAND gets
 // them as a service manager passes descriptors: sd_listen_fds(3); one more, "guardian", is its
-// end of the next SOCKET. The guardian ends with the connection, by a message without descriptors,
-// or when COMMAND has died again and again before it has sent a message.
+// end of the next SOCKET. The guardian ends with the connection, or by a message without
+// descriptors. It does not give up before: a machine may have no process left for minutes.
 //
 // One thread. After the start it allocates no memory: it must go on when there is none. For this
 // reason it uses no library but that of C.
@@ -34,9 +34,9 @@ constexpr int kFdsMax = 16;
 constexpr size_t kNamesSizeMax = 256;
 constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 constexpr int kWrongUsage = 2;
-constexpr int kFailuresMax = 10;  // starts in a row without a message; they take half a minute
-constexpr int kPauseMs = 100;     // doubled for each further start
+constexpr int kPauseMs = 100;          // doubled for each further start
 constexpr int kPauseMsMax = 5000;
+constexpr int kDoublingsMax = 10;
 constexpr int kShortLifeMs = 1000;  // after which a daemon that came up begins no sooner than that
 
 struct Kept {
@@ -180,21 +180,19 @@ int64_t now_ms() {
 // How long to wait before the next start: one that always fails must not take a processor.
 int pause_ms(int failures, int64_t life_ms) {
   if (failures == 0) return life_ms < kShortLifeMs ? kShortLifeMs : 0;
-  const int pause = kPauseMs << (failures - 1);
+  const int pause = kPauseMs << (failures < kDoublingsMax ? failures - 1 : kDoublingsMax);
   return pause < kPauseMsMax ? pause : kPauseMsMax;
 }
 
-int guard(Daemon daemon, char** command) {
-  int failures = 0;
+void guard(Daemon daemon, char** command) {
+  int failures = 0;  // starts in a row without a message
   int64_t began_ms = now_ms() - kShortLifeMs;  // the first has begun long ago
   for (bool has_come_up = daemon.follow(); !has_ended(0); has_come_up = daemon.follow()) {
     failures = has_come_up ? 0 : failures + 1;
-    if (failures == kFailuresMax) return 1;
     if (has_ended(pause_ms(failures, now_ms() - began_ms))) break;
     began_ms = now_ms();
     daemon.start(command);
   }
-  return 0;
 }
 
 }  // namespace
@@ -211,5 +209,6 @@ int main(int argc, char** argv) {
   daemon.socket = std::atoi(argv[1]);
   daemon.pidfd = std::atoi(argv[2]);
   for (const int fd : {daemon.socket, daemon.pidfd}) fcntl(fd, F_SETFD, FD_CLOEXEC);
-  return guard(daemon, argv + 3);
+  guard(daemon, argv + 3);
+  return 0;
 }

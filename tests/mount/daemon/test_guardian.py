@@ -7,16 +7,25 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.engines.worker import worker_path
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs, kill_for_good, mount_command_fails, wait_until
+from tests.mount.command import (
+    TIMEOUT_S,
+    Mount,
+    ffrfs,
+    kill_for_good,
+    mount_command_fails,
+    wait_until,
+)
 from tests.mount.makers import MakeMount, PackTree
 from tests.mount.readers import readers_at_work, wait_for_reads
 
@@ -104,6 +113,30 @@ def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
         with readers_at_work(tree, "d", TREE):
             tree.replace_daemon()
         tree.find_daemon()
+
+
+@pytest.mark.long
+def test_guardian_does_not_give_up(tmp_path: Path) -> None:
+    """Eleven daemons cannot begin, in half a minute: the machine has no process left, perhaps."""
+    starts = tmp_path / "starts"
+    program = Path(worker_path() or "").with_name("ffrfs-guardian")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection, end = os.pipe()
+    with subprocess.Popen("cat", stdin=subprocess.PIPE) as daemon:
+        fds = (theirs.fileno(), os.pidfd_open(daemon.pid))
+        words = ["/bin/sh", "-c", 'echo >>"$0"; exit 7', starts]
+        guardian = subprocess.Popen([program, *map(str, fds), *words], pass_fds=fds)
+        socket.send_fds(ours, [b"connection"], [connection])
+    for one in (ours, theirs):
+        one.close()
+    for fd in (fds[1], connection):
+        os.close(fd)
+    try:
+        wait_until(lambda: starts.exists() and starts.stat().st_size == 11, "it starts another")
+        assert guardian.poll() is None
+    finally:
+        os.close(end)
+        assert guardian.wait(TIMEOUT_S) == 0
 
 
 @native
