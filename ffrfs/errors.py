@@ -251,8 +251,9 @@ def cause(error: BaseException) -> BaseException:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Return whether descriptors are lacking: the file to be opened is not to blame."""
-    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+    """Return whether descriptors, memory or processes are lacking: no file is to blame."""
+    shortages = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+    return isinstance(error, OSError) and error.errno in shortages
 
 
 def is_damage(error: BaseException) -> bool:
@@ -273,7 +274,8 @@ def _place(error: OSError) -> str:
         name = error.filename
         return f"{name if isinstance(name, int) else os.fsdecode(name)}: "
     # The error has no file name: a descriptor was made for a pipe, a socket or a process.
-    return "a pipe, a socket or a process: " if is_shortage(error) else ""
+    is_of_descriptors = error.errno in (errno.EMFILE, errno.ENFILE)
+    return "a pipe, a socket or a process: " if is_of_descriptors else ""
 
 
 def _advice(number: int | None) -> str:

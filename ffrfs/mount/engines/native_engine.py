@@ -29,6 +29,7 @@ from ffrfs.errors import (
     LostWorkerError,
     MountError,
     describe,
+    is_shortage,
 )
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _LAST_LINES_S = 0.5  # how long the last lines of a dead worker's log are waited for
 _RESTART_LIMIT_S = 10.0  # for opening the packs; the present worker serves meanwhile
+_SHORTAGE_LIMIT_S = 60.0  # how long readers wait until there is room for another worker
 _RETRY_S = 2.0  # between attempts to open packs that could not be read
 
 log = logging.getLogger(__name__)
@@ -264,6 +266,9 @@ class NativeEngine:
                     self._next = await self._opened_worker(before)
             except (FfrfsError, OSError) as error:
                 log.error("no other worker: %s", describe(error))
+                if is_shortage(error) and time.monotonic() - self._died_s < _SHORTAGE_LIMIT_S:
+                    await trio.sleep(_RETRY_S)
+                    continue
                 self._may_pass = _may_pass(error)
                 self.deaths.note_failed_start(describe(error))
             else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
+import signal
 import socket
-import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from ffrfs.mount.kernel import state
 from tests.mount import probes
+from tests.mount.child import child
 from tests.mount.command import ENGINES, Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import MakeMount, PackTree
 
@@ -62,9 +65,8 @@ def no_descriptor_left(tree: Mount) -> Iterator[None]:
     assert ffrfs("stats", tree.path).status == 0  # its loop runs, with all that it has opened
     opened = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     limit = max(opened) + 1
-    subprocess.run(
-        ["prlimit", "--pid", str(pid), f"--nofile={limit}:{limit}"], check=True, timeout=20
-    )
+    before, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, most))
     found = state.find(str(tree.path))
     assert found is not None
     directory, known = found
@@ -79,6 +81,8 @@ def no_descriptor_left(tree: Mount) -> Iterator[None]:
         connect()  # this one gets none
         tree.expect_log(r"accept returned EMFILE \(Too many open files\)")
         yield
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (before, most))
 
 
 def times_woken(tree: Mount) -> int:
@@ -97,6 +101,25 @@ def test_daemon_without_descriptors_serves(mount: MakeMount, pack_tree: PackTree
         wait_until(lambda: times_woken(tree) > before + 15, "its clock has struck")
         assert tree.ask(probes.read, "a") == TREE["a"]
     assert tree.is_mounted
+
+
+@pytest.mark.promise("S19")
+def test_reader_waits_until_there_are_descriptors_for_a_worker(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = mount(pack_tree(TREE))
+    if tree.worker is None:
+        pytest.skip("this engine has no worker")
+    tree.expect_log("killed by SIGKILL")
+    tree.expect_log("no other worker: .*Too many open files")
+    with child(probes.read, tree / "a") as reader:
+        with no_descriptor_left(tree):
+            os.kill(tree.worker.pid, signal.SIGKILL)
+            reader.ask_next()
+            wait_until(lambda: "no other worker" in tree.log(), "it tries")
+            time.sleep(2.5)  # longer than five attempts in a row would take
+            assert not reader.has_answered()
+        assert reader.answer() == TREE["a"]
 
 
 def test_daemon_without_descriptors_unmounts(mount: MakeMount, pack_tree: PackTree) -> None:
