@@ -77,8 +77,10 @@ class Worker:
             )
         self._process: subprocess.Popen[bytes] | KeptProcess
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.log, log_end = os.pipe()  # the daemon reads its lines
-        with theirs:
+        with theirs, contextlib.ExitStack() as failed:
+            failed.enter_context(self._socket)
+            self.log, log_end = os.pipe()  # the daemon reads its lines
+            failed.callback(os.close, self.log)
             fds = (theirs.fileno(), counters.fd)
             try:
                 self._process = subprocess.Popen(
@@ -96,7 +98,9 @@ class Worker:
                 )
             finally:
                 os.close(log_end)
-        self.process = os.pidfd_open(self._process.pid)
+            failed.callback(self._process.kill)
+            self.process = os.pidfd_open(self._process.pid)
+            failed.pop_all()
 
     @classmethod
     def of(cls, kept: KeptEngine, request: MountRequest) -> Worker:

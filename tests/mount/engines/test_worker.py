@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.mount.engines.native_engine import NativeEngine
+from ffrfs.mount.engines.worker import PATH_VARIABLE, Worker
 from ffrfs.mount.kernel.options import TreeOptions
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
@@ -313,3 +315,19 @@ def test_a_worker_that_was_let_go_gets_no_limits(pack_tree: PackTree) -> None:
     engine.close()
     engine.limit_pushed(1 << 20)
     engine.limit_cache(1 << 20)
+
+
+def test_program_that_cannot_run_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "worker"
+    program.write_bytes(b"\0")
+    program.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(program))
+    request = MountRequest(packs=("x.ffr",), mountpoint="/mnt", options=TreeOptions())
+    page = CounterPage()
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="Exec format"):
+        Worker(request, "dev", page)
+    assert os.listdir("/proc/self/fd") == before
+    page.close()
