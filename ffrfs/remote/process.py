@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from ffrfs.errors import RemoteError
+from ffrfs.errors import RemoteError, is_shortage
 from ffrfs.remote.fetch_counters import PAGE_SIZE, FetchCounters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
 from ffrfs.remote.settings import RemoteSettings
@@ -85,6 +85,7 @@ class FetcherProcess:
         """Return the descriptor of a new link; the caller owns it. Starts a fetcher if none runs.
 
         `but`: the pid of a fetcher that has ended, or is about to; it gets no link any more.
+        Raises RemoteError, and OSError if descriptors, memory or processes are lacking.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -92,6 +93,8 @@ class FetcherProcess:
                 self._hand_over(theirs, but)
             except OSError as error:
                 ours.close()
+                if is_shortage(error):
+                    raise
                 raise RemoteError(f"the fetcher cannot be started: {error}") from None
             except BaseException:
                 ours.close()
@@ -148,11 +151,17 @@ class FetcherProcess:
         self._let_go()
         if not sys.executable:
             raise RemoteError("the fetcher cannot be started: sys.executable names no Python")
-        hub, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        settings_end, settings = os.pipe()
-        log, log_end = os.pipe()
-        fds = (theirs.fileno(), settings_end, self._page)
-        try:
+        with contextlib.ExitStack() as failed, contextlib.ExitStack() as theirs:
+            hub, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            failed.enter_context(hub)
+            theirs.enter_context(end)
+            settings_end, settings_fd = os.pipe()
+            theirs.callback(os.close, settings_end)
+            settings = failed.enter_context(open(settings_fd, "wb"))
+            log, log_end = os.pipe()
+            theirs.callback(os.close, log_end)
+            failed.callback(os.close, log)
+            fds = (end.fileno(), settings_end, self._page)
             self._process = subprocess.Popen(
                 # -P: a module in the current directory must not replace ours.
                 [sys.executable, "-P", "-m", "ffrfs.remote.object_fetcher", *map(str, fds)],
@@ -163,21 +172,14 @@ class FetcherProcess:
                 stderr=log_end,
                 start_new_session=True,  # signals of the caller's terminal do not reach it
             )
-        except BaseException:
-            hub.close()
-            os.close(log)
-            os.close(settings)
-            raise
-        finally:
-            theirs.close()
-            os.close(settings_end)
-            os.close(log_end)
+            failed.callback(self._process.kill)
+            self._take_log(log)
+            failed.pop_all()
         # If the fetcher ends at once, its hub shows it later.
-        with contextlib.suppress(BrokenPipeError), open(settings, "wb") as pipe:
-            pipe.write(self._start.encode())
+        with contextlib.suppress(BrokenPipeError), settings:
+            settings.write(self._start.encode())
         self._owner = os.getpid()
         self._hub = hub
-        self._take_log(log)
 
     def _let_go(self) -> None:
         if self._hub is not None:

@@ -211,6 +211,33 @@ def test_those_that_are_killed_before_they_have_a_link_are_replaced(tmp_path: Pa
             os.close(log)
 
 
+def test_one_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:
+    """The machine has no thread left for that, for a while."""
+    logs: list[int] = []
+    pids: list[int | None] = []
+
+    def take_log(log: int) -> None:
+        pids.append(process.pid)
+        if len(pids) == 1:
+            raise RuntimeError("can't start new thread")
+        logs.append(log)
+
+    process = FetcherProcess(RemoteSettings(cache_dir=str(tmp_path / "cache")), take_log)
+    try:
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(RuntimeError):
+            process.link()
+        assert os.listdir("/proc/self/fd") == before
+        client = FetchClient(process.link())
+        assert client.read_all(client.open(put(tmp_path, "a", content()))) == content()
+        client.close()
+        assert not Path(f"/proc/{pids[0]}").exists()
+    finally:
+        process.close()
+        for log in logs:
+            os.close(log)
+
+
 def test_one_that_took_over_before_there_was_a_worker_is_brought(tmp_path: Path) -> None:
     url = put(tmp_path, "a", content())
     request = MountRequest(

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ffrfs.errors import RemoteError, describe
+from ffrfs.errors import describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.remote.pace import flight_size
@@ -65,7 +65,7 @@ class MountFetcher:
         return self._page.read()
 
     def link(self) -> int:
-        """Return a descriptor of a new link; the caller owns it. Raises RemoteError."""
+        """Return a descriptor of a new link; which the caller owns. Raises as FetcherProcess."""
         return self._process.link()
 
     def fill(self) -> None:
@@ -76,7 +76,7 @@ class MountFetcher:
     def bring_links_to(self, bring: Callable[[int], None]) -> None:
         """Call `bring` with a link to each fetcher that takes over; it must not close the link.
 
-        It is called at once if one has taken over before. Raises RemoteError.
+        It is called at once if one has taken over before. Raises as link().
         """
         with self._lock:
             self._bring = bring
@@ -126,7 +126,7 @@ class MountFetcher:
             try:
                 # The log of the old fetcher ends a moment before its process does.
                 link = self._process.link(but=pid)
-            except (RemoteError, OSError) as error:
+            except (OSError, RuntimeError) as error:  # RuntimeError: there is no thread for its log
                 log.error("%s", describe(error))
                 return False
             if self._is_filling:
