@@ -54,8 +54,10 @@ class WorkerLife:
             # Both may have come: this process may have been stopped for a while.
             if self._ended.poll(0):
                 return None
-            if self._is_dying() and (code := self._exit_code()):
-                return -(code & 0x7F) or code >> 8
+            # If another process is its parent, it may be gone by now.
+            with contextlib.suppress(ProcessLookupError):
+                if self._is_dying() and (code := self._exit_code()):
+                    return -(code & 0x7F) or code >> 8
 
     def _is_dying(self) -> bool:
         """Return whether the worker was killed, though some of its threads may be blocked."""

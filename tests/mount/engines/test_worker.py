@@ -7,16 +7,20 @@ import os
 import random
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import trio
 
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.mount.engines.native_engine import NativeEngine
 from ffrfs.mount.engines.worker import PATH_VARIABLE, Worker
+from ffrfs.mount.engines.worker_life import WorkerLife
 from ffrfs.mount.kernel.options import TreeOptions
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
@@ -331,3 +335,16 @@ def test_program_that_cannot_run_leaves_no_descriptor(
         Worker(request, "dev", page)
     assert os.listdir("/proc/self/fd") == before
     page.close()
+
+
+def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its parent makes its entry in /proc stay."""
+    process = subprocess.Popen("cat", stdin=subprocess.PIPE)
+    pidfd = os.pidfd_open(process.pid)
+    with WorkerLife(pidfd, process.pid) as life:
+        process.kill()
+        process.communicate()
+        looks = iter([[], [pidfd]])
+        monkeypatch.setattr(life, "_ended", SimpleNamespace(poll=lambda _: next(looks)))
+        assert trio.run(life.wait_for_end) is None
+    os.close(pidfd)
