@@ -135,7 +135,11 @@ def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:
         elif now_s >= stopped_until_s:
             return f"{daemon} is stopped; it ends when it is continued (kill -CONT)"
         if now_s >= deadline_s:
-            return f"{daemon} has not ended within {timeout_s:g} s"
+            # The kernel ends a connection with the last copy of its mount.
+            return (
+                f"{daemon} has not ended within {timeout_s:g} s; a container that was started "
+                "meanwhile may still have the mount"
+            )
     return None
 
 
