@@ -24,6 +24,7 @@ from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.kernel import kernel_mount
 
 EARLY_LIMIT_S = 1.0  # for an answer before the loop runs, because only the loop obeys signals
+_USED_LIMIT_S = 0.05  # of a mount in use, whose worker may be dead until the loop runs
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Announcement:
 
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
-        thread.join(EARLY_LIMIT_S)
+        thread.join(_USED_LIMIT_S if is_announced else EARLY_LIMIT_S)
         if answered.is_set() or is_announced:
             self.make()
 
