@@ -111,18 +111,19 @@ class MemoryLimit:
         finally:
             pressure.close()
 
-    def change(self, cache_bytes: int, max_memory_bytes: int | None) -> None:
-        """Apply new limits; if the mount cannot fit in them, log it and change nothing."""
+    def change(self, cache_bytes: int, max_memory_bytes: int | None) -> bool:
+        """Apply new limits; if the mount cannot fit in them, log it and return False."""
         try:
             wanted_bytes = self._fit(cache_bytes, max_memory_bytes)
         except OptionError as error:
             log.error("memory limits are not changed: %s", error)
-            return
+            return False
         was_full = self._now_bytes >= self._wanted_bytes
         self._asked_bytes = self._cache_bytes = cache_bytes
         self._max_memory_bytes = max_memory_bytes
         self._wanted_bytes = wanted_bytes
         self._apply(wanted_bytes if was_full else min(self._now_bytes, wanted_bytes))
+        return True
 
     def notices(self) -> list[str]:
         """Return what the user should know of the control group, a line each."""

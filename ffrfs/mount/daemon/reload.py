@@ -40,7 +40,8 @@ class Reload:
 
     log: Log
     move_log: Callable[[str], None]  # records the log's new file
-    limit_memory: Callable[[int, int | None], None]  # takes the cache's bytes and all memory's
+    # Takes the cache's bytes and all memory's; returns whether the mount fits in them.
+    limit_memory: Callable[[int, int | None], bool]
     write_metrics: Callable[[str | None], None]  # takes the metrics' file; None: no metrics
 
     async def run(self, request: MountRequest) -> MountRequest:
@@ -56,8 +57,9 @@ class Reload:
         log_file = await trio.to_thread.run_sync(
             self._reopen_log, request.log_file, wanted.log_file
         )
-        if _limits(wanted) != _limits(request):
-            self.limit_memory(*_limits(wanted))
+        limits = _limits(request)
+        if _limits(wanted) != limits and self.limit_memory(*_limits(wanted)):
+            limits = _limits(wanted)
         metrics_file = await trio.to_thread.run_sync(
             self._metrics_file, request.metrics_file, wanted.metrics_file
         )
@@ -67,8 +69,8 @@ class Reload:
         return dataclasses.replace(
             request,
             log_file=log_file,
-            cache_bytes=wanted.cache_bytes,
-            max_memory_bytes=wanted.max_memory_bytes,
+            cache_bytes=limits[0],
+            max_memory_bytes=limits[1],
             metrics_file=metrics_file,
         )
 

@@ -86,11 +86,17 @@ def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path:
     log.touch()
     configured.write(cache_mb=32)
     configured.reload()
+    configured.write(cache_mb=32, max_memory="20M")
+    configured.reload()
+    tree.expect_log("memory limits are not changed: --max-memory 20M cannot hold this mount")
     tree.expect_log("the daemon before this one")
     tree.replace_daemon()
     assert tree.statistics()["cache_limit_bytes"] == 32 << 20
     assert tree.statistics()["log_file"] == str(log)
     tree.find_daemon()
+    configured.write(cache_mb=16)
+    configured.reload()
+    assert tree.statistics()["cache_limit_bytes"] == 16 << 20
     check_serves(tree)
 
 
