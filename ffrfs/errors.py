@@ -251,9 +251,13 @@ def cause(error: BaseException) -> BaseException:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Return whether descriptors, memory or processes are lacking: no file is to blame."""
+    """Return whether descriptors, memory or processes are lacking: no file is to blame.
+
+    That may also be the cause of an error of ours.
+    """
     shortages = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-    return isinstance(error, OSError) and error.errno in shortages
+    numbers = (getattr(each, "errno", None) for each in (error, error.__cause__))
+    return any(number in shortages for number in numbers)
 
 
 def is_damage(error: BaseException) -> bool:

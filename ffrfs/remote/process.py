@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from ffrfs.errors import RemoteError, is_shortage
+from ffrfs.errors import RemoteError
 from ffrfs.remote.fetch_counters import PAGE_SIZE, FetchCounters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
 from ffrfs.remote.settings import RemoteSettings
@@ -85,7 +85,7 @@ class FetcherProcess:
         """Return the descriptor of a new link; the caller owns it. Starts a fetcher if none runs.
 
         `but`: the pid of a fetcher that has ended, or is about to; it gets no link any more.
-        Raises RemoteError, and OSError if descriptors, memory or processes are lacking.
+        Raises RemoteError; its cause may be a shortage (is_shortage()).
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -93,9 +93,7 @@ class FetcherProcess:
                 self._hand_over(theirs, but)
             except OSError as error:
                 ours.close()
-                if is_shortage(error):
-                    raise
-                raise RemoteError(f"the fetcher cannot be started: {error}") from None
+                raise RemoteError(f"the fetcher cannot be started: {error}") from error
             except BaseException:
                 ours.close()
                 raise

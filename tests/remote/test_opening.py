@@ -9,6 +9,8 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -209,6 +211,34 @@ def test_those_that_are_killed_before_they_have_a_link_are_replaced(tmp_path: Pa
         process.close()
         for log in logs:
             os.close(log)
+
+
+WITHOUT_DESCRIPTORS = """
+import os, resource
+from ffrfs.errors import RemoteError, is_shortage
+from ffrfs.remote.process import FetcherProcess
+from ffrfs.remote.settings import RemoteSettings
+process = FetcherProcess(RemoteSettings(), os.close)
+count = len(os.listdir("/proc/self/fd"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (count + 2, count + 2))
+for _ in range(3):
+    try:
+        process.link()
+    except RemoteError as error:
+        assert is_shortage(error), error
+        print(error)
+"""
+
+
+def test_one_that_cannot_be_started_for_want_of_descriptors() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert done.stdout.count("the fetcher cannot be started: [Errno 24] Too many open files") == 3
 
 
 def test_one_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:

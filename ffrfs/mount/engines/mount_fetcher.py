@@ -65,7 +65,7 @@ class MountFetcher:
         return self._page.read()
 
     def link(self) -> int:
-        """Return a descriptor of a new link; which the caller owns. Raises as FetcherProcess."""
+        """Return a descriptor of a new link; which the caller owns. Raises RemoteError."""
         return self._process.link()
 
     def fill(self) -> None:
@@ -76,7 +76,7 @@ class MountFetcher:
     def bring_links_to(self, bring: Callable[[int], None]) -> None:
         """Call `bring` with a link to each fetcher that takes over; it must not close the link.
 
-        It is called at once if one has taken over before. Raises as link().
+        It is called at once if one has taken over before. Raises RemoteError.
         """
         with self._lock:
             self._bring = bring
