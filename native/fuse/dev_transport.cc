@@ -1,5 +1,6 @@
 #include "fuse/dev_transport.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -29,6 +30,14 @@ struct Buffers {
   alignas(8) std::byte message[Connection::kMessageSizeMax];
   alignas(4096) std::byte room[kRoomSize];
 };
+
+// The pages of the message are there before it is read: the kernel gives a thread that is being
+// killed no new page, and answers the request that it was copying there with EIO.
+std::unique_ptr<Buffers> make_buffers() {
+  auto buffers = std::make_unique_for_overwrite<Buffers>();
+  std::ranges::fill(buffers->message, std::byte{});
+  return buffers;
+}
 
 }  // namespace
 
@@ -65,7 +74,7 @@ std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
 
 std::optional<Agreement> DevTransport::wait_for_init(const Wishes& wishes) {
   const Listed listed(*this);
-  const auto buffers = std::make_unique_for_overwrite<Buffers>();
+  const auto buffers = make_buffers();
   while (!is_stopping_) {
     const ssize_t size = connection_.receive(buffers->message);
     if (size < 0) break;
@@ -108,7 +117,7 @@ void DevTransport::serve(size_t thread_count) {
 
 void DevTransport::receive() {
   const Listed listed(*this);
-  const auto buffers = std::make_unique_for_overwrite<Buffers>();
+  const auto buffers = make_buffers();
   while (!is_stopping_ && receiver_limit_.enter()) {
     // Blocks; the kernel wakes one thread per request.
     const ssize_t size = connection_.receive(buffers->message);

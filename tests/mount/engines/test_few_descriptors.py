@@ -8,12 +8,12 @@ import re
 import resource
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
 from ffrfs.mount.kernel import state
 from tests.mount import probes
 from tests.mount.child import child
@@ -66,7 +66,7 @@ def no_descriptor_left(tree: Mount) -> Iterator[None]:
     assert ffrfs("stats", tree.path).status == 0  # its loop runs, with all that it has opened
     opened = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     limit = max(opened) + 1
-    before, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, most))
     found = state.find(str(tree.path))
     assert found is not None
@@ -82,8 +82,6 @@ def no_descriptor_left(tree: Mount) -> Iterator[None]:
         connect()  # this one gets none
         tree.expect_log(r"accept returned EMFILE \(Too many open files\)")
         yield
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (before, most))
 
 
 def times_woken(tree: Mount) -> int:
@@ -110,17 +108,23 @@ def test_daemon_without_descriptors_serves(mount: MakeMount, pack_tree: PackTree
 def test_reader_waits_until_there_are_descriptors_for_a_worker(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
+    """After so many deaths reads would fail; five attempts take eight seconds."""
     tree = mount(pack_tree(TREE))
+    assert tree.process is not None
     assert tree.worker is not None
     tree.expect_log("killed by SIGKILL")
-    tree.expect_log("no other worker: .*Too many open files")
+    tree.expect_log("Too many open files")
+    assert ffrfs("stats", tree.path).status == 0  # its loop runs, with all that it has opened
+    limits = resource.prlimit(tree.process.pid, resource.RLIMIT_NOFILE)
     with child(probes.read, tree / "a") as reader:
-        with no_descriptor_left(tree):
-            os.kill(tree.worker.pid, signal.SIGKILL)
-            reader.ask_next()
-            wait_until(lambda: "no other worker" in tree.log(), "it tries")
-            time.sleep(2.5)  # longer than five attempts in a row would take
-            assert not reader.has_answered()
+        # It keeps those that it has, and gets no other.
+        resource.prlimit(tree.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        os.kill(tree.worker.pid, signal.SIGKILL)
+        reader.ask_next()
+        tries = "no other worker"
+        wait_until(lambda: tree.log().count(tries) >= IN_ROW_MAX, "it tries again and again")
+        assert not reader.has_answered()
+        resource.prlimit(tree.process.pid, resource.RLIMIT_NOFILE, limits)
         assert reader.answer() == TREE["a"]
 
 
