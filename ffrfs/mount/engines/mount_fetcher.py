@@ -65,7 +65,7 @@ class MountFetcher:
         return self._page.read()
 
     def link(self) -> int:
-        """Return a descriptor of a new link; which the caller owns. Raises RemoteError."""
+        """Return a descriptor of a new link, which the caller owns. Raises RemoteError."""
         return self._process.link()
 
     def fill(self) -> None:
