@@ -9,6 +9,12 @@
 // end of the next SOCKET. The guardian ends with the connection, or by a message without
 // descriptors. It does not give up before: a machine may have no process left for minutes.
 //
+//   ffrfs-guardian --if-stuck PIDFD COMMAND [ARGUMENT]...
+//
+// For a daemon that no other one can replace: COMMAND runs only if the daemon's main thread has
+// died and another thread cannot. Such a thread stores bytes, waits for a page of a READ that the
+// main thread would have answered, and keeps the connection: readers would wait for ever.
+//
 // One thread. After the start it allocates no memory: it must go on when there is none. For this
 // reason it uses no library but that of C.
 
@@ -37,6 +43,7 @@ constexpr int kWrongUsage = 2;
 constexpr int kPauseMs = 100;          // doubled for each further start
 constexpr int kPauseMsMax = 5000;
 constexpr int kDoublingsMax = 10;
+constexpr int kEndMs = 1000;  // a process that is killed ends within milliseconds
 constexpr int kShortLifeMs = 1000;  // after which a daemon that came up begins no sooner than that
 
 struct Kept {
@@ -195,6 +202,23 @@ void guard(Daemon daemon, char** command) {
   }
 }
 
+// Waits for the end of the daemon, and becomes the command if a thread of it is stuck.
+int watch_for_stuck(int process, char** command) {
+  sigset_t death;
+  sigemptyset(&death);
+  sigaddset(&death, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &death, nullptr);
+  // The kernel sends it when the thread that has started this process dies: the main thread. A
+  // pidfd tells of the end of all threads.
+  prctl(PR_SET_PDEATHSIG, SIGUSR1);
+  pollfd ended{process, POLLIN, 0};
+  if (poll(&ended, 1, 0) != 0) return 0;
+  while (sigwaitinfo(&death, nullptr) < 0) {
+  }
+  if (poll(&ended, 1, kEndMs) == 0) execv(command[0], command);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -204,6 +228,9 @@ int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_IGN);  // the kernel reaps the children
   setsid();
   prctl(PR_SET_NAME, "ffrfs-guardian");
+  if (std::strcmp(argv[1], "--if-stuck") == 0) {
+    return watch_for_stuck(std::atoi(argv[2]), argv + 3);
+  }
   if (!make_environment()) return kWrongUsage;
   Daemon daemon;
   daemon.socket = std::atoi(argv[1]);

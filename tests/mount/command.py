@@ -152,7 +152,7 @@ class Mount:
         self.process = found[1].process if found else None
         self.guardian = found[1].guardian if found else None
         found = children(self.process) if self.process else []
-        found = [child for child in found if child != self.guardian]
+        found = [child for child in found if not is_guardian(child)]
         self.fetchers = [child for child in found if is_fetcher(child)]
         self.worker = next((child for child in found if child not in self.fetchers), None)
 
@@ -333,18 +333,26 @@ def kill_for_good(daemon: int) -> None:
     """Kill a daemon that no other one follows: its guardian dies first."""
     os.kill(daemon, signal.SIGSTOP)  # else it would start another guardian
     for child in children(Process(daemon, 0)):
-        if Path(f"/proc/{child.pid}/comm").read_text() == "ffrfs-guardian\n":
+        if is_guardian(child) and "--if-stuck" not in words_of(child):
             os.kill(child.pid, signal.SIGKILL)
             assert child.wait(TIMEOUT_S)
     os.kill(daemon, signal.SIGKILL)
 
 
+def is_guardian(process: Process) -> bool:
+    words = words_of(process)
+    return bool(words) and words[0].endswith("/ffrfs-guardian")
+
+
+def words_of(process: Process) -> list[str]:
+    """Its command line; nothing if it has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return os.fsdecode(Path(f"/proc/{process.pid}/cmdline").read_bytes()).split("\0")
+    return []
+
+
 def is_fetcher(process: Process) -> bool:
-    try:
-        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return b"ffrfs.remote.object_fetcher" in words
+    return "ffrfs.remote.object_fetcher" in words_of(process)
 
 
 def is_stopped(pid: int) -> bool:

@@ -30,7 +30,13 @@ from ffrfs.mount.kernel.dead_mount import detach_dead, is_dead
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
-from tests.mount.command import children, engine_settings, kill_for_good, wait_until
+from tests.mount.command import (
+    children,
+    engine_settings,
+    is_guardian,
+    kill_for_good,
+    wait_until,
+)
 from tests.mount.process_status import privileges
 
 # Loaded now: they are used only later.
@@ -251,7 +257,7 @@ def has_privileges(given: Arguments) -> Seen:
     assert server is not None
     seen: Seen = {
         "daemon": told(daemon_id),
-        "workers": [told(worker.pid) for worker in children(server)],
+        "workers": [told(each.pid) for each in children(server) if not is_guardian(each)],
         "bytes": (given.place / "file").read_text(),
     }
     return seen | {"left": unmount_and_look(given, daemon_id)}

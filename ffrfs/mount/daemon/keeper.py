@@ -3,7 +3,8 @@
 Under a service manager its store of descriptors is used (sd_pid_notify_with_fds(3)). A daemon in
 the foreground without one leaves that to the program that started it. All others have a guardian
 (native/guardian), which starts another daemon when this one dies; if the guardian itself dies, it
-is replaced.
+is replaced. The guardian of an engine that cannot go on only ends a connection that a blocked
+thread of the killed daemon keeps.
 
 Concurrency: the daemon's main thread. Not here: what is kept (kept_mount.py).
 """
@@ -17,6 +18,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ffrfs.errors import describe
@@ -75,10 +77,10 @@ class Keeper:
 
     def begin(self) -> None:
         """Start the guardian, if the mount wants one that does not live, and keep the mount."""
-        if self._kept is None:
-            return
         try:
-            if self._wants_guardian and self.socket is None:
+            if self._kept is None:
+                self._watch_for_stuck()
+            elif self._wants_guardian and self.socket is None:
                 self._start_guardian()
         except OSError as error:
             log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
@@ -127,22 +129,27 @@ class Keeper:
         assert isinstance(self._engine, LastingEngine)
         return replace(self._kept, state=self._mount.state, engine=self._engine.kept())
 
+    def _watch_for_stuck(self) -> None:
+        entry = self._mount.entry
+        process = os.pidfd_open(os.getpid())
+        try:
+            module = ("-P", "-m", "ffrfs.mount.kernel.dead_mount")
+            command = [sys.executable, *module, str(process), entry.mountpoint, entry.device]
+            self._child = _run_guardian(["--if-stuck", str(process), *command], [process])
+        finally:
+            os.close(process)
+
     def _start_guardian(self) -> None:
-        path, place = _guardian_path(), self._mount.state.mountpoint
+        place = self._mount.state.mountpoint
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.ExitStack() as failed:
             failed.enter_context(ours)
             process = os.pidfd_open(os.getpid())
             fds = (theirs.fileno(), process)
             try:
-                self._child = subprocess.Popen(
-                    # The daemon ignores its argument, which says in a list whose daemon it is.
-                    [path, *map(str, fds), sys.executable, *_COMMAND, place],
-                    pass_fds=fds,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
+                # The daemon ignores its argument, which says in a list whose daemon it is.
+                command = [sys.executable, *_COMMAND, place]
+                self._child = _run_guardian([*map(str, fds), *command], fds)
             finally:
                 os.close(process)
             failed.pop_all()
@@ -159,6 +166,9 @@ class Keeper:
             with contextlib.suppress(OSError):
                 self.socket.send(b"-")  # a name without a descriptor
             self.note_end()
+        elif self._child is not None:
+            self._child.kill()
+            self._child.wait()
 
     def note_end(self) -> None:
         """Note that the guardian has ended."""
@@ -168,6 +178,16 @@ class Keeper:
         if self._child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(_END_LIMIT_S)
+
+
+def _run_guardian(arguments: Sequence[str], fds: Sequence[int]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [_guardian_path(), *arguments],
+        pass_fds=fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _guardian_path() -> str:

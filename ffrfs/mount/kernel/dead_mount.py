@@ -5,6 +5,9 @@ daemon each time, and is never answered from a cache; and only the user that mou
 the true answer. A mount that is not dead may block the call, for ever if it hangs; so a child
 process makes the call, has a limited time, and is abandoned if it is blocked.
 
+`python -m ffrfs.mount.kernel.dead_mount PIDFD PLACE DEVICE` ends the connection of a daemon that
+was killed, and of which a thread is blocked in the kernel (ffrfs-guardian --if-stuck).
+
 Concurrency: no state; blocking. The caller of take_away_dead() holds the runtime directory's
 lock (state.locked()), from looking to mounting anew, and has called await_death() without it.
 """
@@ -16,11 +19,12 @@ import errno
 import os
 import select
 import subprocess
+import sys
 import time
 from typing import Any
 
 from ffrfs.mount.kernel import kernel_mount, state
-from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
+from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry, mount_at
 
 PROBE_TIMEOUT_S = 5.0
 # A killed daemon leaves its worker for a moment, until the worker has noticed.
@@ -88,6 +92,14 @@ def detach_dead(mountpoint: str) -> list[MountEntry]:
     return taken
 
 
+def end_stuck(process: int, mountpoint: str, device: str) -> None:
+    """End the mount's connection by force if the process of that pidfd still keeps it."""
+    there = mount_at(mountpoint)
+    if there is None or there.device != device:  # it was detached
+        there = MountEntry(mountpoint, FSTYPE, "", device)
+    kernel_mount.abort_of(process, there)
+
+
 def is_dead(mount: MountEntry) -> bool:
     """Return whether it is a mount of ffrfs, the topmost of its place, that is not served."""
     return mount.is_ours and bool(_says_dead(mount))
@@ -142,3 +154,7 @@ def _identity(mount: MountEntry) -> dict[str, Any]:
     if os.geteuid() != 0 or mount.user_id in (None, 0):
         return {}
     return {"user": mount.user_id, "group": mount.group_id, "extra_groups": []}
+
+
+if __name__ == "__main__":
+    end_stuck(int(sys.argv[1]), *sys.argv[2:])

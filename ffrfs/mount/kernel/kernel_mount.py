@@ -20,6 +20,7 @@ import select
 import socket
 import stat
 import subprocess
+from collections.abc import Callable
 
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry, mount_at
@@ -130,15 +131,23 @@ def abort(connection: int, mount: MountEntry) -> None:
     Closing it does not end it while a thread of a killed process is blocked in a call on it.
     If fusectl is not mounted, only root can, while the mount is at its place.
     """
+    _abort(mount, lambda: is_connected(connection))
+
+
+def abort_of(process: int, mount: MountEntry) -> None:
+    """As abort(), while the process of that pidfd, which keeps the connection, has not ended."""
+    _abort(mount, lambda: not select.select([process], [], [], 0)[0])
+
+
+def _abort(mount: MountEntry, lives: Callable[[], bool]) -> None:
     path = os.path.join(CONNECTIONS, mount.device.partition(":")[2], "abort")
     try:
         with open(path, "wb", buffering=0) as file:
             # Tested after opening: while the connection lives, its device number is not reused.
-            if is_connected(connection):
+            if lives():
                 file.write(b"1")
     except OSError:
-        is_there = mount_at(mount.mountpoint) == mount and is_connected(connection)
-        if is_there and os.geteuid() == 0:
+        if mount_at(mount.mountpoint) == mount and lives() and os.geteuid() == 0:
             _libc.umount2(os.fsencode(mount.mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
 
 

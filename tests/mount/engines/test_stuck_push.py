@@ -1,0 +1,62 @@
+"""A daemon that is killed while it stores bytes in the kernel: one of its threads cannot end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+import pytest
+
+from tests.mount import probes, stuck_probes
+from tests.mount.child import child
+from tests.mount.command import Mount, children, ffrfs, is_guardian, wait_until
+from tests.mount.makers import MakeMount, PackTree
+from tests.mount.waiting import files_in_calls, states
+
+pytestmark = pytest.mark.promise("S19")
+CONTENT = {name: os.urandom(50_000) for name in "ab"}
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(dict(CONTENT)), "--read-around", "off")
+    return made
+
+
+def stores(daemon: int) -> bool:
+    return "D" in states(daemon) and "/dev/fuse" in files_in_calls(daemon)
+
+
+@pytest.mark.parametrize("engine", ["pyfuse3"], indirect=True)
+def test_stuck_thread_keeps_no_reader(tree: Mount, root_user: None) -> None:
+    assert tree.process is not None
+    assert tree.ask(probes.listdir, "") == ["a", "b"]
+    daemon = tree.process.pid
+    with (
+        child(stuck_probes.hint_in_turn, str(tree.path), [b"/a", b"/b"]) as hints,
+        child(stuck_probes.hold_thread, daemon) as holder,
+        child(stuck_probes.open_and_read, tree / "b") as reader,
+    ):
+        assert hints.next() == b"/a"
+        wait_until(lambda: tree.statistics()["prefetch"]["pushed"] == 1, "a is pushed")
+        reader.next()
+        holder.next()
+        reader.ask_next()
+        # Its READ locks the pages, and nobody answers.
+        wait_until(lambda: "D" in states(reader.pid), "the reader waits")
+        assert hints.next() == b"/b"
+        wait_until(lambda: stores(daemon), "a thread waits for the pages")
+        os.kill(daemon, signal.SIGKILL)
+        holder.kill()
+        # The bytes, if the thread has stored the last ones before the reader looks again.
+        assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED, CONTENT["b"])
+    tree.wait_for_daemon()
+
+
+@pytest.mark.parametrize("engine", ["pyfuse3"], indirect=True)
+def test_guardian_ends_with_the_daemon(tree: Mount) -> None:
+    assert tree.process is not None
+    (guardian,) = filter(is_guardian, children(tree.process))
+    assert ffrfs("umount", tree.path).status == 0
+    assert guardian.wait(20)
