@@ -17,7 +17,7 @@ constexpr double kNever = 2;  // a density
 constexpr unsigned kStrikesMax = 4;  // each doubles the density that is required
 constexpr uint64_t kExpectedMin = 16;  // READs of controls, before the comparison
 constexpr uint64_t kFraction = 1024;
-constexpr auto kPause = std::chrono::seconds(1);
+constexpr auto kPause = std::chrono::seconds(8);  // doubled by each further strike
 constexpr size_t kQueueMax = 4096;
 constexpr uint64_t kLeftMin = 2;  // files of a region, to make a look at it worthwhile
 
@@ -249,16 +249,30 @@ void ReadAround::note_recent(bool is_repeated) {
   if (recent_.fetch_add(1, std::memory_order_relaxed) + 1 < kRecent) return;
   recent_.store(0, std::memory_order_relaxed);
   const uint32_t repeated = recent_repeated_.exchange(0, std::memory_order_relaxed);
-  if (repeated <= kRepeatedMax) return;
   const uint32_t streak = streak_.load(std::memory_order_relaxed);
-  give_up(streak < repeated && streak < kStreakMin);
+  if (repeated > kRepeatedMax) return give_up(streak < repeated && streak < kStreakMin);
+  if (repeated == 0 || streak < repeated) note_evicted(repeated);
+}
+
+// Compares the repeated READs of a group with the share of pushed files among all that are not read.
+void ReadAround::note_evicted(uint32_t repeated) {
+  const uint64_t unread = this->unread();
+  const uint64_t done =
+      asked_.load(std::memory_order_relaxed) + pushed_.load(std::memory_order_relaxed);
+  const uint64_t open = unread + (record_count_ > done ? record_count_ - done : 0);
+  const uint64_t share = unread * kRecent * kFraction / std::max<uint64_t>(open, 1);
+  const uint64_t found = evicted_.fetch_add(repeated, std::memory_order_relaxed) + repeated;
+  const uint64_t expected = evictable_.fetch_add(share, std::memory_order_relaxed) / kFraction;
+  if (expected < kExpectedMin) return;
+  evicted_ = evictable_ = 0;
+  if (found > expected / 4) give_up(true);
 }
 
 // Forgets the past; if taking neighbours was wrong, asks for stronger evidence from now on.
 void ReadAround::give_up(bool is_wrong) {
   if (is_wrong) {
     counters_.around_given_up.fetch_add(1, std::memory_order_relaxed);
-    closed_until_ = (now_() + kPause).time_since_epoch().count();
+    closed_until_ = (now_() + kPause * (1U << strikes_)).time_since_epoch().count();
     strikes_ = std::min(strikes_.load() + 1, kStrikesMax);
   }
   is_second_ = true;
@@ -271,8 +285,8 @@ void ReadAround::give_up(bool is_wrong) {
     place.is_queued = place.is_around = false;
   }
   for (uint64_t word = 0; word <= record_count_ / 64; ++word) done_[word] = 0;
-  asked_ = pairs_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ = wanted_ =
-      finished_ = 0;
+  asked_ = pairs_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ = evicted_ =
+      evictable_ = wanted_ = finished_ = 0;
   alone_rate_.reset();
   beside_rate_.reset();
   region_rate_.reset();

@@ -12,7 +12,7 @@
 // A few files of a region are left out as *controls*. The kernel does not say which pushed files
 // were read, and the READs of the controls show their share. Two things show that taking neighbours
 // was wrong: controls that get no READs while other files do, and READs of pushed files, which the
-// kernel has evicted unread. Then nothing is taken for a second, and stronger evidence is needed.
+// kernel has evicted unread. Then nothing is taken for a while, and stronger evidence is needed.
 // warm() takes all files of a part of the tree, and needs no evidence.
 //
 // Thread-safe; READs and lookups take no lock unless they make a region wanted.
@@ -163,6 +163,7 @@ class ReadAround {
   }
 
   void note_recent(bool is_repeated);
+  void note_evicted(uint32_t repeated);
   void note_exposed(bool is_hit);
   [[nodiscard]] bool is_evident() const;
   [[nodiscard]] double density_min() const;
@@ -200,6 +201,8 @@ class ReadAround {
   std::atomic<uint32_t> recent_{0};  // READs in the present group, and
   std::atomic<uint32_t> recent_repeated_{0};  // how many of them are repeated
   std::atomic<uint32_t> streak_{0};  // repeated READs in a row
+  std::atomic<uint64_t> evicted_{0};  // repeated READs of whole groups, and
+  std::atomic<uint64_t> evictable_{0};  // how many there are if each pushed file is evicted, / 1024
   std::atomic<unsigned> strikes_{0};
   std::atomic<bool> is_second_{false};  // the evidence was given up once
   std::atomic<Clock::rep> closed_until_{0};

@@ -212,6 +212,17 @@ TEST_CASE("a data set of ten times the memory is not read much more than once") 
   }
 }
 
+TEST_CASE("few pushed files that are evicted unread end it, and for seconds") {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    Kernel kernel(ReadAroundMode::kAuto, kCount / 20);
+    kernel.read_time = std::chrono::microseconds(200);
+    kernel.list();
+    kernel.read_all(shuffled(kCount, seed));
+    CHECK(kernel.pushed < kCount / 5);
+    CHECK(kernel.counters.around_given_up == 1);
+  }
+}
+
 TEST_CASE("after all was dropped an epoch is pushed again") {
   Kernel before;
   before.list();
