@@ -82,6 +82,7 @@ class Survey:
     blocks: Blocks
     sizes: NDArray[np.int64]
     unpinned_count: int  # number of unpinned blocks in the arrays; pinned ones come last
+    newest_us: int  # when the last of all blocks was used
 
     def end_for(self, begin: int, size: int) -> int:
         """Return the end of the blocks from `begin` that hold `size` bytes; at most all blocks."""
@@ -127,50 +128,57 @@ def survey(objects: Objects, count: int) -> Survey:
         np.concatenate(blocks)[order],
         np.concatenate(sizes)[order],
         int((all_ages[order] < _PINNED).sum()),
+        int((all_ages & ~_PINNED).max(initial=np.uint64(0))),
     )
 
 
 def evict(objects: Objects, found: Survey, size: int, count_max: int | None = None) -> int:
     """Free `size` bytes, or as many as the first `count_max` blocks have; return their number.
 
-    A block that is being filled stays, and a later one goes in its place.
+    A block that is being filled, or was used since, stays, and a later one goes in its place.
     """
     freed = begin = 0
     count = len(found.blocks) if count_max is None else count_max
     while freed < size and begin < count:
         end = min(found.end_for(begin, size - freed), count)
-        freed += _evict(objects, list(found.between(begin, end)))
+        freed += _evict(objects, list(found.between(begin, end)), found.newest_us)
         begin = end
     return freed
 
 
-def _evict(objects: Objects, going: list[tuple[str, Blocks]]) -> int:
+def _evict(objects: Objects, going: list[tuple[str, Blocks]], newest_us: int) -> int:
     if len(going) < 2:
-        return sum(_evict_of(objects, *each) for each in going)
+        return sum(_evict_of(objects, *each, newest_us) for each in going)
     # Each thread waits for a sync; file systems combine concurrent syncs.
     with ThreadPoolExecutor(min(len(going), _SYNCS), "eviction") as pool:
-        return sum(pool.map(lambda each: _evict_of(objects, *each), going))
+        done = [pool.submit(_evict_of, objects, *each, newest_us) for each in going]
+        return sum(each.result() for each in done)
 
 
-def _evict_of(objects: Objects, name: str, blocks: Blocks) -> int:
+def _evict_of(objects: Objects, name: str, blocks: Blocks, newest_us: int) -> int:
     with objects.opened(name) as files:
         if files is None:
             return 0
-        freed = evict_blocks(files, blocks)
+        freed = evict_blocks(files, blocks, newest_us)
         is_empty = not len(files.present())
     if is_empty:
         objects.remove_if_empty(name)
     return freed
 
 
-def evict_blocks(files: Files, blocks: Blocks) -> int:
-    """Remove the blocks that no process is filling; return the number of bytes freed."""
+def evict_blocks(files: Files, blocks: Blocks, newest_us: int = int(~_PINNED)) -> int:
+    """Remove the blocks that no process is filling; return the number of bytes freed.
+
+    Blocks that were used after `newest_us` stay.
+    """
     state, locked = files.state, []
     try:
         for block in map(int, blocks):
             if try_lock(state.fd, BLOCKS_AT + block):
                 locked.append(block)
-        going = [block for block in locked if files.is_there(block)]
+        old = state.used(np.array(locked, np.int64)) & ~_PINNED <= newest_us
+        going = [block for block, is_old in zip(locked, old, strict=True) if is_old]
+        going = [block for block in going if files.is_there(block)]
         durable = [block for block in going if state.may_be_durable(block)]
         for block in durable:
             state.set_durable(block, False)

@@ -123,20 +123,25 @@ class Quota:
         with self._passed:
             before = self._passes
             self._start()
+            if self._thread is None:
+                return False
             is_over = self._passed.wait_for(lambda: self._passes != before, _WAIT_S)
             return is_over and self._helped
 
     def _start(self) -> None:
         """Start a thread unless one runs; the caller holds the mutex."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="eviction", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="eviction", daemon=True)
+            # A process without room for a thread goes on; the next fill tries again.
+            with contextlib.suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         helped = False
         try:
             helped = self._pass()
-        except OSError:  # the next fill that finds no room reports it
+        except (OSError, RuntimeError):  # the next fill that finds no room reports it
             pass
         finally:
             with self._passed:

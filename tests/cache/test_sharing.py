@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -16,7 +17,18 @@ from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.eviction import evict, survey
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.errors import CacheError
-from tests.cache.blocks import URL, check, content, fill, finish, held, in_child, start, store
+from tests.cache.blocks import (
+    URL,
+    check,
+    content,
+    fill,
+    finish,
+    held,
+    in_child,
+    settle,
+    start,
+    store,
+)
 from tests.tiny_disk import run_on_tiny_disk
 
 MIB = 1 << 20
@@ -135,6 +147,40 @@ def test_a_later_block_goes_in_place_of_one_that_is_filled(tmp_path: Path) -> No
     assert evict(cache.store, survey(cache.store, 3), 1) == BLOCK_SIZE
     assert check(kept) == {0, 2}
     kept.release(0)
+    kept.close()
+    cache.close()
+
+
+def test_a_block_that_was_used_since_the_survey_stays(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
+    for block in range(3):
+        fill(kept, block)
+    found = survey(cache.store, 3)
+    kept.touch(0, 1)
+    assert evict(cache.store, found, 1) == BLOCK_SIZE
+    assert check(kept) == {0, 2}
+    kept.close()
+    cache.close()
+
+
+def test_evicts_after_a_thread_could_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+    settle(cache)
+    kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        with pytest.raises(CacheError, match="is full"):
+            for block in range(80):
+                fill(kept, block)
+    for block in range(80):
+        fill(kept, block)
+    assert 79 in check(kept)
     kept.close()
     cache.close()
 
