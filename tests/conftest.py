@@ -5,6 +5,7 @@ Each room's own fixtures are in its own conftest.py.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -50,6 +51,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", help="of tests/parts.py, separated by commas", default="")
     parser.addoption("--room", help="ffrfs/remote: its tests and those of rooms above", default="")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collections of garbage leave out what lasts: they were a quarter of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _chosen(config: pytest.Config) -> list[str]:
