@@ -104,7 +104,7 @@ class ObjectFetcher:
         key = (url.text, pin.to_text())
         target = self._objects.get(key)
         if target is None or target.broken:
-            cached = await self._in_thread(lambda: self._open_cached(pin, bool(pin_text)))
+            cached = await self._opened(pin, bool(pin_text))
             target = self._objects.get(key)  # another link may have been faster
             if target is None or target.broken:
                 target = self._objects[key] = FetchedObject(key, pin, origin, cached)
@@ -167,6 +167,14 @@ class ObjectFetcher:
         settings = self._settings
         path = settings.cache_dir or default_cache_dir()
         return CacheDirectory(path, settings.cache_size, log.warning, shared=settings.cache_shared)
+
+    async def _opened(self, pin: Pin, is_in_use: bool) -> CachedObject:
+        opening = self._loop.run_in_executor(None, self._open_cached, pin, is_in_use)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:  # the thread opens it nevertheless
+            opening.add_done_callback(_close_opened)
+            raise
 
     def _open_cached(self, pin: Pin, is_in_use: bool) -> CachedObject:
         """Open the object's cache, in a thread: disks are slow. `is_in_use`: a client has it open.
@@ -267,6 +275,11 @@ class ObjectFetcher:
         if target.logged != text:
             target.logged = text
             log.warning("%s", text)
+
+
+def _close_opened(opening: asyncio.Future[CachedObject]) -> None:
+    with contextlib.suppress(OSError):
+        opening.result().close()
 
 
 def _identity(pin: Pin, settings: RemoteSettings) -> Identity:

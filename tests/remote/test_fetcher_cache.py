@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,26 @@ def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
             os.kill(stopped.process.pid, signal.SIGCONT)
         assert other.log().count("another process has locked it") == 1
         assert (other.figure("remote_moved"), other.figure("remote_in_memory")) == (1, 0)
+
+
+def test_an_open_that_is_given_up_leaves_no_file_open(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    urls = [put(tmp_path, str(number), content(100)) for number in range(300)]
+    for number, url in enumerate(urls):
+        opening = client.send(Ask.OPEN, number, url=url)
+        time.sleep(number / 100_000)  # so that each moment of an opening is met
+        client.send(Ask.CLOSE, number, id=opening)
+    folder = Path(f"/proc/{running.process.pid}/fd")
+
+    def is_open() -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return any(os.readlink(each).endswith(".data") for each in folder.iterdir())
+        return True
+
+    client.open(put(tmp_path, "last", content(100)), number=1000)
+    client.send(Ask.CLOSE, 1000)
+    wait_until(lambda: not is_open(), "all are closed")
 
 
 def goes_on_in_memory(running: Running, client, opened) -> None:
