@@ -93,7 +93,10 @@ class CachedObject:
         return self._state.block_count
 
     def is_present(self, block: int) -> bool:
-        return not self._is_closed and self._state.number(block) != 0
+        """Return whether it is known to be present; to store it then shows what has failed."""
+        with contextlib.suppress(OSError):
+            return not self._is_closed and self._state.number(block) != 0
+        return False
 
     def present(self, first: int, count: int) -> bytes:
         """Return a byte for each block, 0 if the block is absent."""

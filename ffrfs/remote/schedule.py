@@ -102,7 +102,10 @@ class Schedule:
         """Refetch the blocks, whose bytes in the cache are wrong; otherwise as want()."""
         now = self._loop.time()
         numbers = range(wait.first, wait.first + wait.count)
-        self._counters.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
+        try:
+            self._counters.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
+        except OSError as error:
+            self._owner.move(target, error)
         self.want(target, wait, urgent=True)
 
     def used(self, target: FetchedObject, first: int, count: int) -> None:

@@ -46,6 +46,23 @@ def cache(request: pytest.FixtureRequest, place: Path) -> Iterator[CacheDirector
     cache.close()
 
 
+def test_a_block_whose_state_cannot_be_read_counts_as_absent(
+    cache: CacheDirectory | MemoryCache,
+) -> None:
+    kept = cache.open(URL, "v1", BLOCK_SIZE)
+    fill(kept, 0)
+    state = kept._state.fd
+    before = os.dup(state)
+    unreadable = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(unreadable, state)
+    assert not kept.is_present(0)
+    os.dup2(before, state)
+    os.close(before)
+    os.close(unreadable)
+    assert kept.is_present(0)
+    kept.close()
+
+
 def test_blocks_are_what_was_filled(cache: CacheDirectory | MemoryCache) -> None:
     kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 5)
     assert kept.block_count == 4
