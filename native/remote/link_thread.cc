@@ -143,7 +143,10 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
     std::ranges::replace_if(line, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
     const auto error =
         std::make_exception_ptr(RemoteError(answer.error_class, name, line, !is_blocks));
+    const uint32_t number = taken.number;
+    const bool is_free = taken.ask == Ask::kOpen && known != known_.end() && !known->second.object;
     fail(std::move(taken), error, finished);
+    if (is_free) closed_.push_back(number);
   }
   return true;
 }

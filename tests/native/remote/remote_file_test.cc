@@ -12,9 +12,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "io/error.h"
 #include "prefetch_rig.h"
+#include "remote/object_link.h"
 #include "remote/remote_error.h"
 #include "remote/remote_opener.h"
 #include "test_fetcher.h"
@@ -234,6 +236,16 @@ TEST_CASE("what the fetcher says went wrong has its class, and no secret of the 
     CHECK(std::string(error.what()) == "https://host/a.ffr: no credentials");
     CHECK(std::string(error.kind()) == "RemoteDeniedError");
     CHECK(error.code() == EACCES);
+  }
+}
+
+TEST_CASE("objects that cannot be opened use up no numbers") {
+  TestFetcher fetcher;
+  remote::ObjectLink link(fetcher.start(), 10s);
+  for (int count = 0; count < 70'000; count += 1000) {
+    std::vector<std::shared_future<remote::ObjectLink::ObjectPtr>> opening(1000);
+    for (auto& each : opening) each = link.start_open("s3://bucket/none");
+    for (auto& each : opening) CHECK_THROWS_AS((void)each.get(), remote::RemoteError);
   }
 }
 
