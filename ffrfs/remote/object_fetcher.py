@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import logging
 import os
 import resource
@@ -191,6 +192,8 @@ class ObjectFetcher:
                 except OSError as error:
                     if not is_in_use and self._cache is None and self._settings.cache_dir:
                         raise
+                    if _lacks_descriptors(error):  # which passes, and hits a cache in memory, too
+                        raise
                     self._give_up_directory(error)
             return self._memory.open(*identity)
 
@@ -280,6 +283,11 @@ class ObjectFetcher:
 def _close_opened(opening: asyncio.Future[CachedObject]) -> None:
     with contextlib.suppress(OSError):
         opening.result().close()
+
+
+def _lacks_descriptors(error: OSError) -> bool:
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    return cause.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def _identity(pin: Pin, settings: RemoteSettings) -> Identity:

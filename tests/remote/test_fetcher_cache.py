@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -115,6 +116,21 @@ def test_an_open_that_is_given_up_leaves_no_file_open(start: Start, tmp_path: Pa
     client.open(put(tmp_path, "last", content(100)), number=1000)
     client.send(Ask.CLOSE, 1000)
     wait_until(lambda: not is_open(), "all are closed")
+
+
+def test_a_moment_without_descriptors_leaves_the_cache_in_use(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    client.open(put(tmp_path, "a", content(100)))
+    pid, limit = running.process.pid, resource.RLIMIT_NOFILE
+    before = resource.prlimit(pid, limit)
+    resource.prlimit(pid, limit, (len(os.listdir(f"/proc/{pid}/fd")), before[1]))
+    url = put(tmp_path, "b", content())
+    answer = client.answer(client.send(Ask.OPEN, 1, url=url))
+    assert (answer.kind, "Too many open files" in answer.reason) == (Tell.FAILED, True)
+    resource.prlimit(pid, limit, before)
+    assert client.read_all(client.open(url)) == content()
+    assert running.figure("remote_in_memory") == 0
 
 
 def goes_on_in_memory(running: Running, client, opened) -> None:
