@@ -17,12 +17,11 @@ import warnings
 from ffrfs import _native
 from ffrfs._native import Pack, sidecar_paths
 from ffrfs.errors import PackWarning
+from ffrfs.files import index_cache
 from ffrfs.files.kind import is_pack_index
 from ffrfs.files.replacing import refuse_foreign
 
 PathType = str | os.PathLike[str]
-
-_PRIVATE = 0o700
 
 
 def carries_index(pack: PathType) -> bool:
@@ -49,7 +48,7 @@ def write_sidecar(pack: PathType, chunks: bool = False) -> str:
     else:
         return os.fsdecode(beside)
     cached = elsewhere[0]
-    os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
+    index_cache.prepare_for(os.fsdecode(cached))
     _native.write_sidecar(name, cached, chunks)
     return os.fsdecode(cached)
 

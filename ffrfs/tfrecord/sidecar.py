@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 from ffrfs._native import TFRecords, cached_index_path
 from ffrfs.errors import FormatError
+from ffrfs.files import index_cache
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.paths import let_urls_in
@@ -30,7 +31,6 @@ from ffrfs.tfrecord.framing import FRAME_SIZE
 # Lines made at a time: at most 11 MB of text.
 _STEP = 1 << 18
 
-_PRIVATE = 0o700
 
 _FIRST_LINE = re.compile(rb"0 [0-9]{1,20}\n")
 # A line of an index: two numbers of 64 bits are shorter.
@@ -110,7 +110,7 @@ def _cached_place(path: str) -> str:
     cached = cached_index_path(os.fsencode(path))
     if not cached:
         raise FormatError.at(path, "there is no cache directory for its index (set HOME)")
-    os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
+    index_cache.prepare_for(os.fsdecode(cached))
     return os.fsdecode(cached)
 
 
