@@ -147,8 +147,22 @@ def _abort(mount: MountEntry, lives: Callable[[], bool]) -> None:
             if lives():
                 file.write(b"1")
     except OSError:
-        if mount_at(mount.mountpoint) == mount and lives() and os.geteuid() == 0:
+        if os.geteuid() == 0:
+            _abort_by_force(mount, lives)
+
+
+def _abort_by_force(mount: MountEntry, lives: Callable[[], bool]) -> None:
+    try:
+        used = os.open(mount.mountpoint, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        # The kernel aborts, and leaves the mount, because `used` is open: without it, readers
+        # would find an empty directory in place of an error.
+        if mount_at(mount.mountpoint) == mount and lives():
             _libc.umount2(os.fsencode(mount.mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
+    finally:
+        os.close(used)
 
 
 def _has_capability(number: int) -> bool:

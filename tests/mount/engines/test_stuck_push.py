@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from ffrfs.mount.kernel import dead_mount, kernel_mount
+from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount import probes, stuck_probes
 from tests.mount.child import child
 from tests.mount.command import Mount, children, ffrfs, is_guardian, wait_until
@@ -60,3 +62,15 @@ def test_guardian_ends_with_the_daemon(tree: Mount) -> None:
     (guardian,) = filter(is_guardian, children(tree.process))
     assert ffrfs("umount", tree.path).status == 0
     assert guardian.wait(20)
+
+
+def test_ending_a_connection_leaves_the_mount(tree: Mount, root_user: None) -> None:
+    assert tree.process is not None
+    there = mount_at(str(tree.path))
+    assert there is not None
+    process = os.pidfd_open(tree.process.pid)
+    with tree.stopped():
+        kernel_mount.abort_of(process, there)
+        assert mount_at(str(tree.path)) == there
+        assert dead_mount.is_dead(there)
+    os.close(process)
