@@ -29,7 +29,7 @@ from ffrfs.errors import CompleteError, OptionError, PackError
 from ffrfs.files.replacing import not_empty
 from ffrfs.folder.tree import pack_files
 from ffrfs.packing.pack_kind import kind_of
-from ffrfs.packing.places import shard_name
+from ffrfs.packing.places import mend_set, shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.opening import nothing_left, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
@@ -106,6 +106,8 @@ def make_plan(
             raise refused
     is_fixed = request.time_ns is not None
     is_added = request.options.append
+    if is_added and not is_url(request.target):
+        mend_set(request.target)
     opened = closing(ExistingSet(request.target)) if is_added else nullcontext()
     with opened as existing:
         header = Header(

@@ -26,7 +26,7 @@ from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.places import MANIFEST_NAME, shard_name
+from ffrfs.packing.places import MANIFEST_NAME, mend_set, shard_name
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingTree, ShardOf, identity_of, packs_with
 from ffrfs.packing.sources.opening import open_contents
@@ -123,6 +123,7 @@ def refuse_url(pack: str) -> None:
 def _existing(pack: str, *, replaces: bool) -> Iterator[ExistingTree]:
     """Lock and open a pack or pack set."""
     refuse_url(pack)
+    mend_set(pack)
     fd = os.open(pack, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not hold(fd, os.path.realpath(pack)):

@@ -5,7 +5,8 @@
 Each pack can be read by itself; its index has the id of its set, its number and the number of
 shards. A new set is written into a directory beside its own name, which is then renamed; shards
 that are added are written into a directory inside the set's, and then moved.
-Only a SIGKILL leaves the directory ".….partial" behind.
+Only a SIGKILL leaves the directory ".….partial" behind, or one of shards that are not all moved:
+the next command that changes the set moves the rest.
 
 Not here: places in a bucket (bucket_place.py), writing (pack.py).
 Concurrency: place_of() and give() are for any thread; a set that is added to is locked against
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from typing import Self, TypeAlias
 
 from ffrfs.errors import PackError
-from ffrfs.files.leftovers import take_lock
+from ffrfs.files.leftovers import remove_leftovers, take_lock
 from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
@@ -30,6 +31,7 @@ from ffrfs.packing.sources.options import PackOptions
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"  # of a set that was made by a plan (ffrfs.cluster)
 _NAME_OF_MORE = "more"
+_NAME_OF_WHOLE = ".ffrfs-added"  # the directory of new shards, all whole, that are being moved
 
 # Called with the number of bytes that were sent, and of all bytes.
 Sent: TypeAlias = Callable[[int, int], object]
@@ -108,6 +110,8 @@ class FolderPlace(Place):
                 self._lock.enter_context(locked_set(path))
                 self.existing = ExistingSet(path)
             elif not self._is_new:
+                self._lock.enter_context(locked_set(path))
+                remove_leftovers(self._folder, again=True)
                 self._refuse_content()
         except BaseException:
             self.close()
@@ -158,19 +162,31 @@ def add_shards(staging: str, folder: str) -> None:
 
     Raises PackError, OSError.
     """
-    moved: list[str] = []
+    for name in os.listdir(staging):
+        if os.path.lexists(place := os.path.join(folder, name)):
+            raise PackError(f"{place}: exists already; nothing was added")
+    os.rename(staging, os.path.join(folder, _NAME_OF_WHOLE))
     try:
-        for name in sorted(os.listdir(staging)):
-            place = os.path.join(folder, name)
-            if os.path.lexists(place):
-                raise PackError(f"{place}: exists already; nothing was added")
-            os.rename(os.path.join(staging, name), place)
-            moved.append(place)
+        _move_whole(folder)
     except BaseException:
-        for place in moved:
-            os.unlink(place)
+        _move_whole(folder)  # a signal came: a set that lacks shards cannot be opened
         raise
-    sync_folder(folder)
+
+
+def mend_set(folder: str) -> None:
+    """Move the shards that a killed command has begun to move. Raises PackError, OSError."""
+    if os.path.isdir(os.path.join(folder, _NAME_OF_WHOLE)):
+        with locked_set(folder):
+            pass
+
+
+def _move_whole(folder: str) -> None:
+    whole = os.path.join(folder, _NAME_OF_WHOLE)
+    if os.path.isdir(whole):
+        for name in sorted(os.listdir(whole)):
+            os.rename(os.path.join(whole, name), os.path.join(folder, name))
+        os.rmdir(whole)
+        sync_folder(folder)
 
 
 def _refuse_no_folder(path: str, folder: str) -> None:
@@ -186,11 +202,15 @@ def _refuse_no_folder(path: str, folder: str) -> None:
 
 @contextmanager
 def locked_set(path: str) -> Iterator[None]:
-    """Lock the set against other commands. Raises PackError if another one has it, OSError."""
+    """Lock the set against other commands, and move what a killed one has begun to move.
+
+    Raises PackError if another one has it, OSError.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not take_lock(fd):
             raise PackError(f"{path}: another process is adding to it; try again")
+        _move_whole(path)
         yield
     finally:
         os.close(fd)

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs._native import Pack
+from ffrfs.cluster import plan
 from ffrfs.errors import PackError
+from ffrfs.packing.change import add_files
 from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
@@ -318,6 +320,8 @@ def test_sigkill_leaves_no_part_of_a_set(folder: Path, out: Path, is_there: bool
         process.wait(TIMEOUT_S)
     (left,) = (out if is_there else out.parent).iterdir()
     assert (left.name[0], left.suffix) == (".", ".partial")
+    pack_folder(folder, out, shards=2)
+    assert sorted(os.listdir(out)) == ["part_00000.ffr", "part_00001.ffr"]
 
 
 FULL_DISK = """
@@ -364,6 +368,37 @@ def test_append(folder: Path, more: Path, out: Path) -> None:
     assert len({shard[0] for shard in shards}) == 1
     pack_folder(make_folder(out.parent / "even more", {"y": b""}), out, append=True)
     assert len(shown(out)) == len(shown_of(everything)) + 1
+
+
+KILLED_WHILE_MOVING = """
+import os, signal, sys
+from ffrfs import pack_folder
+def rename(old, new, own=os.rename):
+    own(old, new)
+    if new.endswith(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+os.rename = rename
+pack_folder(sys.argv[1], sys.argv[2], shards=3, append=len(os.listdir(sys.argv[2])) > 0)
+"""
+
+
+@pytest.mark.parametrize("command", ["pack", "add", "plan"])
+def test_the_next_command_ends_what_a_killed_one_has_begun(
+    folder: Path, more: Path, out: Path, command: str
+) -> None:
+    pack_folder(more, out, shards=2)
+    made = [sys.executable, "-c", KILLED_WHILE_MOVING, str(folder), str(out), "part_00003.ffr"]
+    new = make_folder(out.parent / "new", {"y": b"y"})
+    (folder / "a" / "one").rename(folder / "a" / "once")
+    assert subprocess.run(made, check=False).returncode == -signal.SIGKILL
+    if command == "pack":
+        pack_folder(new, out, append=True)
+    elif command == "add":
+        add_files(str(out), ["y"], folder=str(new))
+    else:
+        plan(new, out, out.parent / "plan", append=True).close()
+    assert len(list(out.glob("*.ffr"))) == 5 + (command != "plan")
+    assert {"a/once", "a/later", "z"} < set(shown(out))
 
 
 def json_copy(tree: Tree) -> Tree:
