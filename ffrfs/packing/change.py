@@ -20,13 +20,12 @@ from typing import NamedTuple
 from ffrfs._native import Pack, sidecar_paths
 from ffrfs.errors import PackError
 from ffrfs.files.kind import is_pack_index
-from ffrfs.files.leftovers import hold
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.places import MANIFEST_NAME, mend_set, shard_name
+from ffrfs.packing.places import MANIFEST_NAME, locked_pack, mend_set, shard_name
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingTree, ShardOf, identity_of, packs_with
 from ffrfs.packing.sources.opening import open_contents
@@ -124,16 +123,11 @@ def _existing(pack: str, *, replaces: bool) -> Iterator[ExistingTree]:
     """Lock and open a pack or pack set."""
     refuse_url(pack)
     mend_set(pack)
-    fd = os.open(pack, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not hold(fd, os.path.realpath(pack)):
-            raise PackError(f"{pack}: another process is changing it; try again")
+    with locked_pack(pack):
         advice = "remove it first: ffrfs rm" if replaces else "replace it with --force"
         with PackTree(pack) as tree:
             refuse_other_records(tree)
             yield ExistingTree(tree, advice, replaces=replaces)
-    finally:
-        os.close(fd)
 
 
 def _refuse_itself(pack: str, folder: str, listed: PathList) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from typing import NamedTuple, Unpack
 
@@ -18,7 +18,7 @@ from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
 from ffrfs.packing.cuts import runs_of, set_id_of
 from ffrfs.packing.pack_kind import holds_packs
-from ffrfs.packing.places import FilePlace, FolderPlace, Place
+from ffrfs.packing.places import FilePlace, FolderPlace, Place, locked_pack
 from ffrfs.packing.shards import write_shards
 from ffrfs.packing.sources.archive_progress import ArchiveProgress
 from ffrfs.packing.sources.contents import Contents
@@ -107,10 +107,13 @@ def pack_any(
     kind: Kind, sources: Sequence[str], target: str, options: PackOptions, *, verbose: bool
 ) -> PackSummary:
     """Pack `sources`, by threads of this process. Raises as pack_folder() and its like."""
+    locked: AbstractContextManager[None] = nullcontext()
     if kind == "packs" and len(sources) == 1 and _are_same(sources[0], target):
         options = replace(options, force=True)
+        if os.path.isfile(target):  # what is changed after it was read would be lost
+            locked = locked_pack(target)
     time_ns = options.time_ns
-    with ProgressBar(target, shown=verbose) as bar, _place_of(target, options) as place:
+    with locked, ProgressBar(target, shown=verbose) as bar, _place_of(target, options) as place:
         place.say = bar.say
         archive = ArchiveProgress(bar) if kind == "archive" else None
         contents = open_contents(

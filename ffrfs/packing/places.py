@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import Self, TypeAlias
 
 from ffrfs.errors import PackError
-from ffrfs.files.leftovers import remove_leftovers, take_lock
+from ffrfs.files.leftovers import hold, remove_leftovers, take_lock
 from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
@@ -211,6 +211,18 @@ def locked_set(path: str) -> Iterator[None]:
         if not take_lock(fd):
             raise PackError(f"{path}: another process is adding to it; try again")
         _move_whole(path)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked_pack(path: str) -> Iterator[None]:
+    """Lock a pack or set that will change. Raises PackError if another has the lock, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not hold(fd, os.path.realpath(path)):
+            raise PackError(f"{path}: another process is changing it; try again")
         yield
     finally:
         os.close(fd)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.errors import ChecksumError, FormatError, PackError, PackWarning
+from ffrfs.packing.change import add_files
 from ffrfs.packing.pack import repack
 from ffrfs.packing.sources import pack_source
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
@@ -340,6 +341,17 @@ def test_a_pack_in_its_own_place(old: Path) -> None:
     with pytest.raises(ChecksumError):
         repack(old, old)
     assert old.read_bytes() == before
+
+
+def test_a_pack_in_its_own_place_is_changed_by_no_other_meanwhile(old: Path, folder: Path) -> None:
+    (folder / "new").touch()
+
+    def add(*_: int) -> None:
+        with pytest.raises(PackError, match=r"old.ffr: another process is changing it; try again"):
+            add_files(str(old), ["new"], folder=str(folder))
+
+    repack(old, old, progress=add)
+    assert shown_tree(old) == TREE
 
 
 @pytest.mark.parametrize(("record", "path"), [(0, "a/large"), (2, "b.txt")])
