@@ -80,6 +80,7 @@ class PackWriter:
             spool = tempfile.TemporaryFile(dir=place, buffering=_PIECE_SIZE)  # noqa: SIM115 - close()
         self._spool: BinaryIO | None = cast(BinaryIO, spool)
         self._end = 0  # of the added bytes
+        self._is_lost = False  # the added files, by a failed write
 
     def add(
         self,
@@ -115,6 +116,11 @@ class PackWriter:
     def close(self) -> None:
         """Write the pack; after this, or abort(), it does nothing. Raises PackError, OSError."""
         if self._spool is None:
+            if self._is_lost:
+                raise PackError(
+                    f"{self.path}: no pack was written: its files could not be stored beside it; "
+                    "make room on the disk, and write it again"
+                )
             return
         try:
             count = len(self._sizes)
@@ -134,6 +140,7 @@ class PackWriter:
 
     def abort(self) -> None:
         """Drop all added files, and leave no file. Does nothing after close()."""
+        self._is_lost = False
         if self._spool is not None:
             # Its buffered bytes need not reach the disk, which may be full.
             with contextlib.suppress(OSError):
@@ -216,6 +223,7 @@ class PackWriter:
             self._spool.truncate()
         except OSError:  # what it has buffered cannot be written
             self.abort()
+            self._is_lost = True
 
     def _read(self, file: int) -> Iterator[bytes]:
         """Yield the bytes of a file, which was the next one to be added."""

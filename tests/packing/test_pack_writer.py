@@ -266,3 +266,22 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK))
     assert error == ["No space left on device", str(disk / "x.ffr")]
     assert names == []
+
+
+CAUGHT = """
+import contextlib, sys
+from ffrfs import PackWriter
+pack = PackWriter(sys.argv[1] + "/x.ffr")
+with contextlib.suppress(OSError):
+    while True:
+        pack.add(f"{len(pack._sizes)}", bytes(100_000))
+try:
+    pack.close()
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_pack_whose_files_are_lost_is_not_ended_silently(tmp_path: Path) -> None:
+    (error,) = run_on_tiny_disk(tmp_path / "disk", CAUGHT)
+    assert f"{tmp_path}/disk/x.ffr: no pack was written: its files could not be" in error
