@@ -8,17 +8,21 @@ time.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ffrfs.convert.columns import Column, Columns, Row
 from ffrfs.convert.source import Record
 from ffrfs.convert.table_source import MARK, TableSource, import_pyarrow
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files.replacing import new_file
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 # The size of a group of rows, which is held in memory to be written. Readers take up to 1 GB.
 _GROUP_SIZE = 64 << 20
@@ -47,7 +51,7 @@ def write_parquet(
     with (
         new_file(path, force=force) as staged,
         # A file object of Python, so that errors are OSErrors.
-        os.fdopen(os.dup(staged.fd), "wb", buffering=0) as file,
+        _WholeWrites(os.dup(staged.fd), "wb") as file,
     ):
         writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
         for rows in _groups(records, columns):
@@ -58,6 +62,17 @@ def write_parquet(
                 del table  # free its memory before the next group is read
         with staged.naming():
             writer.close()
+
+
+class _WholeWrites(io.FileIO):
+    """Writes all that it is given: pyarrow does not look at how much a write took."""
+
+    def write(self, data: Buffer, /) -> int:
+        with memoryview(data).cast("B") as view:
+            done = 0
+            while done < len(view):
+                done += super().write(view[done:])
+            return done
 
 
 def _schema(pyarrow: ModuleType, columns: Columns) -> Any:  # noqa: ANN401 - pyarrow is untyped

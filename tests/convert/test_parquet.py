@@ -366,6 +366,23 @@ def test_damage(tmp_path: Path) -> None:
             assert (tmp_path / "z.tfrecord").read_bytes() == framed(given)
 
 
+def test_a_short_last_write_is_an_error(tmp_path: Path) -> None:
+    source = write_tfrecord(tmp_path / "x.tfrecord", [serialized({"a": 1})])
+    convert(source, tmp_path / "y.parquet")
+    size = (tmp_path / "y.parquet").stat().st_size - 1
+    program = (
+        "import resource, sys; from ffrfs.cli.main import main\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
+        "sys.exit(main())"
+    )
+    command = [sys.executable, "-c", program, "convert", str(source), str(tmp_path / "z.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"ffrfs: {tmp_path}/z.parquet: File too large\n",
+    )
+
+
 def test_without_pyarrow(tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [serialized({"a": 1})])
     program = (
