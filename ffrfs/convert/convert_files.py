@@ -67,6 +67,11 @@ class ConvertOptions(NamedTuple):
     def written(self) -> TFRecordOptions:
         return TFRecordOptions(self.compression, compression_level=self.level)
 
+    @property
+    def text(self) -> str:
+        """Return what makes the bytes of a file; `on_error` shows in the skipped records."""
+        return json.dumps(self._replace(on_error="raise"))
+
 
 @dataclass(frozen=True)
 class ConvertTask(FileTask[ConvertRow]):
@@ -105,6 +110,7 @@ class ConvertTask(FileTask[ConvertRow]):
             etag=target.etag,
             records=summary.record_count,
             skipped=summary.skipped_count,
+            options=self.options.text,
         )
         put_row(self.target, row)
         return row
@@ -197,12 +203,14 @@ def _name_of(path: str) -> str:
 def _still_true(
     tasks: Sequence[ConvertTask], found: dict[str, ConvertRow]
 ) -> Iterable[tuple[str, ConvertRow]]:
-    """The rows whose files are there as they say, of sources that are as they were."""
+    """The rows whose files are there as they say, of equal options and unchanged sources."""
     known = [(task, found[task.name]) for task in tasks if task.name in found]
     sources = states_of(task.file for task, _ in known)
     targets = states_of(task.target for task, _ in known)
     for (task, row), source, target in zip(known, sources, targets, strict=True):
         is_same = row.source == _name_of(task.file) and row.source_state == source
+        is_same = is_same and row.options == task.options.text
+        is_same = is_same and (not row.skipped or task.options.on_error == "skip")
         if is_same and target is not None and (target.size, target.etag) == (row.size, row.etag):
             yield task.name, row
 

@@ -39,6 +39,7 @@ class ConvertRow:
     etag: str
     records: int
     skipped: int
+    options: str  # those by which it was made
 
     @property
     def source_state(self) -> FileState:
@@ -97,7 +98,7 @@ def _keep(found: dict[str, ConvertRow], line: str) -> None:
         row = ConvertRow(**values)
     except (ValueError, TypeError, RecursionError):
         return
-    texts: Sequence[object] = (row.source, row.source_etag, row.name, row.etag)
+    texts: Sequence[object] = (row.source, row.source_etag, row.name, row.etag, row.options)
     numbers = (row.source_size, row.source_mtime_ns, row.size, row.records, row.skipped)
     if all(type(text) is str for text in texts) and all(type(n) is int for n in numbers):
         found[row.name] = row

@@ -227,6 +227,20 @@ def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) 
     assert not (tmp_path / "made").exists()
 
 
+def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> None:
+    broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
+    content = broken.read_bytes()
+    damage(broken, 3000)
+    target, options = tmp_path / "made", ConvertOptions("ffrecord")
+    with ThreadPoolExecutor(2) as pool:
+        with pytest.raises(ChecksumError, match=broken.name):
+            convert_files(str(records), str(target), ConvertOptions("pack"), pool)
+        broken.write_bytes(content)
+        convert_files(str(records), str(target), options, pool)
+        convert_files(str(records), str(tmp_path / "whole"), options, pool)
+    assert files(target) == files(tmp_path / "whole")
+
+
 def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
     """A row that is cut off, of another shape, or of another file: the file is made again."""
     target, options = tmp_path / "made", ConvertOptions("ffrecord")
