@@ -133,6 +133,10 @@ class CompressedFile(io.RawIOBase):
         self._file: io.FileIO | io.BufferedWriter = file
         if options.output_buffer_size is not None:
             self._file = io.BufferedWriter(file, options.output_buffer_size)
+        # The size of the piece that is being taken, what came of it, and how much each write has
+        # taken of that. As in FrameFile, a signal between two steps loses nothing.
+        self._state: tuple[int, list[bytes], list[int]] = 0, [], []
+        self._end: list[bytes] = []  # of the stream
         self._flush_mode = options.flush_mode
         self._compressor = zlib.compressobj(
             options.compression_level,
@@ -145,28 +149,54 @@ class CompressedFile(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def write(self, data: Buffer, /) -> int:
-        """Take at most PIECE_SIZE bytes; return how many."""
-        piece = memoryview(data).cast("B")[:PIECE_SIZE]
-        self._put(self._compressor.compress(piece))
-        if self._flush_mode != zlib.Z_NO_FLUSH:
-            self._put(self._compressor.flush(self._flush_mode))
-        return len(piece)
+        """Take at most PIECE_SIZE bytes; return how many.
+
+        After an interrupted call, the next one has data that begins with the same bytes.
+        """
+        view = memoryview(data).cast("B")
+        if not self._state[0]:
+            self._put()
+            self._state = min(len(view), PIECE_SIZE), [], []
+        size, outs, _ = self._state
+        if not outs:
+            outs.extend(map(self._compressor.compress, (view[:size],)))
+        if self._flush_mode != zlib.Z_NO_FLUSH and len(outs) == 1:
+            outs.extend(map(self._compressor.flush, (self._flush_mode,)))
+        self._put()
+        return size
 
     def sync(self) -> None:
         """Write all data that was taken, so that a reader of the file has it too."""
-        self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+        self._put()
+        outs: list[bytes] = []
+        self._state = 0, outs, []
+        outs.extend(map(self._compressor.flush, (zlib.Z_SYNC_FLUSH,)))
+        self._put()
         self._file.flush()
 
     def close(self) -> None:
         if self.closed:
             return
-        super().close()
         try:
-            self._put(self._compressor.flush(zlib.Z_FINISH))
-        finally:
+            if not self._end:
+                self._put()
+                self._state = 0, self._end, []
+                self._end.extend(map(self._compressor.flush, (zlib.Z_FINISH,)))
+            self._put()
+        except OSError:
+            super().close()
             self._file.close()
+            raise
+        super().close()
+        self._file.close()
 
-    def _put(self, compressed: bytes) -> None:
-        while compressed:  # a raw file may take only a part
-            compressed = compressed[self._file.write(compressed) :]
+    def _put(self) -> None:
+        _, outs, counts = self._state
+        data = b"".join(outs)
+        while left := data[sum(counts) :]:  # a raw file may take only a part
+            counts.extend(map(self._file.write, (left,)))
+        self._state = 0, [], []

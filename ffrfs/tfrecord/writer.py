@@ -11,7 +11,8 @@ import io
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, NoReturn, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
 
 from ffrfs.tfrecord.compression import CompressedFile
 from ffrfs.tfrecord.framing import encode_footer, encode_header
@@ -19,6 +20,8 @@ from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from ffrfs._native import Frames
 
 # Bytes gathered before they are written: many small records are one system call.
 BUFFER_SIZE = 256 << 10
@@ -34,7 +37,9 @@ class TFRecordWriter:
     records a reader sees a part at most, and reports that the file is cut off. An
     exception that ends the `with` block closes the file as it is, with all records that
     were written; so does dropping the writer. After an error of the disk (OSError) the
-    writer is closed, and the file may end in the midst of a record.
+    writer is closed, and the file may end in the midst of a record. A call that a signal
+    interrupts (KeyboardInterrupt) leaves the writer open; the next one writes the rest. A
+    forked child does not write the records of its parent.
     """
 
     def __init__(self, path: str | os.PathLike[str], options: OptionsLike = None) -> None:
@@ -102,49 +107,106 @@ class TFRecordWriter:
 
 
 class FrameFile:
-    """Gathers frames for a raw file, which it owns. Concurrency: one thread."""
+    """Gathers frames for a raw file, which it owns. Concurrency: one thread.
+
+    A signal whose handler raises loses no byte, and none is written twice: the next call goes on.
+    For this, calls by map() and extend() note what was done before any handler can run. A forked
+    child does not write what its parent has gathered.
+    """
 
     def __init__(self, file: io.RawIOBase, size: int) -> None:
         from ffrfs._native import Frames
 
         self._file = file
-        self._frames = Frames(size)
+        # The frames, other ones that will replace them, a large record that comes before the
+        # frames, and how much each write has taken of what comes next. One assignment is one step.
+        self._state: _State = Frames(size), Frames(size), (), []
+        self._is_inherited = False  # by a forked child that has written nothing
         self.closed = False
+        _files.add(self)
 
     def append(self, record: Buffer | str) -> None:
         try:
-            if self._frames.append(record):
+            if self._state[0].append(record):
                 return
             self.flush()
-            if self._frames.append(record):
+            if self._state[0].append(record):
                 return
         except BufferError:
             raise ValueError("a record is contiguous bytes; copy it first") from None
         view = memoryview(record.encode() if isinstance(record, str) else record).cast("B")
-        self._put_all(memoryview(encode_header(view.nbytes)), view, memoryview(encode_footer(view)))
+        parts = memoryview(encode_header(view.nbytes)), view, memoryview(encode_footer(view))
+        frames, spare = self._state[:2]
+        self._state = frames, spare, parts, []
+        try:
+            self.flush()
+        except BaseException:  # the caller may change its buffer
+            frames, spare, left, counts = self._state
+            self._state = frames, spare, tuple(memoryview(bytes(part)) for part in left), counts
+            raise
 
     def flush(self) -> None:
         try:
-            self._put(self._frames.bytes())
-        finally:
-            self._frames.clear()  # so that nothing is written twice after an error
+            frames, spare, parts, counts = self._state
+            if parts:
+                self._put(parts, counts)
+                self._state = frames, spare, (), (counts := [])
+            self._put((frames.bytes(),), counts)
+            spare.clear()
+            self._state = spare, frames, (), []
+        except OSError:
+            self._drop()
+            raise
 
     def close(self) -> None:
         if self.closed:
             return
-        self.closed = True
         try:
             self.flush()
-        finally:
+            if self._is_inherited:  # what a compressor has gathered, too
+                with open(os.devnull, "wb") as nothing:
+                    os.dup2(nothing.fileno(), self._file.fileno())
+        except OSError:
+            self.closed = True
             self._file.close()
+            raise
+        self._file.close()
+        self.closed = True
 
-    def _put_all(self, *parts: memoryview) -> None:
-        is_plain = isinstance(self._file, io.FileIO)
-        done = os.writev(self._file.fileno(), parts) if is_plain else 0
-        for part in parts:
-            self._put(part[done:])
-            done = max(done - part.nbytes, 0)
+    def forget(self) -> None:
+        self._drop()
+        self._is_inherited = True
 
-    def _put(self, data: memoryview) -> None:
-        while data:  # a raw file may take only a part
-            data = data[self._file.write(data) :]
+    def _drop(self) -> None:
+        frames, spare = self._state[:2]
+        frames.clear()
+        self._state = frames, spare, (), []
+
+    def _put(self, parts: Sequence[memoryview], counts: list[int]) -> None:
+        while left := _behind(parts, sum(counts)):  # a raw file may take only a part
+            self._is_inherited = False
+            if isinstance(self._file, io.FileIO):
+                counts.extend(map(os.writev, (self._file.fileno(),), (left,)))
+            else:
+                counts.extend(map(self._file.write, left[:1]))
+
+
+_State: TypeAlias = "tuple[Frames, Frames, Sequence[memoryview], list[int]]"
+_files: weakref.WeakSet[FrameFile] = weakref.WeakSet()
+
+
+def _behind(parts: Sequence[memoryview], done: int) -> list[memoryview]:
+    left = []
+    for part in parts:
+        if done < part.nbytes:
+            left.append(part[done:])
+        done = max(done - part.nbytes, 0)
+    return left
+
+
+def _forget_all() -> None:
+    for file in list(_files):
+        file.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -6,6 +6,9 @@ import array
 import gc
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 import zlib
 from pathlib import Path
@@ -243,3 +246,70 @@ def test_a_full_disk(tmp_path: Path, kind: str) -> None:
     assert error == ["OSError", "cannot write: No space left on device", path]
     assert closed == f"{path}: the writer is closed"
     assert count in (9, 10)  # of 100,000 bytes in a MiB
+
+
+CHILD = """
+import os, sys
+from ffrfs.tfrecord import TFRecordWriter
+writer = TFRecordWriter(sys.argv[1], sys.argv[2])
+writer.write(b"one")
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+writer.write(b"two")
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_forked_child_does_not_write_what_its_parent_has_gathered(
+    tmp_path: Path, kind: str
+) -> None:
+    subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "x"), kind], check=True)
+    assert list(tf_record_iterator(tmp_path / "x", kind)) == [b"one", b"two"]
+
+
+INTERRUPTED = """
+import signal, sys
+from ffrfs.tfrecord import TFRecordWriter
+def stop(*_):
+    global is_armed
+    if is_armed:
+        is_armed = False
+        raise KeyboardInterrupt
+is_armed = False
+signal.signal(signal.SIGUSR1, stop)
+writer = TFRecordWriter(sys.argv[1], sys.argv[2])
+count = 0
+while True:
+    try:
+        is_armed = True
+        while count < 400:
+            number, count = count, count + 1
+            writer.write(number.to_bytes(4, "big") * (100_000 if number % 9 == 0 else 10_000))
+        writer.close()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        break
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_signals_whose_handlers_raise_leave_no_part_of_a_record(tmp_path: Path, kind: str) -> None:
+    """Through a pipe, which takes a part of most writes."""
+    os.mkfifo(tmp_path / "x")
+    program = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "x"), kind]
+    with (
+        subprocess.Popen(program, stdout=subprocess.PIPE) as process,
+        open(tmp_path / "x", "rb", buffering=0) as pipe,
+        open(tmp_path / "y", "wb") as copy,
+    ):
+        while data := pipe.read(2000 if kind else 20_000):
+            copy.write(data)
+            process.send_signal(signal.SIGUSR1)
+        printed = process.communicate(timeout=60)[0]
+    assert (process.returncode, printed[:11]) == (0, b"interrupted")
+    found = list(tf_record_iterator(tmp_path / "y", kind))
+    numbers = [int.from_bytes(record[:4], "big") for record in found]
+    assert numbers == sorted(set(numbers))
+    assert found == [n.to_bytes(4, "big") * (100_000 if n % 9 == 0 else 10_000) for n in numbers]
