@@ -7,11 +7,12 @@ writes each file; under "fork" it inherits the data set, else the data set is pi
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import staged_folder
+from ffrfs.record.processes import interrupts_held, open_pool
 from ffrfs.record.writer import FileWriter
 
 if TYPE_CHECKING:
@@ -90,28 +92,31 @@ def _dump_parts(dataset: Dataset, folder: Path, parts: list[range], verbose: boo
 
 
 def _write_parallel(dataset: Dataset, parts: list[range], files: list[str], verbose: bool) -> None:
-    executor = ProcessPoolExecutor(
-        min(PROCESS_LIMIT, len(parts)),
-        mp_context=multiprocessing.get_context(),
-        initializer=_adopt,
-        initargs=(dataset,),
-    )
+    end = multiprocessing.get_context().RawValue(ctypes.c_bool, False)
+    executor = open_pool(min(PROCESS_LIMIT, len(parts)), _adopt, dataset, end)
     try:
-        futures = [executor.submit(_write_part, *task) for task in zip(parts, files, strict=True)]
+        with interrupts_held():
+            tasks = zip(parts, files, strict=True)
+            futures = [executor.submit(_write_part, *task) for task in tasks]
         for future in _shown(as_completed(futures), len(futures), "files", verbose):
             future.result()
     finally:
-        # After a failure the other processes finish their current part, and begin no more.
+        end.value = True
         executor.shutdown(cancel_futures=True)
 
 
-# In a process of the pool: the data set of its records.
+# In a process of the pool: the data set of its records, and whether they are not needed any more.
 _dataset: Dataset | None = None
+_end: ctypes.c_bool | None = None
 
 
-def _adopt(dataset: Dataset) -> None:
-    global _dataset  # noqa: PLW0603 - set once per process, before any task
-    _dataset = dataset
+class _EndedError(Exception):
+    """Another process has failed, or Ctrl-C has ended the command."""
+
+
+def _adopt(dataset: Dataset, end: ctypes.c_bool) -> None:
+    global _dataset, _end
+    _dataset, _end = dataset, end
 
 
 def _write_part(indices: range, file: str) -> None:
@@ -122,6 +127,8 @@ def _write_part(indices: range, file: str) -> None:
 def _write(dataset: Dataset, indices: range, file: str, verbose: bool) -> None:
     with FileWriter(file, len(indices)) as writer:
         for index in _shown(indices, len(indices), "records", verbose):
+            if _end is not None and _end.value:
+                raise _EndedError
             writer.write_one(dataset[index])
 
 

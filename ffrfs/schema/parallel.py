@@ -7,23 +7,21 @@ two batches whether to end, so Ctrl-C waits for a batch at most.
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from multiprocessing.synchronize import Event
 
 from ffrfs.errors import FfrfsError
+from ffrfs.record.processes import interrupts_held, open_pool
 from ffrfs.schema.source import Part, Tick, parts_of, summarize
 from ffrfs.schema.summary import DatasetSummary
 from ffrfs.tfrecord.info import file_size
 from ffrfs.tfrecord.iterator import OnError
 
-_PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 # The number of parts per process that are finished or in work, and not merged yet.
 _AHEAD = 3
 
@@ -64,15 +62,15 @@ def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Iterator[list[
 def _summaries(
     parts: Sequence[Part], jobs: int, on_error: OnError, tick: Tick
 ) -> Iterator[DatasetSummary]:
-    context = multiprocessing.get_context()
-    end = context.Event()
-    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(end,))
+    end = multiprocessing.get_context().Event()
+    executor = open_pool(jobs, _begin, end)
     ahead: deque[Future[tuple[DatasetSummary, int]]] = deque()
     rest = iter(parts)
     try:
         while True:
-            while len(ahead) < _AHEAD * jobs and (part := next(rest, None)) is not None:
-                ahead.append(executor.submit(_summarize, part, on_error))
+            with interrupts_held():
+                for part in islice(rest, _AHEAD * jobs - len(ahead)):
+                    ahead.append(executor.submit(_summarize, part, on_error))
             if not ahead:
                 return
             summary, size = ahead.popleft().result()
@@ -99,10 +97,6 @@ class _EndedError(Exception):
 def _begin(end: Event) -> None:
     global _end  # noqa: PLW0603 - set once per process, before any part
     _end = end
-    # Ctrl-C reaches all processes of a terminal; the first one informs the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # If the first process is killed, they end with it, and do not wait for parts for ever.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _summarize(part: Part, on_error: OnError) -> tuple[DatasetSummary, int]:

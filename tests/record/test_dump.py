@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,60 @@ def test_progress_is_shown_when_asked_for(
     dump([b"x"] * 4, tmp_path / "a", 2, verbose=True)
     assert "5/5" in (err := capsys.readouterr().err)
     assert "2/2" in err
+
+
+class Endless:
+    def __len__(self) -> int:
+        return 1 << 30
+
+    def __getitem__(self, index: int) -> bytes:
+        if index == 0:
+            print("writing", flush=True)
+        return b"x"
+
+
+# Ctrl-C on a terminal, just when a process has begun.
+BEGINS = """
+import os, signal, sys
+from ffrfs import dump
+from tests.record.test_dump import Endless
+os.register_at_fork(after_in_parent=lambda: os.killpg(0, signal.SIGINT))
+try:
+    dump(Endless(), sys.argv[1], 3)
+except KeyboardInterrupt:
+    print("ended")
+"""
+WRITES = "import sys; from tests.record.test_dump import *; dump(Endless(), sys.argv[1], 3)"
+
+
+def start(program: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    try:
+        return process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def test_ctrl_c_at_the_start(tmp_path: Path) -> None:
+    with start(BEGINS, tmp_path / "x") as process:
+        out, errors = ended(process)
+    assert (process.returncode, out.splitlines()[-1], errors) == (0, "ended", "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_processes_end_with_a_killed_command(tmp_path: Path) -> None:
+    with start(WRITES, tmp_path / "x") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        process.kill()
+        ended(process)  # when all processes have closed its output
