@@ -40,6 +40,7 @@ _LINE_SIZE_MAX = 1 << 20
 _SIZE_MAX = 1 << 30
 _LOOKS_AT_A_TIME = 16
 _NAMED_MAX = 3
+_WAIT_S = 5.0
 
 
 class SetSummary(NamedTuple):
@@ -72,7 +73,8 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
             _refuse_replaced(plan, ordered)
         return _write(plan, ordered, [])
     is_remote = is_url(plan.target)
-    with _locked_bucket(plan) if is_remote else locked_set(plan.target):
+    # A command that begins has the lock for a moment, to see that nobody adds to the set.
+    with _locked_bucket(plan) if is_remote else locked_set(plan.target, wait_s=_WAIT_S):
         before = [*_rows_before(plan)]
         (_copy if is_remote else _move)(plan)
         return _write(plan, [*before, *ordered], _keys(_first_line(plan.target)))

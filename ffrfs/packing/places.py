@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self, TypeAlias
@@ -30,6 +31,7 @@ from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"  # of a set that was made by a plan (ffrfs.cluster)
+_TURN_S = 0.02
 _NAME_OF_MORE = "more"
 _NAME_OF_WHOLE = ".ffrfs-added"  # the directory of new shards, all whole, that are being moved
 
@@ -201,14 +203,18 @@ def _refuse_no_folder(path: str, folder: str) -> None:
 
 
 @contextmanager
-def locked_set(path: str) -> Iterator[None]:
+def locked_set(path: str, *, wait_s: float = 0) -> Iterator[None]:
     """Lock the set against other commands, and move what a killed one has begun to move.
 
-    Raises PackError if another one has it, OSError.
+    Raises PackError if another one still has it after `wait_s`, OSError.
     """
+    until = time.monotonic() + wait_s
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not take_lock(fd):
+        while not take_lock(fd):
+            if time.monotonic() < until:
+                time.sleep(_TURN_S)
+                continue
             raise PackError(f"{path}: another process is adding to it; try again")
         _move_whole(path)
         yield

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +177,31 @@ def test_the_set_of_a_plan_is_not_locked_by_others(one: Path, two: Path, base: P
         locked.close()
         finish(made[0])
     assert_set_of(base, base.parent / "base", two)
+
+
+def test_another_command_begins_at_the_end_of_a_plan(
+    one: Path, two: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the lock of the set for a moment; the plan waits for it."""
+    with (
+        trees.planned(two, base, base.parent / "plan", append=True, shards=2) as plan,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        for number in range(len(plan)):
+            run(plan, number)
+        ends: list[Future[Any]] = []
+
+        def packs_in(folder: str) -> list[str]:  # under the lock
+            if not ends:
+                ends.append(pool.submit(commit, plan))
+                wait(ends, timeout=0.3)  # a refusal would come at once
+            return own_packs_in(folder)
+
+        own_packs_in = kept_plan.packs_in
+        monkeypatch.setattr(kept_plan, "packs_in", packs_in)
+        with kept(one, base, 3, append=True):
+            ends[0].result()
+    assert paths(two) < set(shown(base))
 
 
 def test_others_end_when_their_plan_has_been_seen(
