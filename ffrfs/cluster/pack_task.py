@@ -103,7 +103,7 @@ def _make(task: PackTask, gone: Set[str]) -> None:
 
 
 def _write(task: PackTask, gone: Set[str], place: str) -> None:
-    with closing(_contents(task, gone)) as contents:
+    with closing(_contents(task, gone, place)) as contents:
         first, *end = task.first if task.kind == "archive" else (0,)
         count = (*end, contents.entries.record_count)[0] - first
         if task.time_ns is not None:
@@ -112,8 +112,11 @@ def _write(task: PackTask, gone: Set[str], place: str) -> None:
         write_pack(contents, place, run, jobs, lambda *_: None, shard=task.shard, force=True)
 
 
-def _contents(task: PackTask, gone: Set[str]) -> Contents:
-    """Return the contents of the task (of an archive, of all tasks) with their records."""
+def _contents(task: PackTask, gone: Set[str], place: str) -> Contents:
+    """Return the contents of the task (of an archive, of all tasks) with their records.
+
+    `place`: where the shard is made, on this machine.
+    """
     if task.kind in ("folder", "objects"):
         return _ListedFiles(task, gone)
     if task.kind == "packs":
@@ -122,7 +125,7 @@ def _contents(task: PackTask, gone: Set[str]) -> Contents:
     if json.loads(json.dumps(states_of(task.sources))) != task.state:
         raise PackError(f"{task.sources[0]}: was changed after it was listed; plan anew")
     options = replace(task.options, jobs=task.making.jobs)
-    return open_contents("archive", task.sources, options, spool=task.target)
+    return open_contents("archive", task.sources, options, spool=place)
 
 
 class _ListedFiles:

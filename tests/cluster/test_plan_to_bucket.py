@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -222,3 +223,10 @@ def test_another_set_is_complete_by_now(
         kept(small, url, 2, tmp_dir=staging),
     ):
         pass
+
+
+def test_an_archive(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
+    archive = shutil.make_archive(str(tree.parent / "x"), "gztar", tree)
+    with planned(Path(archive), f"s3://{bucket}/x", tree.parent / "b", shards=2) as plan:  # type: ignore[arg-type]
+        finish(plan)
+    assert_whole(f"s3://{bucket}/x", tree)
