@@ -28,6 +28,7 @@ from ffrfs.tfrecord.parsing.dtypes import DType, numpy_dtype
 
 # The limit of a serialised message; by repeating a value, a few bytes may declare more.
 SIZE_MAX = 1 << 31
+_DIMENSIONS_MAX = 254  # TensorFlow's limit
 
 _Field = FieldDescriptorProto
 _PACKAGE = "tensorflow"
@@ -108,6 +109,8 @@ def parse_tensor(serialized: bytes, out_type: DType, name: str | None = None) ->
     if message.dtype != _NUMBERS[wanted]:
         found = _TYPES.get(message.dtype, (f"type {message.dtype}", ""))[0]
         raise FormatError(f"{begin}the tensor is of {found}, expected {wanted}")
+    if (rank := len(message.tensor_shape.dim)) > _DIMENSIONS_MAX:
+        raise FormatError(f"{begin}the tensor has {rank:,} dimensions")
     shape = tuple(dimension.size for dimension in message.tensor_shape.dim)
     if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
         raise FormatError(f"{begin}the tensor has no known shape")

@@ -75,13 +75,14 @@ ONE = np.float32(1).tobytes()
         (proto(shape(HUGE, HUGE, HUGE), (5, ONE)), "of more than"),
         (proto(shape(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")), "no known shape"),
         (proto((2, b"\x18\x01")), "no known shape"),
+        (b"\x08\x01\x12\xb0\x09" + b"\x12\x02\x08\x02" * 300, "the tensor has 300 dimensions"),
         (proto(shape(b"\x02"), (4, ONE)), "its content has 4 bytes"),
         (proto(shape(b"\x01"), (5, ONE * 2)), "it has 2 values"),
         (b"\x08\x63", "the tensor is of type 99, expected float32"),
         (b"", "the tensor is of type 0, expected float32"),
         (serialize_tensor([1]), "the tensor is of int32, expected float32"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_is_no_tensor(data: bytes, reason: str) -> None:
     with pytest.raises(FormatError, match=f"^here: .*{reason}"):
