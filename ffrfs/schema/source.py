@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from ffrfs.remote.url import is_url
 from ffrfs.schema.columns import ColumnParser
-from ffrfs.schema.summary import DatasetSummary
+from ffrfs.schema.summary import DatasetSummary, Numbered
 from ffrfs.tfrecord.compression import recognise
 from ffrfs.tfrecord.info import compression_of, file_size
 from ffrfs.tfrecord.iterator import BEGIN_SIZE, OnError, RecordIterator, tf_record_iterator
@@ -59,38 +59,32 @@ def summarize(part: Part, on_error: OnError, tick: Tick) -> DatasetSummary:
     found = DatasetSummary()
     with tf_record_iterator(part.file, on_error=on_error) as opened:
         records = chain.from_iterable(_groups(opened))
-        first = 0
         while True:
-            unit = Part(part.file, first)
-            summary = _unit(parser, unit, islice(records, UNIT_COUNT), on_error, tick)
-            count = summary.record_count + summary.skipped_count
-            if count == 0:
+            summary = _unit(parser, part, islice(records, UNIT_COUNT), on_error, tick)
+            if summary.record_count + summary.skipped_count == 0:
                 break
             found.merge(summary, part.file)
-            first += count
     found.skipped_count += opened.skipped
     return found
 
 
 def _unit(
-    parser: ColumnParser, part: Part, records: Iterable[bytes], on_error: OnError, tick: Tick
+    parser: ColumnParser, part: Part, records: Iterable[Numbered], on_error: OnError, tick: Tick
 ) -> DatasetSummary:
     found = DatasetSummary()
-    first = part.first
     for batch, size in _batches(records):
-        found.add(parser, batch, part.file, first, skip=on_error == "skip")
-        first += len(batch)
+        found.add(parser, batch, part.file, skip=on_error == "skip")
         tick(len(batch), size)
     return found
 
 
-def _batches(records: Iterable[bytes]) -> Iterator[tuple[list[bytes], int]]:
+def _batches(records: Iterable[Numbered]) -> Iterator[tuple[list[Numbered], int]]:
     """Yield lists of records, and their bytes; batches do not depend on the way of reading."""
-    batch: list[bytes] = []
+    batch: list[Numbered] = []
     size = 0
     for record in records:
         batch.append(record)
-        size += len(record)
+        size += len(record[1])
         if len(batch) == _BATCH_COUNT or size >= _BATCH_SIZE:
             yield batch, size
             batch, size = [], 0
@@ -98,22 +92,23 @@ def _batches(records: Iterable[bytes]) -> Iterator[tuple[list[bytes], int]]:
         yield batch, size
 
 
-def _groups(records: RecordIterator) -> Iterator[list[bytes]]:
+def _groups(records: RecordIterator) -> Iterator[Iterable[Numbered]]:
     while True:
         try:
-            yield records.next_batch()
+            batch = records.next_batch()
         except StopIteration:
             return
+        yield enumerate(batch, records.first)
 
 
-def _range(part: Part) -> Iterator[list[bytes]]:
+def _range(part: Part) -> Iterator[Iterable[Numbered]]:
     assert part.length is not None
     reader = _kept_reader(part.file)
     mean = file_size(part.file) // max(1, reader.n)
     step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
     end = part.first + part.length
     for at in range(part.first, end, step):
-        yield reader.read(range(at, min(at + step, end)))
+        yield enumerate(reader.read(range(at, min(at + step, end))), at)
 
 
 # Kept for a process of the pool: opening reads every frame, and parts of a file come in sequence.

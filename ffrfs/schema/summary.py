@@ -7,6 +7,7 @@ time; summaries of other processes are merged in the order of the records.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ffrfs.errors import FormatError
 from ffrfs.schema.columns import (
@@ -20,6 +21,9 @@ from ffrfs.schema.columns import (
 from ffrfs.schema.feature import FeatureSummary
 from ffrfs.tfrecord.examples.features_found import FEATURE_LIMIT
 
+# A record, behind its number in its file.
+Numbered: TypeAlias = tuple[int, bytes]
+
 
 class DatasetSummary:
     """Counts of Examples and SequenceExamples, and of damaged records; all features."""
@@ -30,27 +34,23 @@ class DatasetSummary:
         self.record_count = self.skipped_count = 0
         self.features: dict[Path, FeatureSummary] = {}
 
-    def add(
-        self, parser: ColumnParser, records: Sequence[bytes], file: str, first: int, skip: bool
-    ) -> None:
-        """Add a batch of records of `file`, numbered from `first`.
+    def add(self, parser: ColumnParser, records: Sequence[Numbered], file: str, skip: bool) -> None:
+        """Add a batch of records of `file`.
 
         `skip`: count records that are no Examples, and leave them out. Otherwise FormatError
         for such a record; FormatError also for a feature of several kinds.
         """
         kept = list(records)
-        numbers = list(range(first, first + len(kept)))
         while True:
             try:
-                columns = list(parser.parse(kept))
+                columns = list(parser.parse([record for _, record in kept]))
                 break
             except BadRecordError as error:
                 if not (skip and error.is_damaged):
-                    number = numbers[error.row]
+                    number = kept[error.row][0]
                     reason = f"record {number:,}: {error.reason}"
                     raise FormatError.at(file, reason, number) from None
-                numbers = [number for number in numbers if is_example(records[number - first])]
-                kept = [records[number - first] for number in numbers]
+                kept = [one for one in kept if is_example(one[1])]
         self.record_count += len(kept)
         self.skipped_count += len(records) - len(kept)
         for path, column in columns:

@@ -79,6 +79,9 @@ class RecordIterator:
         self._batch: list[bytes] = []  # records in reverse order
         # Number of records that were skipped.
         self.skipped = 0
+        # In the file, of the first record that next_batch() has returned last.
+        self.first = 0
+        self._next = 0
         weakref.finalize(self, scan.close)
 
     def __iter__(self) -> Self:
@@ -113,8 +116,11 @@ class RecordIterator:
     def _read(self, scan: Scan) -> list[bytes]:
         """Return the records of the scan, or [] if the iteration shall end."""
         while not self._is_cut_off:
+            self.first = self._next
             try:
-                return scan.read()
+                records = scan.read()
+                self._next += len(records)
+                return records
             except (ChecksumError, FormatError) as error:
                 if self._on_error == "stop":
                     return []
@@ -122,6 +128,7 @@ class RecordIterator:
                 if self._on_error == "raise" or not is_skippable:
                     raise
                 self.skipped += 1
+                self._next += 1
                 self._is_cut_off = isinstance(error, TruncatedError)
                 if callable(self._on_error):
                     other = self._on_error(error, error.record)

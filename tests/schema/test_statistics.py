@@ -16,7 +16,7 @@ import pytest
 
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, TruncatedError
 from ffrfs.schema import generate_statistics, parallel, source
-from ffrfs.tfrecord import TFRecordReader
+from ffrfs.tfrecord import TFRecordReader, from_dict
 from tests.schema.records import example, sequence
 from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
@@ -121,6 +121,17 @@ def test_damaged_record(
     found = generate_statistics(files, jobs=jobs, on_error="skip")
     assert found.skipped_count == 1
     assert found.statistics.datasets[0].num_examples == 599
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_number_of_a_record_behind_one_that_is_skipped(tmp_path: Path, jobs: int) -> None:
+    given = [bytes(from_dict({"a": value}).SerializeToString()) for value in (1, 2, 3, "text")]
+    files = [
+        write_tfrecord(tmp_path / f"{name}.tfrecord", given[: 4 - n]) for n, name in enumerate("ab")
+    ]
+    damaged(files[0], 1)
+    with pytest.raises(FormatError, match="record 3: feature"):
+        generate_statistics(files, jobs=jobs, on_error="skip")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -31,13 +31,16 @@ class Reading:
 
 
 class _Batches:
-    """The records of a file as lists, without the first `skip`; the first next() opens it."""
+    """The records of a file as lists, each with the number of its first record in the file.
+
+    The first `skip` records are left out. The first next() opens the file.
+    """
 
     def __init__(self, reading: Reading, path: str, skip: int) -> None:
         self._reading, self._path, self._skip = reading, path, skip
         self._records: RecordIterator | None = None
 
-    def __next__(self) -> list[bytes]:
+    def __next__(self) -> tuple[int, list[bytes]]:
         if self._records is None:
             how = self._reading
             self._records = tf_record_iterator(
@@ -46,9 +49,8 @@ class _Batches:
         while True:
             batch = self._records.next_batch()
             if self._skip < len(batch):
-                batch = batch[self._skip :]
-                self._skip = 0
-                return batch
+                skip, self._skip = self._skip, 0
+                return self._records.first + skip, batch[skip:]
             self._skip -= len(batch)
 
     def close(self) -> None:
@@ -63,13 +65,15 @@ class _File:
         self.file, self.given = file, given
         self._batches = ReadAhead(_Batches(reading, reading.files[file], given), 1)
         self._batch: list[bytes] = []  # records in reverse order
+        self._number = 0  # of the next one
 
     def __next__(self) -> Element:
         if not self._batch:
-            self._batch = next(self._batches)
+            self._number, self._batch = next(self._batches)
             self._batch.reverse()
         self.given += 1
-        return self._batch.pop(), (self.file, self.given - 1)
+        self._number += 1
+        return self._batch.pop(), (self.file, self._number - 1)
 
     def close(self) -> None:
         self._batches.close()

@@ -184,3 +184,9 @@ def test_an_error_of_map_names_file_and_record(tmp_path: Path) -> None:
     assert other.value.__notes__ == [f"{path}: record 1"]
     with pytest.raises(RuntimeError, match="StopIteration"):
         list(RecordDataset([path]).map(lambda _: next(iter(()))))
+    data = bytearray(path.read_bytes())
+    data[12] ^= 1  # in record 0
+    path.write_bytes(data)
+    with pytest.raises(KeyError) as behind:
+        list(RecordDataset([path], on_error="skip").skip(1).map(refuse))
+    assert behind.value.__notes__ == [f"{path}: record 2"]
