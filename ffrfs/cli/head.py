@@ -25,7 +25,6 @@ Examples:
 """
 
 _COUNT = 5
-_STANDARD_INPUT = "/dev/stdin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,10 +56,13 @@ def run(args: argparse.Namespace) -> int:
 
 def records_of(path: str) -> Iterator[bytes]:
     """Yield all records of a data set, of any compression, one after the other."""
-    from ffrfs.tfrecord.iterator import tf_record_iterator
+    from ffrfs.tfrecord.iterator import standard_input_iterator, tf_record_iterator
     from ffrfs.tfrecord.shards import shard_paths
 
-    for file in [_STANDARD_INPUT] if path == "-" else shard_paths(path):
+    if path == "-":
+        yield from standard_input_iterator()
+        return
+    for file in shard_paths(path):
         with tf_record_iterator(file) as records:
             yield from records
 

@@ -62,6 +62,21 @@ def tf_record_iterator(
     )
 
 
+def standard_input_iterator() -> RecordIterator:
+    """Iterate over the records of standard input, a file, pipe or socket, from where it is."""
+    # Opened by its name, a file would begin anew, and a socket cannot be opened.
+    name = "/dev/stdin"
+    try:
+        file = io.FileIO(0, closefd=False)
+        begin = _beginning(file)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from None
+    if kind := recognise(begin):
+        stream = DecompressedStream(file, kind, begin)
+        return RecordIterator(StreamScan(stream, name, is_compressed=True), "raise")
+    return RecordIterator(StreamScan(file, name, begin=begin), "raise")
+
+
 def check_on_error(on_error: object) -> None:
     """Raise ValueError for what tf_record_iterator() does not take."""
     if on_error not in ("raise", "skip", "stop") and not callable(on_error):

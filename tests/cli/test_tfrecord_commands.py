@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
 import subprocess
 import sys
 import zlib
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ffrfs.tfrecord import SequenceExample, from_dict
+from ffrfs.tfrecord import SequenceExample, TFRecordWriter, from_dict
 from tests.cli.command_run import Run
 from tests.tfrecord_file import flip_record, framed, tfrecord_extents, write_tfrecord
 
@@ -356,3 +357,24 @@ def test_head_as_of_other_files(ffrfs: Run, file: Path) -> None:
             check=True,
         )
     assert done.stdout == ffrfs("head", file).out
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("kind", ["socket", "file"])
+def test_head_goes_on_where_standard_input_is(tmp_path: Path, compression: str, kind: str) -> None:
+    with TFRecordWriter(tmp_path / "x", compression) as writer:
+        writer.write(b"record")
+    data = (tmp_path / "x").read_bytes()
+    (tmp_path / "y").write_bytes(b"read by another program" + data)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, (tmp_path / "y").open("rb", buffering=0) as file:
+        file.seek(-len(data), os.SEEK_END)
+        ours.sendall(data)
+        ours.shutdown(socket.SHUT_WR)
+        done = subprocess.run(
+            [sys.executable, "-m", "ffrfs", "head", "--json", "-"],
+            stdin=theirs if kind == "socket" else file,
+            capture_output=True,
+            check=True,
+        )
+    assert [record["size"] for record in json.loads(done.stdout)] == [6]
