@@ -68,6 +68,7 @@ def load(path: PathType, of: type[M]) -> M:
         ValueError,  # for a number that is too long, and for text that is not UTF-8
         text_format.ParseError,
         json_format.ParseError,
+        RecursionError,  # for text that is nested too deep
     ) as error:
         reason = " ".join(parse_reason(error).split())
         raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: {reason}") from None

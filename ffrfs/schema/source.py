@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
+from ffrfs.errors import FormatError
 from ffrfs.remote.url import is_url
 from ffrfs.schema.columns import ColumnParser
 from ffrfs.schema.summary import DatasetSummary, Numbered
@@ -107,6 +108,8 @@ def _range(part: Part) -> Iterator[Iterable[Numbered]]:
     mean = file_size(part.file) // max(1, reader.n)
     step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
     end = part.first + part.length
+    if end > reader.n:
+        raise FormatError.at(part.file, "was replaced while it was read; read it again")
     for at in range(part.first, end, step):
         yield enumerate(reader.read(range(at, min(at + step, end))), at)
 

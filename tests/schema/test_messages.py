@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ffrfs.errors import FfrfsError, PackError
+from ffrfs.errors import FfrfsError, FormatError, PackError
 from ffrfs.schema import (
     Anomalies,
     Schema,
@@ -116,3 +116,10 @@ def test_nothing_half_written(messages: list[Any], tmp_path: Path) -> None:
         store(file, None, force=True)  # type: ignore[arg-type]
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["m.pbtxt"]
+
+
+def test_text_that_is_nested_too_deep(tmp_path: Path) -> None:
+    file = tmp_path / "x.pbtxt"
+    file.write_text("feature { struct_domain { " * 2000 + "} }" * 2000)
+    with pytest.raises(FormatError, match=f"^{file}: not a Schema in this form: maximum recursion"):
+        load(file, Schema)

@@ -134,6 +134,20 @@ def test_the_number_of_a_record_behind_one_that_is_skipped(tmp_path: Path, jobs:
         generate_statistics(files, jobs=jobs, on_error="skip")
 
 
+def test_a_file_that_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "UNIT_COUNT", 100)
+    file = write_tfrecord(tmp_path / "x.tfrecord", records(300))
+
+    def parts_of(*arguments: Any) -> list[source.Part]:
+        parts = source.parts_of(*arguments)
+        write_tfrecord(file, records(50))
+        return parts
+
+    monkeypatch.setattr(parallel, "parts_of", parts_of)
+    with pytest.raises(FormatError, match=f"^{file}: was replaced while it was read"):
+        generate_statistics(file, jobs=2)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_no_example_among_examples(tmp_path: Path, jobs: int) -> None:
     files = [
