@@ -20,8 +20,11 @@ _LINKS_MAX = 40  # the kernel's own limit
 def canonical(path: str) -> str:
     """Return the absolute name of `path` without links, `.` and `..`; it need not exist.
 
-    Raises MountError for a URL, which cannot be a mount point.
+    Raises MountError for a URL, which cannot be a mount point, and for no name at all, which
+    would be the working directory.
     """
+    if not path:
+        raise MountError("the name of the mount point is empty; give the directory of a mount")
     if is_url(path):
         raise MountError(f"{path}: is a URL; give the directory where it is mounted")
     for _ in range(_LINKS_MAX):

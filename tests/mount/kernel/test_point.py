@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.errors import MountError
 from ffrfs.mount.kernel import mount_table, state
 from ffrfs.mount.kernel.mountpoint import canonical
 from tests.mount import probes
@@ -42,6 +43,8 @@ def test_canonical_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     }.items():
         assert canonical(path) == str(base / expected).rstrip("/"), path
     assert canonical("/") == "/"
+    with pytest.raises(MountError, match="is empty"):  # not the working directory
+        canonical("")
     with pytest.raises(OSError, match="symbolic links"):
         canonical(f"{base}/round")
 
