@@ -54,7 +54,7 @@ def mount_at(mountpoint: str) -> MountEntry | None:
 
 def _entry(line: bytes) -> MountEntry:
     left, _, right = line.partition(b" - ")
-    fields, tail = left.split(), right.split(b" ")
+    fields, tail = left.split(b" "), right.split(b" ")
     options = tail[-1].rstrip()
     owner = _OWNER.search(options)
     return MountEntry(

@@ -59,6 +59,7 @@ def test_mount_table_undoes_the_kernels_escapes(
         b" ro,user_id=1000,group_id=100,x\n"
         b"41 22 0:51 / /mnt/x rw master:1 propagate_from:2 - tmpfs \xff\xfe rw\n"
         b"42 41 0:52 / /mnt/x rw - fuse  rw\n"
+        b"43 22 0:53 / /mnt/\r\x0c/y rw - fuse.ffrfs y rw\n"  # which are not escaped
     )
     monkeypatch.setattr(mount_table, "MOUNTINFO", str(table))
     entry = mount_table.mount_at("/mnt/a b\\c\td")
@@ -71,6 +72,8 @@ def test_mount_table_undoes_the_kernels_escapes(
     assert (topmost.fstype, topmost.source, topmost.is_ours) == ("fuse", "", False)
     assert topmost.user_id is None
     assert mount_table.mount_at("/mnt/y") is None
+    assert mount_table.mount_at("/mnt/\r\x0c/y") in mount_table.read_mount_table()
+    assert mount_table.read_mount_table()[-1].mountpoint == "/mnt/\r\x0c/y"
     assert os.fsencode(mount_table.read_mount_table()[2].source) == b"\xff\xfe"
 
 
