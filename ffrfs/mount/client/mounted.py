@@ -11,6 +11,7 @@ Not here: unmounting (unmount.py). Concurrency: no state; from any thread.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import secrets
@@ -28,6 +29,8 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import escape
 from ffrfs.remote.url import is_url, parse_url
+
+_FD_MIN = 3  # after those of standard input, output and error
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,10 @@ def mounted(
     reason if it cannot be mounted.
     """
     words = _words(keywords)
-    theirs, ours = os.pipe()
+    end, ours = os.pipe()
+    # Without a standard input the pipe has its number, which is /dev/null in `ffrfs mount`.
+    theirs = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
+    os.close(end)
     try:
         try:
             place = _mount(pack, mountpoint, words, options, owner=theirs)
@@ -140,7 +146,7 @@ def _mount(
         arguments += ["-o", value] if value else []
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "ffrfs", "mount", *arguments, "--"),
+            *(sys.executable, "-P", "-m", "ffrfs", "mount", *arguments, "--"),
             *(os.fspath(path) for path in packs),
             place,
         ],

@@ -160,6 +160,29 @@ def test_killed_program_leaves_no_mount(pack_tree: PackTree, places: Path) -> No
         kill_group(process)
 
 
+def test_program_with_closed_stdin_beside_files_named_like_modules(
+    pack_tree: PackTree, places: Path
+) -> None:
+    for name in ("trio", "json", "argparse"):
+        (places / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    program = (
+        "import os, sys, ffrfs\n"
+        "os.close(0)\n"
+        "with ffrfs.mounted(sys.argv[1]) as root:\n"
+        "    print(root)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, str(pack_tree(TREE))],
+        cwd=places,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not Path(done.stdout.strip()).exists()
+
+
 def test_two_at_once(pack_tree: PackTree) -> None:
     pack = pack_tree(TREE)
     with mounted(pack) as first, mounted(pack) as second:
