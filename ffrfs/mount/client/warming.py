@@ -9,6 +9,7 @@ Not here: pushing (native/prefetch/read_around.h).
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Sequence
@@ -74,9 +75,8 @@ def _starts(told: dict[str, Any]) -> int:
 
 
 def _inside(place: str, path: str) -> str:
-    if os.path.normpath(path) == place or path.startswith(place + "/"):
-        return path
-    inside = os.path.normpath(os.path.join(place, path.lstrip("/")))
+    has_place = os.path.normpath(path) == place or path.startswith(place + "/")
+    inside = os.path.normpath(path if has_place else os.path.join(place, path.lstrip("/")))
     if inside != place and not inside.startswith(place + "/"):
         raise MountError(f"{path}: not in the mount at {place}")
     return inside
@@ -87,11 +87,15 @@ def _list_all(tops: list[str], progress: Progress) -> None:
     folders = [top for top in tops if os.path.isdir(top)]
     count = 0
     while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                count += 1
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+        except OSError as error:
+            if error.errno != errno.EIO:  # a damaged record, which the mount has logged
+                raise
         progress(count, 0, 0, 0)
 
 

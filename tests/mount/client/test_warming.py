@@ -18,6 +18,8 @@ from tests.mount import cached_files
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.hinted_files import figures, increase, settled
 from tests.mount.makers import MakeMount
+from tests.tfrecord_example import example, floats
+from tests.tfrecord_file import flip_record, write_tfrecord
 
 NAMES = [f"{i:03d}" for i in range(500)]
 FILES = {name: random.Random(name).randbytes(40 * i) for i, name in enumerate(NAMES)}
@@ -73,11 +75,21 @@ def test_what_the_kernel_has_dropped_comes_again(tree: Mount) -> None:
     assert read_requests(tree) > 0
 
 
-@pytest.mark.parametrize("path", ["nothing", "../d"])
+def test_damaged_record_is_left_out(mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_tfrecord(tmp_path / "x.tfrecord", [example(a=floats(b"1234"))] * 9)
+    flip_record(pack, 4, place=20)
+    tree: Mount = mount(pack)
+    tree.expect_log("record 4 .*checksum mismatch")
+    done = ffrfs("warm", tree.path)
+    assert (done.status, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("path", ["nothing", "../d", "{}/../d"])
 def test_what_is_not_there(tree: Mount, path: str) -> None:
-    done = ffrfs("warm", tree.path, path)
+    (tree.path.parent / "d").mkdir()  # beside the mount
+    done = ffrfs("warm", tree.path, path.format(tree.path))
     assert done.status == 1
-    assert path in done.err
+    assert path.format(tree.path) in done.err
 
 
 def test_mounted_warm(mount: MakeMount, tmp_path: Path) -> None:
