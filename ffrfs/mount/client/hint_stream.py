@@ -127,6 +127,8 @@ class HintStream:
         with _lock:
             self._client.close()
             self._client = client
+        if self._is_stopped:  # by a stop() that has seen the connection before this one, perhaps
+            self.stop()
         self._starts = limits.get("worker_starts")
         return True
 

@@ -120,6 +120,24 @@ def test_stop_ends_the_waiting(stream: HintStream, taker: HintTaker) -> None:
     stream.stop()
 
 
+def test_stop_while_the_next_worker_is_found(
+    stream: HintStream, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_starts", 1)
+    connect = control_client.connect
+
+    def stop_meanwhile(*arguments: str) -> tuple[socket.socket, dict[str, object]]:
+        stream.stop()
+        return connect(*arguments)
+
+    monkeypatch.setattr(control_client, "connect", stop_meanwhile)
+    taker.client().close()  # the worker dies
+    with pytest.raises(MountError, match="takes no more hints"):
+        stream.send([b"1"])
+    with taker.client() as client:
+        assert received(client) == b""
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_forked_child_has_no_part_in_it(stream: HintStream, taker: HintTaker) -> None:
     with taker.client() as client:
