@@ -93,7 +93,7 @@ def _next_daemon(mount: state.MountState | None, before: Process) -> Process | N
 
 
 class _Lines:
-    """The lines of a file that grows, and that may be replaced by a new file of its name."""
+    """The lines of a file that grows, and may be emptied, or replaced by a new file of its name."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -128,8 +128,12 @@ class _Lines:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
-        if os.path.samestat(os.fstat(fd), os.fstat(self._fd)):
+        status = os.fstat(fd)
+        if os.path.samestat(status, os.fstat(self._fd)):
             os.close(fd)
+            if status.st_size < os.lseek(self._fd, 0, os.SEEK_CUR):  # it was emptied
+                os.lseek(self._fd, 0, os.SEEK_SET)
+                self._pending, self.is_at_end = b"", False
             return
         try:
             yield from self.read_all()

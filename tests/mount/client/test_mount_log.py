@@ -272,7 +272,7 @@ def test_older_part_comes_first(tmp_path: Path) -> None:
     assert [line for some in read_log(log_of(log, older)) for line in some] == [b"three", b"hal"]
 
 
-def test_file_that_is_moved_away_is_followed(tmp_path: Path) -> None:
+def test_file_that_is_moved_away_or_emptied_is_followed(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(b"one\n")
     daemon = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
@@ -287,6 +287,8 @@ def test_file_that_is_moved_away_is_followed(tmp_path: Path) -> None:
         log.write_bytes(b"three\n")
         assert next(lines) == [b"two"]
         assert next(lines) == [b"three"]
+        log.write_bytes(b"four\n")
+        assert next(lines) == [b"four"]
     finally:
         daemon.kill()
         daemon.communicate()
