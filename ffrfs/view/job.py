@@ -5,15 +5,18 @@ Concurrency: any thread; the work itself has a thread of its own. A stopped job 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ffrfs.errors import FfrfsError
+from ffrfs.errors import FfrfsError, describe
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class StoppedError(Exception):
@@ -93,6 +96,9 @@ class Job(Generic[T]):
         except StoppedError:
             self._error = "stopped"
         except (FfrfsError, OSError) as error:
-            self._error = str(error)
+            self._error = describe(error)
+        except Exception as error:
+            log.error("%s: a fault of ffrfs", self._unit, exc_info=error)
+            self._error = f"a fault of ffrfs: {describe(error)}"
         finally:
             self._ended_s = time.monotonic()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.view import health
+from ffrfs.view import choice, health
 from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve
 
@@ -26,3 +26,13 @@ def test_a_fault_is_shown_and_logged(
     assert record.getMessage() == "/health: a fault of ffrfs"
     assert "in health" in caplog.text  # the traceback
     assert pages.get("/").status == 200
+
+
+def test_a_fault_of_a_job_does_not_pass_for_its_end(
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(choice.Choice, "_find", lambda *_: 1 // 0)
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))
+    answer = pages.get("/", sort="size")
+    assert "a fault of ffrfs: ZeroDivisionError: integer division" in answer.text
+    assert "a fault of ffrfs" in caplog.text
