@@ -45,7 +45,9 @@ class Listener:
         names = {name.lower()}
         if self.host == _LOOPBACK:
             names.add("localhost")
-        return {f"{one}:{self.port}" for one in names}
+        # Browsers leave out the port of http.
+        bare = names if self.port == 80 else set()
+        return {f"{one}:{self.port}" for one in names} | bare
 
 
 def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:

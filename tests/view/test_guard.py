@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 from pathlib import Path
 
 import pytest
 
 from ffrfs import pack_folder
+from ffrfs.view.server import Listener
 from tests.view.conftest import Serve
 from tests.view.pages import Answer, Pages
 
@@ -88,6 +90,12 @@ def test_names_of_other_hosts(pages: Pages, host: str) -> None:
     assert refused(pages.ask("/", headers=headers), 421, "another name")
     answer = pages.ask(f"/?token={pages.token}", headers={"Host": headers["Host"]})
     assert refused(answer, 421, "another name")
+
+
+def test_port_80_is_left_out_by_browsers() -> None:
+    with socket.socket() as unused:
+        assert Listener(unused, "::1", 80, "token").host_headers == {"[::1]", "[::1]:80"}
+        assert Listener(unused, "::1", 8080, "token").host_headers == {"[::1]:8080"}
 
 
 def test_localhost_is_a_name_of_ours(pages: Pages) -> None:
