@@ -1,16 +1,19 @@
 """Which collection a source is: a pack, a set, TFRecord files, a TFDS directory, or a mount.
 
 A mount shows what it was mounted from, opened again: pages read the packs, and only the page
-about the mount itself asks its daemon.
+about the mount itself asks its daemon for more than how they were put together.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.errors import MountError
+from ffrfs.folder.tree import OnConflict, PackTree, PathType
+from ffrfs.mount.client.control_client import stats
 from ffrfs.mount.client.found_mounts import find_mounts
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
@@ -32,14 +35,17 @@ def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
     several = [sources] if isinstance(sources, str | os.PathLike) else sources
     names = [os.fspath(one) for one in several]
     mountpoint = None
+    on_conflict: OnConflict = "error"
     if len(names) == 1 and not is_url(names[0]):
         place = os.path.realpath(names[0])
         for mount in find_mounts():
             if mount.mountpoint == place and mount.is_mounted:
                 mountpoint, names = place, list(mount.packs)
+                with contextlib.suppress(MountError):  # pages are shown of a dead mount, too
+                    on_conflict = stats(place).get("on_conflict", on_conflict)
     files = _tfrecords(names)
     if files is None:
-        return Opened(FileCollection(PackTree(names)), names, mountpoint)
+        return Opened(FileCollection(PackTree(names, on_conflict=on_conflict)), names, mountpoint)
     title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     return Opened(ExampleCollection(title, files), names, mountpoint)
 

@@ -9,6 +9,7 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs.errors import FormatError
 from ffrfs.view.opening import open_sources
+from tests.ffrecord_file import write_folder
 from tests.mount.makers import MakeMount, PackTree
 from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve
@@ -64,6 +65,17 @@ def test_a_mount_shows_what_was_mounted(mount: MakeMount, pack_tree: PackTree) -
     opened = open_sources(tree.path)
     assert (opened.mountpoint, opened.sources) == (str(tree.path), [str(tree.pack)])
     opened.collection.close()
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_a_mount_whose_packs_have_the_same_path(
+    serve: Serve, mount: MakeMount, tmp_path: Path, which: str
+) -> None:
+    (tmp_path / "packs").mkdir()
+    for name in ("first", "last"):
+        write_folder(tmp_path / "packs" / f"{name}.ffr", {"x": name.encode()})
+    tree = mount(tmp_path / "packs", "--on-conflict", which)
+    assert serve(tree.path).get("/bytes", key="x").text == which
 
 
 def test_what_is_none_is_one_line(place: Path) -> None:

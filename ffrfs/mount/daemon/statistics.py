@@ -74,6 +74,7 @@ def statistics(
         "mountpoint": request.mountpoint,
         "pack": request.title,
         "packs": list(request.packs),
+        "on_conflict": request.options.on_conflict,
         "engine": engine.name,
         "transport": engine.transport,
         "threads": request.threads if engine.deaths is not None else 1,

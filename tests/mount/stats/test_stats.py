@@ -29,7 +29,7 @@ from tests.mount.makers import AskAsUser, MakeMount, PackTree
 SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
 FIELDS = [
-    *("mountpoint", "pack", "packs", "engine", "transport", "threads"),
+    *("mountpoint", "pack", "packs", "on_conflict", "engine", "transport", "threads"),
     *("daemon_pid", "worker_pid", "fetcher_pid", "age_s"),
     *("requests_per_s", "request_count", "requests", "reads", "bytes_served", "bytes_memory"),
     *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
