@@ -14,7 +14,11 @@ import sys
 import tempfile
 
 from ffrfs.cli import output
+from ffrfs.cli.cleaning_up import cleaning_up
 from ffrfs.errors import MountError, PackError
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mountpoint import canonical
 
 HELP = "try it: make a small data set, pack it, mount it, read it"
 DESCRIPTION = """\
@@ -44,17 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.directory is None:
-        with tempfile.TemporaryDirectory(
-            prefix="ffrfs-demo-", ignore_cleanup_errors=True
-        ) as folder:
-            _show(folder)
-        return 0
-    try:
-        os.makedirs(args.directory)
-    except FileExistsError:
-        raise PackError(f"{args.directory}: exists already; name a new directory") from None
-    _show(args.directory)
+    with cleaning_up():
+        if args.directory is None:
+            with tempfile.TemporaryDirectory(
+                prefix="ffrfs-demo-", ignore_cleanup_errors=True
+            ) as folder:
+                _show(folder)
+            return 0
+        try:
+            os.makedirs(args.directory)
+        except FileExistsError:
+            raise PackError(f"{args.directory}: exists already; name a new directory") from None
+        _show(args.directory)
     return 0
 
 
@@ -66,13 +71,18 @@ def _show(folder: str) -> None:
     if not os.path.exists("/dev/fuse"):
         _run("read without a mount", folder, [*ours, "cat", "pets.ffr", "cat/000.txt"])
         raise MountError("there is no /dev/fuse here, so nothing is mounted: modprobe fuse")
-    _run("the pack as a directory, for any program", folder, [*ours, "mount", "pets.ffr", "mnt"])
+    place = canonical(os.path.join(folder, "mnt"))
     try:
+        _run(
+            "the pack as a directory, for any program", folder, [*ours, "mount", "pets.ffr", "mnt"]
+        )
         _run("an ordinary program lists it", folder, ["ls", "mnt/cat", "-w", "70", "-C"], lines=2)
         _run("and reads all of it: no difference", folder, ["diff", "-r", "pets", "mnt"])
         _run("what the mount has done", folder, [*ours, "top", "--batch", "-n", "1", "mnt"], 5)
-    finally:
         _run("the end", folder, [*ours, "umount", "mnt"])
+    finally:
+        if mount_at(place) is not None:  # something went wrong, or a signal came
+            unmount(place)
     output.lines(
         [
             "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ffrfs import PackedFolder
-from ffrfs.mount.kernel.mount_table import read_mount_table
+from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
+from tests.mount.command import TIMEOUT_S, wait_until
 
 DEMO = [sys.executable, "-m", "ffrfs", "demo"]
 
@@ -30,6 +32,18 @@ def test_demo(tmp_path: Path) -> None:
     assert not [entry for entry in read_mount_table() if entry.mountpoint.startswith(str(place))]
     with PackedFolder(str(place / "pets.ffr")) as pack:
         assert len(pack) == 200
+
+
+@pytest.mark.usefixtures("fuse")
+def test_ended_by_a_signal(places: Path) -> None:
+    place = str(places / "demo" / "mnt")
+    process = subprocess.Popen([*DEMO, places / "demo"], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: mount_at(place) is not None, "mounted")
+    finally:
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 128 + signal.SIGTERM
+    assert mount_at(place) is None
 
 
 def test_a_directory_that_exists(tmp_path: Path) -> None:
