@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    root, prefix = os.path.abspath(args.destdir), os.path.join("/", args.prefix)
+    # abspath() keeps two leading slashes, but "//" is "/".
+    root = "/" + os.path.abspath(args.destdir).lstrip("/")
+    prefix = os.path.join("/", args.prefix)
     interpreter = os.path.abspath(sys.executable)  # keeps the link of a virtual environment
     files = service_files(interpreter, prefix)
     if args.uninstall:

@@ -289,3 +289,13 @@ def run_copy(site: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
+
+
+def test_two_slashes_are_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below another one, all directories that become empty are removed."""
+    roots = []
+    monkeypatch.setattr(
+        "ffrfs.cli.install_units.uninstall", lambda _, root, **__: roots.append(root) or []
+    )
+    assert main(["install-units", "--uninstall", "--destdir", "//"]) == 0
+    assert roots == ["/"]
