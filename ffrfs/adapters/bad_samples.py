@@ -93,7 +93,7 @@ class BadSamples:
             self._has_told = True
             log.warning("ffrfs: a sample could not be read: %s", describe(error))
         try:
-            with open(self._notes, "ab", buffering=0) as file:
+            with open(self._notes, "ab", buffering=0, opener=_open_existing) as file:
                 if file.tell() < _NOTES_SIZE_MAX:
                     file.write(os.fsencode(describe(error)) + b"\n")
         except OSError:  # the disk is full, or the process that made the data set has ended
@@ -124,6 +124,11 @@ class BadSamples:
         count = f"{len(lines):,} samples" if len(lines) > 1 else "1 sample"
         least = "at least " if self._seen >= _NOTES_SIZE_MAX else ""
         return f"{least}{count} could not be read: {'; '.join(shown[:_SHOWN_MAX])}{more}"
+
+
+def _open_existing(path: str, flags: int) -> int:
+    # A worker that outlives the data set would make the file again, and nobody removes it.
+    return os.open(path, flags & ~os.O_CREAT)
 
 
 def _remove(path: str, pid: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import pickle
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from torch.utils.data import ConcatDataset as TorchConcat
 from torch.utils.data import DataLoader as TorchLoader
 
 from ffrfs import ChecksumError, FfrfsError, FormatError, OptionError, pack_folder
-from ffrfs.adapters.bad_samples import BadSamples
+from ffrfs.adapters.bad_samples import Bad, BadSamples
 from ffrfs.tfrecord import from_dict
 from ffrfs.torch import (
     ConcatDataset,
@@ -279,6 +280,17 @@ def test_a_report_names_ten(pack: Path) -> None:
     shown = "; ".join(f"f{i}" for i in range(2, 12))
     assert bad.report() == f"12 samples could not be read: {shown} (and 2 more)"
     assert bad.report() is None
+
+
+def test_a_worker_that_outlives_the_data_set_leaves_no_file() -> None:
+    samples = BadSamples("skip")
+    notes = Path(samples._notes)
+    copy = pickle.loads(pickle.dumps(samples))
+    copy.settle([1], [Bad(ChecksumError("x"))], str)
+    assert (samples.count(), notes.exists()) == (1, True)
+    del samples
+    copy.settle([2], [Bad(ChecksumError("y"))], str)
+    assert not notes.exists()
 
 
 def test_wrong_words() -> None:
