@@ -15,6 +15,7 @@ Concurrency: any thread and process; the file appears whole, and the last writer
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from ffrfs.files import index_cache
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.stream import RemoteStream
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.framing import FRAME_SIZE
 
@@ -62,6 +64,7 @@ def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.Pat
     Raises FormatError, TruncatedError for a file that is not sound; PackError if another kind of
     file is at `index_file`; OSError.
     """
+    let_urls_in([os.fspath(tfrecord_file)])
     records = TFRecords([os.fsencode(tfrecord_file)], sidecar=False)
     try:
         _write_named(records, os.fspath(index_file))
@@ -78,7 +81,7 @@ def check_index(
     Raises FormatError if the file is no index, or another file's; OSError.
     """
     name, end, count = os.fspath(index_file), 0, 0
-    with open(name, "rb") as file:
+    with io.BufferedReader(RemoteStream(name)) if is_url(name) else open(name, "rb") as file:
         while line := file.readline(_LINE_MAX):
             try:
                 offset, size = map(int, line.split())
@@ -87,8 +90,8 @@ def check_index(
             if offset != end or size < FRAME_SIZE:
                 raise FormatError.at(name, f"line {count + 1} is none of an index of records")
             end, count = offset + size, count + 1
-    if tfrecord_file is not None and os.path.getsize(tfrecord_file) != end:
-        path = os.fspath(tfrecord_file)
+    path = None if tfrecord_file is None else os.fspath(tfrecord_file)
+    if path is not None and _size_of(path) != end:
         raise FormatError.at(
             name, f"is not the index of {path}, or of an older state of it; write it again"
         )
@@ -104,6 +107,13 @@ def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
         if not used and cached_index_path(os.fsencode(paths[shard])):
             with contextlib.suppress(OSError):
                 _write(records, shard, _cached_place(paths[shard]))
+
+
+def _size_of(path: str) -> int:
+    if not is_url(path):
+        return os.path.getsize(path)
+    with RemoteStream(path) as stream:
+        return stream.size
 
 
 def _cached_place(path: str) -> str:

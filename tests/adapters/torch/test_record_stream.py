@@ -225,6 +225,17 @@ def test_the_index_is_that_of_the_package(file: Path) -> None:
         TFRecordDataset(file, file.with_suffix(".none"))
 
 
+def test_an_index_of_a_file_at_a_url(file: Path) -> None:
+    index = file.with_suffix(".idx")
+    create_index(file.as_uri(), index)
+    for queue in (None, 5):
+        data = TFRecordDataset(file.as_uri(), index.as_uri(), None, queue)
+        assert len(list(data)) == COUNT
+    index.write_text(f"{index.read_text()}{file.stat().st_size} 20\n")
+    with pytest.raises(FormatError, match="is not the index of file://"):
+        TFRecordDataset(file.as_uri(), index)
+
+
 @pytest.fixture
 def splits(tmp_path: Path) -> str:
     for name, first in (("a", 0), ("b", 100), ("c", 200)):
