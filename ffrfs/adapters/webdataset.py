@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
 
 from ffrfs.adapters.bad_samples import BadSamples, OnError
-from ffrfs.errors import MissingPackageError, OptionError
+from ffrfs.errors import FormatError, MissingPackageError, OptionError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
+from ffrfs.printable import quoted
 from ffrfs.remote.named_store import StoreKeywords
 from ffrfs.remote.url import is_url
 
@@ -41,7 +42,8 @@ class PackSamples(IterableDataset):  # type: ignore[misc]
 
     `pack`, `store`: as for PackedFolder. `on_error`: "skip" leaves out samples with a damaged
     file; a function of the error and the key returns what takes its place. Raises
-    PathNotFoundError, NotAFolderError for `root`; ChecksumError, which names the file.
+    PathNotFoundError, NotAFolderError for `root`; FormatError for two files whose names differ in
+    case only ("1.jpg" and "1.JPG"); ChecksumError, which names the file.
     """
 
     def __init__(
@@ -55,12 +57,18 @@ class PackSamples(IterableDataset):  # type: ignore[misc]
         self.bad_samples = BadSamples(on_error)
         self._folder = PackedFolder(pack, **store)
         begin = f"{root.strip('/')}/" if root.strip("/") else ""
-        samples: dict[str, list[tuple[str, str]]] = {}
+        samples: dict[str, dict[str, str]] = {}
         for path in self._folder.list(root, list_dir=False, recursive=True):
             key, extension = base_plus_ext(begin + path)
             if key is not None:
-                samples.setdefault(key, []).append((extension.lower(), begin + path))
-        self._samples = list(samples.items())
+                other = samples.setdefault(key, {}).setdefault(extension.lower(), begin + path)
+                if other != begin + path:  # webdataset refuses a tar file that has both
+                    raise FormatError.at(
+                        self._folder.fname,
+                        f"{quoted(other)} and {quoted(begin + path)} differ in case only: a sample "
+                        "can have one of them; pack again without the other (--exclude PATTERN)",
+                    )
+        self._samples = [(key, list(files.items())) for key, files in samples.items()]
 
     def __len__(self) -> int:
         return len(self._samples)

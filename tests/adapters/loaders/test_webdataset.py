@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ffrfs
-from ffrfs.errors import ChecksumError, OptionError
+from ffrfs.errors import ChecksumError, FormatError, OptionError
 from tests.adapters.needed import needed
 
 webdataset = needed("webdataset")
@@ -56,6 +56,15 @@ def test_samples(tree: Path) -> None:
     # The tar file, as a member of the pack. In a list, as webdataset cuts texts at "::".
     for url in (f"ffr://all.tar::{pack}", f"ffr://all.tar::file://{pack}"):
         assert by_key(webdataset.WebDataset([url], shardshuffle=False)) == of_tar
+
+
+def test_names_that_differ_in_case_only_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("1.jpg", "1.JPG"):
+        (tmp_path / "data" / name).write_text(name)
+    ffrfs.pack_folder(tmp_path / "data", tmp_path / "x.ffr")
+    with pytest.raises(FormatError, match=r"'1\.JPG' and '1\.jpg' differ in case only"):
+        PackSamples(tmp_path / "x.ffr")
 
 
 def test_workers_and_nodes_share(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
