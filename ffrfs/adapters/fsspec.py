@@ -27,7 +27,7 @@ from ffrfs.remote.named_store import StoreKeywords, in_store
 
 with MissingPackageError.instead("fsspec", "ffr:// needs the package fsspec", "fsspec"):
     from fsspec import AbstractFileSystem, register_implementation
-    from fsspec.utils import tokenize
+    from fsspec.utils import read_block, tokenize
 
 if TYPE_CHECKING:
     from ffrfs._native import Attributes
@@ -140,6 +140,15 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if mode != "rb":
             self._refuse(path)
         return open_packed(self._tree, path, mode, -1, None, None, None)  # type: ignore[return-value]
+
+    def read_block(
+        self, fn: str, offset: int, length: int | None, delimiter: bytes | None = None
+    ) -> bytes:
+        """Do what fsspec's does, which asks the open file for its size."""
+        left = self.info(fn)["size"] - offset
+        with self.open(fn) as file:
+            size = left if length is None else min(length, left)
+            return bytes(read_block(file, offset, size, delimiter))
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: object

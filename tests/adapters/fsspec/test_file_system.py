@@ -117,6 +117,13 @@ def test_open_files(fs: Any, pack: str, source: Path) -> None:
         assert file.read() == (source / "é.bin").read_bytes()
 
 
+@pytest.mark.parametrize("delimiter", [None, b" "])
+@pytest.mark.parametrize(("offset", "length"), [(0, 6), (3, 4), (6, None), (6, 99)])
+def test_blocks(fs: Any, local: Any, offset: int, length: int | None, delimiter: bytes) -> None:
+    block = local.read_block("a.txt", offset, length, delimiter)
+    assert fs.read_block("a.txt", offset, length, delimiter) == block
+
+
 def test_a_copy_by_pickle_reads(fs: Any, pack: str) -> None:
     copy = f"pickle.loads({pickle.dumps(fs)!r})"
     program = f"import pickle, sys; sys.stdout.buffer.write({copy}.cat('a.txt'))"
