@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex, TypeVar
 
 from torch.utils.data import DataLoader as TorchDataLoader
-from torch.utils.data import IterableDataset
+from torch.utils.data import Dataset, IterableDataset
 
 from ffrfs.adapters.bad_samples import BadSamples
 from ffrfs.adapters.torch.receipt import EpochNotes, Receipt, note
@@ -158,14 +158,22 @@ class DataLoader(TorchDataLoader[T_co]):
         return None if self._notes is None else self._notes.receipt()
 
 
-def _bad_samples(dataset: Any) -> Iterator[BadSamples]:  # noqa: ANN401 - of any library
-    """Yield those of a data set, and of those that it is made of, which leave samples out."""
-    bad = getattr(dataset, "bad_samples", None)
-    if isinstance(bad, BadSamples) and bad.on_error != "raise":
-        yield bad
-    for inner in [getattr(dataset, "dataset", None), *getattr(dataset, "datasets", ())]:
-        if inner is not None:
-            yield from _bad_samples(inner)
+def _bad_samples(dataset: object) -> Iterator[BadSamples]:
+    """Yield those of a data set, and of those that it is made of, which leave samples out.
+
+    Only data sets are looked into: other things have these names, too, and answer by any.
+    """
+    pending, seen = [dataset], set[int]()
+    while pending:
+        each = pending.pop()
+        bad = getattr(each, "bad_samples", None)
+        if isinstance(bad, BadSamples) and bad.on_error != "raise":
+            yield bad
+        if id(each) not in seen and (each is dataset or isinstance(each, Dataset)):
+            seen.add(id(each))
+            several = getattr(each, "datasets", None)  # taking from an iterator would change it
+            pending += several if isinstance(several, list | tuple) else []
+            pending.append(getattr(each, "dataset", None))
 
 
 def _check_step(step: int, steps: Iterable[Any]) -> None:

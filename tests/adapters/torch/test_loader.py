@@ -376,6 +376,17 @@ def test_an_iterable_data_set_cannot_skip(batch_size: int | None) -> None:
     assert len(list(loader)) == (6 if batch_size else COUNT)
 
 
+def test_a_data_set_that_has_other_things_by_the_names_of_data_sets() -> None:
+    data = Numbers()
+    parts = iter([1, 2])
+    for name, value in {"dataset": data, "datasets": parts}.items():
+        setattr(data, name, value)
+    assert len(list(DataLoader(data, 4))) == 6  # type: ignore[arg-type]
+    assert list(parts) == [1, 2]
+    data.datasets = None  # type: ignore[attr-defined]
+    assert len(list(DataLoader(data, 4))) == 6  # type: ignore[arg-type]
+
+
 def test_a_loader_that_is_not_skippable() -> None:
     loader = DataLoader(Numbers(), 4, skippable=False)  # type: ignore[arg-type]
     assert type(loader.batch_sampler) is BatchSampler
