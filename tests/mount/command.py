@@ -303,6 +303,9 @@ class Mount:
             if not process.wait(5):
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait(5)
+        found = state.find(str(self.path))  # of a daemon that was killed
+        if found is not None and found[1].process.wait(5) and not found[1].is_guarded:
+            state.release(*found)
 
     def processes(self) -> list[Process]:
         """Daemons by their command line, as some may never have come to mount anything,

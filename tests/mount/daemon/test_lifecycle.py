@@ -144,6 +144,12 @@ def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
     assert tree.mount().status == 0
 
 
+def test_what_ends_the_mounts_of_tests_forgets_killed_ones(tree: Mount) -> None:
+    tree.kill()
+    tree.close()
+    assert state.find(str(tree.path)) is None
+
+
 def test_umount_cleans_up_after_a_dead_daemon_whose_mount_is_gone(
     root_user: None, tree: Mount
 ) -> None:
