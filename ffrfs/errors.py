@@ -182,7 +182,9 @@ class PackWarning(UserWarning):
 def describe(error: BaseException) -> str:
     """Return one line: the file, the fault and, where it is known, the advice."""
     error = cause(error)
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, FileNotFoundError) and error.strerror and _has_lost_place(error):
+        text = "the working directory was removed; change to another one (cd)"
+    elif isinstance(error, OSError) and error.strerror:
         text = f"{_place(error)}{error.strerror}{_advice(error.errno)}"
     elif isinstance(error, FfrfsError | OSError):
         text = str(error) or type(error).__name__
@@ -282,6 +284,17 @@ def _place(error: OSError) -> str:
     return "a pipe, a socket or a process: " if is_of_descriptors else ""
 
 
+def _has_lost_place(error: FileNotFoundError) -> bool:
+    """Return whether it is getcwd()'s, which has no file name."""
+    if error.filename is not None:
+        return False
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def _advice(number: int | None) -> str:
     if number == errno.EMFILE:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -291,4 +304,10 @@ def _advice(number: int | None) -> str:
         )
     if number == errno.ENFILE:
         return "; all processes together have as many as the system allows: raise fs.file-max"
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if number == errno.EFBIG and limit != resource.RLIM_INFINITY:
+        return (
+            f"; a process may write files of at most {limit:,} bytes here: raise that limit "
+            "(ulimit -f, or LimitFSIZE= of a service)"
+        )
     return ""

@@ -125,3 +125,24 @@ def test_description_says_what_to_do() -> None:
     assert describe(PermissionError(errno.EPERM, "Operation not permitted")) == (
         "Operation not permitted"
     )
+
+
+def test_description_of_a_limit_of_the_size_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = iter([(4096, 4096), (resource.RLIM_INFINITY,) * 2])
+    monkeypatch.setattr(resource, "getrlimit", lambda _: next(limits))
+    large = OSError(errno.EFBIG, "cannot write: File too large", "/a")
+    assert describe(large).startswith(
+        "/a: cannot write: File too large; a process may write files of at most 4,096 bytes here"
+    )
+    assert describe(large) == "/a: cannot write: File too large"  # for the file system
+
+
+def test_description_of_a_working_directory_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    assert describe(missing) == "No such file or directory"
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert describe(missing).startswith("the working directory was removed; change")
