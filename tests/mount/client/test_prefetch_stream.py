@@ -132,6 +132,7 @@ def test_stop_while_the_next_worker_is_found(
 
     monkeypatch.setattr(control_client, "connect", stop_meanwhile)
     taker.client().close()  # the worker dies
+    assert stream._client.recv(1) == b""  # and no other process has the connection
     with pytest.raises(MountError, match="takes no more hints"):
         stream.send([b"1"])
     with taker.client() as client:
