@@ -9,14 +9,13 @@ Not here: pushing (native/prefetch/read_around.h).
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ffrfs.errors import MountError
+from ffrfs.errors import MountError, is_damage
 from ffrfs.folder.progress import Progress
 from ffrfs.mount.client.control_client import ask, stats
 from ffrfs.mount.kernel.mountpoint import canonical
@@ -94,7 +93,7 @@ def _list_all(tops: list[str], progress: Progress) -> None:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
         except OSError as error:
-            if error.errno != errno.EIO:  # a damaged record, which the mount has logged
+            if not is_damage(error):  # which the mount has logged
                 raise
         progress(count, 0, 0, 0)
 
