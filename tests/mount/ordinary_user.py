@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ffrfs.mount.client.health import check_mounts
-from ffrfs.mount.client.unmount import unmount, unmount_all
+from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import daemon
 from ffrfs.mount.engines import native_engine, pyfuse3_engine
@@ -225,8 +225,7 @@ def checks(given: Arguments) -> Seen:
     deadline_s = time.monotonic() + TIMEOUT_S
     while (dead := check(place))[0] == "ok" and time.monotonic() < deadline_s:
         time.sleep(0.05)
-    for _ in unmount_all():
-        pass
+    detach_dead(str(place))
     return seen | {"dead": dead}
 
 

@@ -108,11 +108,27 @@ def _detach(place: str) -> tuple[bool, _Known | None] | None:
             found = state.find(place)  # another daemon may have taken the place
         there = mount_at(place)
         if there is None:
+            if found is not None:
+                _refuse_other_namespace(found[1])
             return None if found is None else (False, found)
         if not there.is_ours:
             raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
         is_dead = found is not None and not found[1].is_guarded
         return kernel_mount.detach(place, is_dead=is_dead), found
+
+
+def _refuse_other_namespace(known: state.MountState) -> None:
+    """Raise MountError if its daemon has the mount at its place, which this process does not see.
+
+    To forget it would remove its control socket, and its mount point: the kernel lets a process
+    remove a directory at which a mount is that it does not see, and ends that mount.
+    """
+    pid = known.process.pid
+    if known.process.is_alive() and mount_at(known.mountpoint, pid) is not None:
+        raise MountError(
+            f"{known.mountpoint}: mounted in another mount namespace, that of process {pid}: "
+            f"unmount it there (nsenter --target {pid} --mount)"
+        )
 
 
 def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: float) -> Unmounted:

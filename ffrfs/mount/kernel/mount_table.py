@@ -41,14 +41,20 @@ def read_mount_table() -> list[MountEntry]:
         return [_entry(line) for line in file]
 
 
-def mount_at(mountpoint: str) -> MountEntry | None:
+def mount_at(mountpoint: str, pid: int | None = None) -> MountEntry | None:
     """Return the topmost mount at the place, whose name must be canonical (mountpoint.py).
 
-    Only the lines of that place are parsed: callers ask for each of a thousand mounts.
+    `pid`: as that process sees it; None also if the process has ended. Only the lines of that
+    place are parsed: callers ask for each of a thousand mounts.
     """
     place = os.fsencode(mountpoint)
-    with open(MOUNTINFO, "rb") as file:
-        found = [line for line in file if _unescaped(line.split(b" ", 5)[4]) == place]
+    try:
+        with open(MOUNTINFO if pid is None else f"/proc/{pid}/mountinfo", "rb") as file:
+            found = [line for line in file if _unescaped(line.split(b" ", 5)[4]) == place]
+    except OSError:
+        if pid is None:
+            raise
+        return None
     return _entry(found[-1]) if found else None
 
 

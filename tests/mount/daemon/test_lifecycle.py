@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tests.mount.command import (
     wait_until,
 )
 from tests.mount.makers import MakeMount, PackTree, engine_of
+from tests.own_mounts import with_own_mounts
 
 TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
 
@@ -159,6 +161,17 @@ def test_umount_cleans_up_after_a_dead_daemon_whose_mount_is_gone(
     assert tree.path.exists()
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
+
+
+def test_umount_leaves_the_mount_of_another_namespace(root_user: None, tree: Mount) -> None:
+    command = with_own_mounts(sys.executable, "-P", "-m", "ffrfs", "umount", str(tree.path))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"ffrfs: {tree.path}: mounted in another mount namespace")
+    assert tree.is_mounted
+    assert tree.statistics()["daemon_pid"] > 0
+    assert ffrfs("umount", tree.path).status == 0
 
 
 @pytest.mark.promise("S18")
