@@ -82,6 +82,8 @@ void DemandReader::served(const UnitKey& key, size_t size, const UnitPtr& unit, 
   const size_t total = unit->served_bytes.fetch_add(count, std::memory_order_relaxed) + count;
   if (total < size) {
     table_.keep(key, unit);
+    // Another thread may have handed out the rest before it was kept.
+    if (unit->served_bytes.load(std::memory_order_relaxed) >= size) table_.drop(key);
   } else if (count < size) {
     table_.drop(key);
   }

@@ -191,8 +191,7 @@ def start_service(manager: ServiceManager, new_mount: MakeMount) -> Iterator[Sta
 def hinted_tree(mount: MakeMount, tmp_path: Path) -> Mount:
     """A mount of the files that prefetch tests hint; nothing of them is cached."""
     pack = write_hinted_files(tmp_path)
-    # Neighbours are read while no client hints, as before its first hint has come.
-    made: Mount = mount(pack, "--read-around", "off")
+    made: Mount = mount(pack)
     forget_pages(pack)
     return made
 
