@@ -63,11 +63,11 @@ def program(*arguments: str | Path) -> list[str]:
 def writer_in(folder: Path, pids: str) -> int | None:
     """A process that has a file in the directory open, which has no name yet; `pids`: a pattern."""
     begin = f"{folder}/#"
-    for entry in Path("/proc").glob(f"{pids}/fd"):
+    for entry in Path("/proc").glob(pids):
         with contextlib.suppress(OSError):
-            for fd in entry.iterdir():
+            for fd in (entry / "fd").iterdir():
                 if os.readlink(fd).startswith(begin):
-                    return int(entry.parent.name)
+                    return int(entry.name)
     return None
 
 

@@ -68,3 +68,9 @@ def test_a_clone_needs_nothing_beside_it() -> None:
         text = sources.text(path)
         assert "/".join(("..", "shared")) not in text, path
         assert not re.search(r"CHECKOUT\.parent|parents\[[3-9]\]", text) or path == HERE, path
+
+
+def test_no_pattern_looks_into_processes() -> None:
+    """Path.glob() asks stat() about "[0-9]*/cmdline", and raises when a process ends just then."""
+    pattern = re.compile(r"/proc.*\.glob\([^)\n]*/")
+    assert [path for path in sources.files(".py") if pattern.search(sources.text(path))] == []

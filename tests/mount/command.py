@@ -28,7 +28,7 @@ from ffrfs.mount.kernel.process import Process
 from tests import uring_switch
 from tests.mount.child import Caller, ask
 from tests.mount.preloaded import preloaded
-from tests.mount.waiting import states
+from tests.mount.waiting import of_threads, states
 
 # Until what should happen counts as what never will, on however busy a machine.
 TIMEOUT_S = 60.0
@@ -312,11 +312,11 @@ class Mount:
         and workers."""
         word, place = os.fsencode(self.log_file), os.fsencode(self.path)
         found = []
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                words = entry.read_bytes().split(b"\0")
+                words = (entry / "cmdline").read_bytes().split(b"\0")
                 if word in words or (b"ffrfs.mount.daemon.resume" in words and place in words):
-                    process = Process.of(int(entry.parent.name))
+                    process = Process.of(int(entry.name))
                     found += [process, *children(process)] if process else []
         if self.worker is not None and self.worker not in found and self.worker.is_alive():
             found.append(self.worker)  # its daemon is dead
@@ -325,11 +325,8 @@ class Mount:
 
 def children(process: Process) -> list[Process]:
     """Those whom it has started itself, and who live."""
-    found = []
-    for entry in Path(f"/proc/{process.pid}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found += [Process.of(int(pid)) for pid in entry.read_text().split()]
-    return [child for child in found if child is not None]
+    pids = " ".join(of_threads(process.pid, "children")).split()
+    return [child for child in (Process.of(int(pid)) for pid in pids) if child is not None]
 
 
 def kill_for_good(daemon: int) -> None:
@@ -345,6 +342,10 @@ def kill_for_good(daemon: int) -> None:
 def is_guardian(process: Process) -> bool:
     words = words_of(process)
     return bool(words) and words[0].endswith("/ffrfs-guardian")
+
+
+def is_worker(process: Process) -> bool:
+    return "".join(words_of(process)[:1]).endswith("/ffrfs-worker")
 
 
 def words_of(process: Process) -> list[str]:

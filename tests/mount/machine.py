@@ -24,7 +24,7 @@ import ffrfs
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.process import Process
 from tests.checkout import CHECKOUT
-from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
+from tests.mount.command import TIMEOUT_S, Done, is_worker, kill_group, wait_until, words_of
 from tests.own_mounts import DETACH_ALL, with_own_mounts
 
 TEMPLATE = CHECKOUT / "systemd" / "mount.ffrfs"
@@ -171,9 +171,8 @@ class Machine:
 
     def worker_arguments(self) -> list[str]:
         """Of the only worker there is."""
-        lines = [Path(f"/proc/{process.pid}/cmdline").read_bytes() for process in self.processes()]
-        (line,) = (line for line in lines if b"ffrfs-worker" in line.split(b"\0")[0])
-        return [os.fsdecode(word) for word in line.split(b"\0")[1:-1]]
+        (worker,) = filter(is_worker, self.processes())
+        return words_of(worker)[1:-1]
 
     def check_nothing_left(self) -> None:
         """Neither mount nor process; nor what was written down for them."""

@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tests.mount.waiting import of_threads
+
 CAP_DAC_OVERRIDE, CAP_SYS_ADMIN = 1, 21
 FIELDS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 
@@ -15,11 +17,10 @@ FIELDS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Secco
 def privileges(pid: int) -> dict[str, set[int]]:
     """Of each field its values, over all threads: one, if they are alike."""
     found: dict[str, set[int]] = {field: set() for field in FIELDS}
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        with contextlib.suppress(OSError):  # this thread has ended
-            told = dict(re.findall(r"^(\w+):\s*(\w+)$", status.read_text(), re.MULTILINE))
-            for field in FIELDS:
-                found[field].add(int(told[field], 16))
+    for status in of_threads(pid, "status"):
+        told = dict(re.findall(r"^(\w+):\s*(\w+)$", status, re.MULTILINE))
+        for field in FIELDS:
+            found[field].add(int(told[field], 16))
     return found
 
 

@@ -30,10 +30,16 @@ def is_at_rest(pid: int) -> bool:
 
 def states(pid: int) -> set[str]:
     """Those of its threads, by proc(5)."""
-    found = set()
-    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):  # it has ended
-            found.add(stat.read_text().rpartition(")")[2].split()[0])
+    return {text.rpartition(")")[2].split()[0] for text in of_threads(pid, "stat")}
+
+
+def of_threads(pid: int, name: str) -> list[str]:
+    """The text of /proc/PID/task/*/NAME; nothing of a thread or a process that has ended."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{pid}/task/{thread}/{name}").read_text())
     return found
 
 

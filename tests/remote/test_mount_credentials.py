@@ -106,9 +106,9 @@ def test_no_secret_is_seen(reach: Reach, aws: Moto, tmp_path: Path) -> None:
     tree = reach(keys.environment(), stdin=subprocess.DEVNULL)
     assert read(tree.path) == Epoch(COUNT, 0, {})
     seen = {"mounts": Path("/proc/mounts").read_bytes()}
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            seen[str(entry)] = entry.read_bytes()
+            seen[f"{entry}/cmdline"] = (entry / "cmdline").read_bytes()
     for process in filter(None, [tree.process, tree.worker, *tree.fetchers]):
         assert f"/proc/{process.pid}/cmdline" in seen
     assert tree.worker is not None

@@ -60,7 +60,7 @@ def program(url: str, tmp_path: Path) -> Program:
 
 def has_ended(pid: int) -> bool:
     for _ in range(1200):
-        if not Path(f"/proc/{pid}/cmdline").exists():
+        if not os.path.exists(f"/proc/{pid}/cmdline"):
             return True
         time.sleep(0.05)
     return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
+import os
 import re
 import struct
 import time
@@ -21,6 +23,7 @@ from ffrfs.view import item, sandbox
 from ffrfs.view.safe_bytes import Content
 from tests.ffrecord_file import flip_byte, record_extents, write_folder
 from tests.index_file import Index, indexed_pack
+from tests.mount.waiting import of_threads
 from tests.view.conftest import Serve
 
 MEMORY_MAX = 64 << 20  # of this process, beyond what it had before the page
@@ -287,8 +290,8 @@ def test_the_child_has_limits() -> None:
     found: dict[str, str] = {}
 
     def look() -> None:
-        for children in Path("/proc/self/task").glob("*/children"):
-            for child in children.read_text().split():
+        for child in " ".join(of_threads(os.getpid(), "children")).split():
+            with contextlib.suppress(OSError):  # it has ended
                 if "sandbox.serve" in Path(f"/proc/{child}/cmdline").read_text():
                     limits = Path(f"/proc/{child}/limits").read_text()
                     found.update(re.findall(r"^Max (.+?)  +(\S+)", limits, re.MULTILINE))

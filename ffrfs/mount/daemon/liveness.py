@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import select
 from pathlib import Path
 
@@ -84,9 +85,14 @@ class Liveness:
 
 
 def _states(pid: int | None) -> set[str]:
-    """Return the states of a process's threads, as in proc(5)."""
+    """Return the states of a process's threads, as in proc(5); nothing if it has ended.
+
+    Path.glob() would look at each file by stat(), and raise if that says ESRCH.
+    """
     states = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):  # this thread has ended
-            states.add(path.read_text().rpartition(") ")[2][0])
+    tasks = Path(f"/proc/{pid}/task")
+    with contextlib.suppress(OSError):  # the process has ended
+        for thread in os.listdir(tasks):
+            with contextlib.suppress(OSError):  # this thread has ended
+                states.add((tasks / thread / "stat").read_text().rpartition(") ")[2][0])
     return states

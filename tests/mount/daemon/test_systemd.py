@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -269,9 +270,10 @@ def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: Pi
 def look_at_the_tree(pid_one: PidOne) -> tuple[str, str]:
     """Return the state of the watchdog's look at the tree, and where in the kernel it waits."""
     for process in pid_one.processes():
-        if b"tree_probe" in (process / "cmdline").read_bytes():
-            state = (process / "stat").read_text().rpartition(") ")[2][0]
-            return state, (process / "wchan").read_text()
+        with contextlib.suppress(OSError):  # it has ended
+            if b"tree_probe" in (process / "cmdline").read_bytes():
+                state = (process / "stat").read_text().rpartition(") ")[2][0]
+                return state, (process / "wchan").read_text()
     return "", ""
 
 

@@ -23,6 +23,7 @@ from tests.mount.command import TIMEOUT_S, Mount, children, ffrfs, start_ffrfs, 
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, content
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.process_status import descriptors
 from tests.mount.readers import readers_at_work, wait_for_reads
 from tests.mount.trouble_reader import read_through_trouble
 from tests.mount.without_resend import worker_without_resend
@@ -59,8 +60,8 @@ def tree(mount: MakeMount, pack: Path) -> Mount:
 
 def connections(worker: int) -> list[Path]:
     """To the kernel: its threads' own ones, too."""
-    found = Path(f"/proc/{worker}/fd").iterdir()
-    return [fd for fd in found if os.readlink(fd) == "/dev/fuse"]
+    found = descriptors(worker).items()
+    return [Path(f"/proc/{worker}/fd/{fd}") for fd, name in found if name == "/dev/fuse"]
 
 
 def blocks(fd: Path) -> bool:

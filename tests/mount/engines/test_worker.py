@@ -31,6 +31,7 @@ from tests.mount.command import (
     Mount,
     check_nothing_left,
     ffrfs,
+    is_worker,
     kill_group,
     start_ffrfs,
     wait_until,
@@ -252,7 +253,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     )
     try:
         disk.wait_for("stalled")
-        (worker,) = [p for p in tree.processes() if "worker" in name_of(p.pid)]
+        (worker,) = [p for p in tree.processes() if is_worker(p)]
         for process in tree.processes():
             if process != worker:
                 os.kill(process.pid, signal.SIGKILL)
@@ -261,10 +262,6 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     finally:
         kill_group(command)
     assert not tree.is_mounted
-
-
-def name_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text()
 
 
 # The mount ends in good order.
