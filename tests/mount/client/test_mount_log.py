@@ -90,31 +90,42 @@ def test_file_of_the_user(tree: Mount) -> None:
 @pytest.mark.promise("S57")
 @pytest.mark.parametrize("command", ["mount", "umount", "ps"])
 def test_it_goes_after_a_week(tree: Mount, new_mount: MakeMount, command: str) -> None:
+    """While another process holds the directory's lock, it is left to the next command."""
     mount(tree)
     other = new_mount(tree.pack)
-    if command == "umount":
-        mount(other)
     assert ffrfs("umount", tree.path).status == 0
     tree.wait_for_daemon()
     assert "mounted at" in logged(tree)
     directory, _ = state.find_ended(str(tree.path)) or ("", None)
     stem = state.log_path(directory, str(tree.path)).removesuffix(state.LOG)
+    files = {
+        Path(stem + suffix): Path(stem + suffix).read_bytes() for suffix in (state.LOG, state.ENDED)
+    }
     ended_s = time.time() - KEPT_S - 60
-    for suffix in (state.LOG, state.ENDED):
-        os.utime(stem + suffix, (ended_s, ended_s))
 
-    def kept() -> list[Path]:
-        return list(Path(directory).glob(f"{Path(stem).name}.*"))
+    def make_old() -> None:
+        for file, content in files.items():
+            file.write_bytes(content)
+            os.utime(file, (ended_s, ended_s))
 
-    match command:
-        case "mount":
+    def is_gone() -> bool:
+        return not list(Path(directory).glob(f"{Path(stem).name}.*"))
+
+    def has_removed_it() -> bool:
+        if command == "umount":
             mount(other)
-        case "umount":
-            assert ffrfs("umount", other.path).status == 0
-        case "ps":
-            # While another process holds the directory's lock it is left to the next command.
-            wait_until(lambda: ffrfs("ps").status == 0 and not kept(), "ps has removed it")
-    assert kept() == []
+        make_old()
+        if command == "ps":
+            assert ffrfs("ps").status == 0
+            return is_gone()
+        if command == "mount":
+            mount(other)
+            is_removed = is_gone()
+        assert ffrfs("umount", other.path).status == 0
+        other.wait_for_daemon()
+        return is_removed if command == "mount" else is_gone()
+
+    wait_until(has_removed_it, f"{command} has removed it")
     mount_command_fails(ffrfs("log", tree.path), 1, f"{tree.path}: not mounted", "last week")
 
 
