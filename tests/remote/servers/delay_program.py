@@ -128,6 +128,9 @@ async def _send(
                     await trio.lowlevel.wait_writable(target.socket)
                     with contextlib.suppress(BlockingIOError):
                         left -= _splice(pipe.read, target.socket.fileno(), left)
+                        # splice() may end with MSG_MORE: the kernel then keeps the last segment
+                        # for 200 ms. Setting TCP_NODELAY sends it, also when it is set already.
+                        target.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 pipes.give_back(pipe)
             await target.send_eof()
 
