@@ -12,6 +12,7 @@ the mappings of one file can therefore be told apart.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,13 @@ def cpu_seconds(pid: int) -> float:
             with contextlib.suppress(*_ENDED):
                 total_ns += int((thread / "schedstat").read_text().split()[0])
     return total_ns / 1e9
+
+
+def machine_cpu_seconds() -> float:
+    """What all processes and the kernel have used so far, by proc(5) in hundredths of a second."""
+    ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]))
+    idle, io_wait = ticks[3:5]
+    return (sum(ticks) - idle - io_wait) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_bytes(pid: int) -> int:

@@ -46,6 +46,7 @@ READERS = 4
 LOCAL = "ffrfs with hints, local disk"
 FIRST, AGAIN = "first epoch", "second epoch, remounted, from the cache"
 FETCHED, CPU = f"{FIRST}: bytes fetched", f"{FIRST}: CPU of daemon, worker, fetcher"
+CPU_THERE, CPU_ALL = f"{FIRST}: CPU of server and proxy", f"{FIRST}: CPU of the whole machine"
 LISTED, LISTED_BYTES = "mounted until ls answers", "the same: bytes fetched"
 SHARED = "two mounts of one cache, the same epoch at once: bytes fetched"
 USED, STALLED = "most of the disk in use", "slowest 100 files by the median 100"
@@ -68,7 +69,7 @@ COMPARISONS = {
             (FIRST, "files/s", (LOCAL, *EPOCHS, *peers)),
             (AGAIN, "files/s", (LOCAL, *EPOCHS)),
             (FETCHED, "x the data", EPOCHS),
-            (CPU, "s a GB", EPOCHS),
+            *((each, "s a GB", EPOCHS) for each in (CPU, CPU_THERE, CPU_ALL)),
         )
     },
     LISTED: Measured("s", (NATIVE,)),
@@ -180,13 +181,14 @@ def _read(site: Site, server: str, name: str) -> Values:
     with _cache(site) as cache:
         before = site.bytes_down()
         with site.mounted(server, PACK, cache) as mount:
-            began_s = _cpu_s(mount)
+            began_s = _cpu_s(site, server, mount)
             rate = _rate(mount.root, site.whole, kind)
             values = {
                 first: rate,
                 f"{server}, {FETCHED}": (site.bytes_down() - before) / site.whole.size_bytes,
-                f"{server}, {CPU}": (_cpu_s(mount) - began_s) / (site.whole.size_bytes / 1e9),
             }
+            for row, used_s in _cpu_s(site, server, mount).items():
+                values[row] = (used_s - began_s[row]) / (site.whole.size_bytes / 1e9)
             _check(mount.root, site.whole)
         page_cache.drop()
         with site.mounted(server, PACK, cache) as mount:
@@ -202,8 +204,12 @@ def _read_local(site: Site) -> float:
         return _rate(mount.root, site.whole, f"{HINTED}read")
 
 
-def _cpu_s(mount: Mount) -> float:
-    return memory.cpu_seconds(mount.daemon) if mount.daemon else 0.0
+def _cpu_s(site: Site, server: str, mount: Mount) -> dict[str, float]:
+    return {
+        f"{server}, {CPU}": memory.cpu_seconds(mount.daemon) if mount.daemon else 0.0,
+        f"{server}, {CPU_THERE}": sum(map(memory.cpu_seconds, site.programs[server])),
+        f"{server}, {CPU_ALL}": memory.machine_cpu_seconds(),
+    }
 
 
 def _list(site: Site) -> Values:

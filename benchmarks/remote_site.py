@@ -48,6 +48,7 @@ class Site:
     folder: Path  # what nginx serves: the packs are read from there as local ones, too
     work: Path
     lines: dict[str, Delay]
+    programs: dict[str, tuple[int, int]]  # a server and its proxy
     whole: Order  # all files of PACK, shuffled
     single: Order  # some of them, which are objects, too
     vast: Order  # some of the files of VAST, shuffled
@@ -97,7 +98,11 @@ def opened(plan: Plan, work: Path) -> Iterator[Site]:
             for server, port in ((NGINX, web.port), (SEAWEEDFS, storage.port))
         }
         stack.enter_context(_set(storage.environment()))
-        yield Site(folder, work, lines, whole, single, vast)
+        programs = {
+            NGINX: (web.program.pid, lines[NGINX].program.pid),
+            SEAWEEDFS: (storage.program.pid, lines[SEAWEEDFS].program.pid),
+        }
+        yield Site(folder, work, lines, programs, whole, single, vast)
 
 
 @contextlib.contextmanager
