@@ -1,9 +1,13 @@
 #include "prefetch/far_files.h"
 
 #include <exception>
+#include <numeric>
+#include <vector>
 
 namespace ffrfs {
 namespace {
+
+constexpr size_t kRestRegions = 4;  // beside the pass over one region
 
 bool has_far(const ShardSet& shards) {
   for (size_t i = 0; i < shards.shard_count(); ++i) {
@@ -34,6 +38,15 @@ void FarFiles::ask_for(std::span<const uint64_t> records) const {
     const Source& file = shards_.file_of(*extent);
     const size_t size = static_cast<size_t>(extent->size) + extent->trailer_size();
     if (!file.is_near(extent->offset, size)) file.will_need(extent->offset, size);
+  }
+}
+
+void FarFiles::ask_for_rest(ReadAround& around, size_t blocks_max) const {
+  if (!any_ || shards_.byte_count() / ReadAround::kRegionBytes > blocks_max) return;
+  for (const Region& region : around.take_rest(kRestRegions)) {
+    std::vector<uint64_t> records(static_cast<size_t>(region.end - region.begin));
+    std::iota(records.begin(), records.end(), region.begin);
+    ask_for(records);
   }
 }
 

@@ -12,6 +12,7 @@ namespace ffrfs {
 namespace {
 
 constexpr size_t kBatchRecords = 32;
+constexpr size_t kHalfCache = 2;  // by far_records, which take at most a quarter of the cache
 constexpr auto kLeftOutInterval = std::chrono::milliseconds(500);
 constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
 constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
@@ -206,6 +207,7 @@ void Prefetcher::read_around(const Region& region) {
   ReadAround::Outcome outcome = pass.run(region);
   outcome.elapsed = Clock::now() - begin;
   around_.finish(region, outcome);
+  far_.ask_for_rest(around_, kHalfCache * options_.far_records);
 }
 
 void Prefetcher::watch() {

@@ -59,6 +59,7 @@ bool ReadAround::note_read(uint64_t record) {
   if (is_repeated) return false;
   const uint16_t before = place.reads.fetch_add(1, std::memory_order_relaxed);
   asked_.fetch_add(1, std::memory_order_relaxed);
+  if (before == 0) touched_.fetch_add(1, std::memory_order_relaxed);
   const bool is_around = place.is_around.load(std::memory_order_relaxed);
   const bool is_hit = is_around && is_control(record) && has(known_, record);
   if (is_hit) {
@@ -70,7 +71,8 @@ bool ReadAround::note_read(uint64_t record) {
   // Runs in order are for Readahead, and are no evidence for their neighbours.
   if (before > 0 && number == last + 1) return false;
   pairs_.fetch_add(before, std::memory_order_relaxed);
-  if (place.is_queued.load(std::memory_order_relaxed) || !is_evident() || !is_worth(region)) {
+  if (place.is_queued.load(std::memory_order_relaxed) || !is_dense() || !has_room() ||
+      !is_worth(region)) {
     return false;
   }
   if (place.is_queued.exchange(true, std::memory_order_relaxed)) return false;
@@ -85,19 +87,22 @@ bool ReadAround::note_read(uint64_t record) {
   return true;
 }
 
-// Returns whether READs are dense enough, and memory has room.
-bool ReadAround::is_evident() const {
+// Returns whether READs are dense enough.
+bool ReadAround::is_dense() const {
   if (now_().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
     return false;
   }
+  if (mode_ == ReadAroundMode::kOn) return true;
   const auto asked = static_cast<double>(asked_.load(std::memory_order_relaxed));
-  if (mode_ != ReadAroundMode::kOn) {
-    const auto pairs = static_cast<double>(pairs_.load(std::memory_order_relaxed));
-    const double density = 2 * pairs / (asked * static_cast<double>(region_records_ - 1));
-    if (pairs < kPairsMin || density < density_min()) return false;
-  }
-  const auto limit = std::min(budget_.load(std::memory_order_relaxed),
-                              static_cast<uint64_t>(asked) * kGrowth + 2 * region_records_);
+  const auto pairs = static_cast<double>(pairs_.load(std::memory_order_relaxed));
+  const double density = 2 * pairs / (asked * static_cast<double>(region_records_ - 1));
+  return pairs >= kPairsMin && density >= density_min();
+}
+
+bool ReadAround::has_room() const {
+  const uint64_t asked = asked_.load(std::memory_order_relaxed);
+  const auto limit =
+      std::min(budget_.load(std::memory_order_relaxed), asked * kGrowth + 2 * region_records_);
   return unread() + region_records_ <= limit;
 }
 
@@ -152,6 +157,17 @@ std::optional<Region> ReadAround::take() {
   queue_.pop_front();
   count_queued();
   return records_of(region);
+}
+
+std::vector<Region> ReadAround::take_rest(size_t count) {
+  std::vector<Region> rest;
+  const auto touched = static_cast<double>(touched_.load(std::memory_order_relaxed));
+  if (touched < kRestShare * static_cast<double>(region_count_) || !is_dense()) return rest;
+  const std::lock_guard lock(mutex_);
+  for (; rest.size() < count && next_rest_ < region_count_; ++next_rest_) {
+    if (places_[next_rest_].reads == 0) rest.push_back(records_of(next_rest_));
+  }
+  return rest;
 }
 
 void ReadAround::warm(std::vector<bool> records) {
@@ -285,8 +301,9 @@ void ReadAround::give_up(bool is_wrong) {
     place.is_queued = place.is_around = false;
   }
   for (uint64_t word = 0; word <= record_count_ / 64; ++word) done_[word] = 0;
-  asked_ = pairs_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ = evicted_ =
-      evictable_ = wanted_ = finished_ = 0;
+  next_rest_ = 0;
+  asked_ = pairs_ = touched_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ =
+      evicted_ = evictable_ = wanted_ = finished_ = 0;
   alone_rate_.reset();
   beside_rate_.reset();
   region_rate_.reset();

@@ -57,6 +57,7 @@ class ReadAround {
   static constexpr double kPairsMin = 16;
   static constexpr size_t kThreads = 3;  // that read regions
   static constexpr uint64_t kTrialRegions = 8;
+  static constexpr double kRestShare = 0.5;
   static constexpr uint64_t kGrowth = 64;  // records pushed beside each READ, at most
 
   struct Amounts {
@@ -87,6 +88,10 @@ class ReadAround {
 
   [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
   [[nodiscard]] std::optional<Region> take();
+
+  // Takes up to `count` regions that no READ has come for, once kRestShare of all had READs, in no
+  // order. A remote pack requests them, so that at most twice what READs need is requested.
+  [[nodiscard]] std::vector<Region> take_rest(size_t count);
 
   // Returns whether a record of a region that was taken is to be pushed: the kernel knows its
   // inode, no READ has come for it, and it is no control.
@@ -165,7 +170,8 @@ class ReadAround {
   void note_recent(bool is_repeated);
   void note_evicted(uint32_t repeated);
   void note_exposed(bool is_hit);
-  [[nodiscard]] bool is_evident() const;
+  [[nodiscard]] bool is_dense() const;
+  [[nodiscard]] bool has_room() const;
   [[nodiscard]] double density_min() const;
   [[nodiscard]] bool is_worth(uint64_t region) const;
   [[nodiscard]] uint64_t unread() const;
@@ -192,6 +198,7 @@ class ReadAround {
   std::atomic<uint64_t> budget_{0};  // records, as all below, since the evidence was given up
   std::atomic<uint64_t> asked_{0};  // READs
   std::atomic<uint64_t> pairs_{0};  // of READs in the same region
+  std::atomic<uint64_t> touched_{0};  // regions with READs
   std::atomic<uint64_t> pushed_{0};
   std::atomic<uint64_t> unknown_{0};  // cached in the pack's pages; each is to be seen by its READ
   std::atomic<uint64_t> controls_{0};
@@ -227,6 +234,7 @@ class ReadAround {
   std::mutex mutex_;  // guards the queues
   std::deque<uint64_t> queue_;
   std::deque<Warming> warmings_;
+  uint64_t next_rest_ = 0;  // the region that take_rest() looks at next
   std::atomic<size_t> queued_{0};
 };
 

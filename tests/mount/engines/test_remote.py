@@ -99,6 +99,22 @@ def test_a_tree_is_read_from_afar_and_then_from_the_cache(
     assert str(pack) in again.statistics()["pack"] or kind == "http"
 
 
+def test_the_rest_is_fetched_once_most_of_a_pack_was_read_in_no_order(
+    reach: Reach, pack_tree: PackTree
+) -> None:
+    """A block holds nine files: 110 of the 600 need four in five of the blocks."""
+    chance = random.Random(1)
+    files = {f"{number:03}": chance.randbytes(110_000) for number in range(600)}
+    pack = pack_tree(dict(files))
+    tree = reach(f"file://{pack}")
+    order = chance.sample(sorted(files), 110)
+    for name in order:
+        assert tree.ask(probes.read, name) == files[name]
+    size = pack.stat().st_size
+    wait_until(lambda: remote(tree)["bytes"] >= 0.95 * size, "the rest was fetched")
+    assert remote(tree)["bytes"] <= size + (1 << 20)
+
+
 @pytest.mark.promise("S63")
 def test_a_fetcher_that_is_killed_costs_a_delay(reach: Reach, pack: Path, server: Nginx) -> None:
     tree = reach(f"{server.url}/{pack.name}", "--cache-mode", "stream")

@@ -156,6 +156,33 @@ TEST_CASE("the price of a region decides how densely READs must have come") {
   }
 }
 
+TEST_CASE("once half of the regions had READs in no order, the others are the rest") {
+  for (const bool is_shuffled : {true, false}) {
+    Kernel kernel(ReadAroundMode::kAuto, kLargeCount, kLargeFiles);
+    std::vector<uint64_t> order = shuffled(kLargeCount, 1);
+    if (!is_shuffled) std::ranges::sort(order);
+    constexpr uint64_t kRegionRecords = ReadAround::kRegionBytes / kLargeSize;
+    constexpr uint64_t kRegions = (kLargeCount + kRegionRecords - 1) / kRegionRecords;
+    std::vector<bool> is_touched(kRegions);
+    uint64_t touched = 0;
+    for (const uint64_t record : order) {
+      kernel.read(record, kLargeCount);  // nothing is pushed
+      touched += is_touched[record / kRegionRecords] ? 0 : 1;
+      is_touched[record / kRegionRecords] = true;
+      if (2 * touched >= kRegions) break;
+      CHECK(kernel.around.take_rest(4).empty());
+    }
+    std::vector<uint64_t> rest;
+    for (auto more = kernel.around.take_rest(4); !more.empty(); more = kernel.around.take_rest(4)) {
+      CHECK(more.size() <= 4);
+      for (const Region& region : more) rest.push_back(region.begin / kRegionRecords);
+    }
+    if (!is_shuffled) CHECK(rest.empty());
+    if (is_shuffled) CHECK(rest.size() == kRegions - touched);
+    for (const uint64_t region : rest) CHECK(!is_touched[region]);
+  }
+}
+
 TEST_CASE("a part of the pack that is read densely is pushed, and no other") {
   Kernel kernel;
   kernel.list();
