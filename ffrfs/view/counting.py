@@ -44,7 +44,7 @@ def count(files: Sequence[str], name: str, job: Job[Counted]) -> Counted:
         raise FfrfsError(str(error)) from None
 
     with subprocess.Popen(
-        [sys.executable, "-m", "ffrfs.view.counting"],
+        [sys.executable, "-P", "-m", "ffrfs.view.counting"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for the server, which ends it

@@ -77,6 +77,17 @@ def test_numbers_are_those_of_schema_stats(
     assert row["top"] == [[one["value"], one["frequency"]] for one in strings["top_values"]]
 
 
+def test_modules_beside_the_data_are_not_run(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who views a data set may do it in its directory, and did not write what is in there."""
+    file = write_tfrecord(tmp_path / "x.tfrecord", records(3))
+    (tmp_path / "json.py").write_text("raise SystemExit('run')")
+    monkeypatch.chdir(tmp_path)
+    found = counted(serve(file))
+    assert found["examples"] == [3]
+
+
 def test_order_of_features(serve: Serve, tmp_path: Path) -> None:
     first = write_tfrecord(tmp_path / "a.tfrecord", records(40))
     second = write_tfrecord(tmp_path / "b.tfrecord", records(40, 2.0))
