@@ -59,6 +59,8 @@ class MountRequest(MountOptions):
     def _far_records(self) -> int:
         """Return how many records may be requested ahead: each may take a block of the cache."""
         settings = self.remote_settings()
+        if settings.offline:
+            return 0
         size = settings.cache_size
         if settings.cache_mode == "stream":
             size = memory_cache_size(flight_size(self.max_memory_bytes))

@@ -84,6 +84,7 @@ def test_engines_get_them(fields: dict[str, Any], expected: tuple[int, ...]) -> 
         ((), None),
         (("--cache-dir=/cache", "--cache-size=1G"), 256),
         (("--cache-dir=/cache", "--cache-size=16M"), 4),
+        (("--cache-dir=/cache", "--cache-size=1G", "--offline"), 0),
         (("--cache-dir=/cache", "--cache-size=1G", "--cache-mode=stream"), 64),
         (("--cache-dir=/cache", "--cache-mode=stream", "--max-memory=512M"), 32),
     ],
