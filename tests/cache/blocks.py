@@ -30,12 +30,16 @@ def block_size(kept: CachedObject, block: int) -> int:
     return min(BLOCK_SIZE, kept.size - block * BLOCK_SIZE)
 
 
-def fill(kept: CachedObject, block: int, seed: int = 1) -> None:
+def claim(kept: CachedObject, block: int) -> None:
     """A pass of eviction may have the block for a moment."""
     end = time.monotonic() + WAIT_S
     while not kept.claim(block):
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+def fill(kept: CachedObject, block: int, seed: int = 1) -> None:
+    claim(kept, block)
     store(kept, block, content(block, block_size(kept, block), seed))
 
 

@@ -55,7 +55,7 @@ def test_ls(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     lines = run(capfd, "ls", place).splitlines()
     assert len(lines) == 2
     line = next(line for line in lines if URL in line)
-    assert "2.0 MiB  75% of    3.0 MiB  s3://bucket/a.ffr  (used 00:00:0" in line
+    assert "2.0 MiB  75% of    3.0 MiB  s3://bucket/a.ffr  (used 00:0" in line
     objects = json.loads(run(capfd, "ls", "--json", place, URL))
     assert len(objects) == 1
     facts = objects[0]

@@ -20,6 +20,7 @@ from ffrfs.errors import CacheError
 from tests.cache.blocks import (
     URL,
     check,
+    claim,
     content,
     fill,
     finish,
@@ -227,7 +228,7 @@ def test_nothing_can_go(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="is full, and no block can be removed now"):
         for block in range(40):
             store(kept, block, content(block))
-            assert kept.claim(block)
+            claim(kept, block)
     kept.close()
     cache.close()
 

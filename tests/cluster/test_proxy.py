@@ -220,7 +220,7 @@ def test_an_object_that_changes(
         assert epoch.wrong == 0
         assert epoch.errors.keys() == {EIO}
         assert epoch.right + epoch.errors[EIO] == COUNT
-        assert "changed at its origin" in tree.log()
+        assert tree.count_logged("changed at its origin")
     # Who opens it now gets the new one, and nothing of the old.
     after = mounted(url)
     assert Reading(after.path).result() == Epoch(COUNT, 0, {})

@@ -156,7 +156,7 @@ def test_a_profile_whose_keys_are_gone(cloud: Cloud, tmp_path: Path) -> None:
     let_obstore_ask_again()
     file.write_text("[work]\naws_access_key_id = HUSH\n")
     with pytest.raises(RemoteTimeoutError, match="gives no credentials; see") as caught:
-        cloud.reads(found, timeout_s=1)
+        cloud.reads(found, timeout_s=4)
     is_one_line(caught.value)
 
 
@@ -197,7 +197,7 @@ def test_who_gives_credentials_may_fail_for_a_while(cloud: Cloud, granted: Issue
 
 def test_who_gives_credentials_fails(cloud: Cloud, granted: Issuer) -> None:
     granted.order(status=503)
-    cloud.refuses(RemoteTimeoutError, r"credential service failed \(503\)", timeout_s=1)
+    cloud.refuses(RemoteTimeoutError, r"credential service failed \(503\)", timeout_s=4)
 
 
 @pytest.mark.promise("S63")
@@ -246,7 +246,7 @@ def test_an_sts_that_is_not_there_or_not_trusted(
 ) -> None:
     environment = granting.web_identity(role)
     cloud.give({**environment, "AWS_ENDPOINT_URL_STS": "https://127.0.0.1:1/"})
-    cloud.refuses(RemoteTimeoutError, "credential service cannot be reached", timeout_s=1)
+    cloud.refuses(RemoteTimeoutError, "credential service cannot be reached", timeout_s=4)
     (tmp_path / "none.pem").touch()
     cloud.give({**environment, "SSL_CERT_FILE": str(tmp_path / "none.pem")})
     cloud.refuses(RemoteError, "TLS: the server's certificate is not trusted")

@@ -100,7 +100,8 @@ def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
     assert running.figure("remote_blocks_fetched") == 6
     held = "remote_cache_bytes"
     wait_until(lambda: running.figure(held) >= len(content()), "the cache is measured", 60)
-    assert running.figure("remote_cache_limit_bytes") == 20 << 30
+    limit = "remote_cache_limit_bytes"
+    wait_until(lambda: running.figure(limit) == 20 << 30, "so is its limit", 60)
 
 
 def test_a_hint_without_id_gets_no_answer(start: Start, tmp_path: Path) -> None:

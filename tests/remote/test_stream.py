@@ -34,7 +34,8 @@ def server(tmp_path: Path) -> Iterator[Faulty]:
 @pytest.fixture(autouse=True, params=["full", "stream"])
 def fetcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     cache_dir = str(tmp_path / "cache")
-    use_urls(RemoteSettings(cache_dir=cache_dir, cache_mode=request.param, timeout_s=6))
+    timeout_s = 6 if "goes_wrong" in request.node.name else 60
+    use_urls(RemoteSettings(cache_dir=cache_dir, cache_mode=request.param, timeout_s=timeout_s))
     yield
     session.configure(RemoteSettings())
     session.settings = None

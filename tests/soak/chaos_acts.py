@@ -142,9 +142,12 @@ class Chaos:
         self._kill("fetcher")
 
     def _kill_several(self) -> None:
-        names = ["worker", self._random.choice(("daemon", "guardian"))]
-        names += ["fetcher"] * (self._server is not None)
-        names = self._random.sample(names, self._random.randrange(2, len(names) + 1))
+        others = [self._random.choice(("daemon", "guardian"))]
+        others += ["fetcher"] * (self._server is not None)
+        count = self._random.randrange(2, len(others) + 2)
+        names = self._random.sample(["worker", *others], count)
+        if not self.done.spans and "worker" not in names:  # no run is without a worker's death
+            names[0] = "worker"
         self.done.acts["+".join(sorted(names))] += 1
         self._kill(*names)
 

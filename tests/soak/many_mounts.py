@@ -22,7 +22,7 @@ from ffrfs.mount.daemon.memory_limit import anonymous_bytes
 from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import ffrfs
+from tests.mount.command import ffrfs, wait_until
 from tests.mount.preloaded import preloaded
 
 COMMAND_TIMEOUT_S = 600.0
@@ -45,6 +45,7 @@ def main() -> None:
         return result
 
     timed("mount all", lambda: mount_all(engine, pack, places))
+    wait_until(lambda: states() == {"live": len(places)}, "all answer")
     seen = {"live": timed("list", states), "wrong": timed("read all", lambda: misread(places))}
     pids = [one.pid for one in mount_statuses() if one.pid is not None]
     held_mb = sum(map(anonymous_bytes, processes())) / (1 << 20) / len(places)

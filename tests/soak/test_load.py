@@ -4,6 +4,7 @@ and whatever ends the mount under them, an error at most.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -97,7 +98,8 @@ def test_killed_daemon_gives_errors_under_load(tree: Mount, killed: str) -> None
     def kill() -> None:
         tree.kill()
         if killed != "daemon":
-            os.kill(tree.worker.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ends with its daemon
+                os.kill(tree.worker.pid, signal.SIGKILL)
 
     with load(tree, READERS, LASTING_S, drop=1) as readers:
         results = results_after(readers, kill)

@@ -29,7 +29,7 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.process import Process
 from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount.child import Child
-from tests.mount.command import children, engine_settings, engine_words, ffrfs
+from tests.mount.command import children, engine_settings, engine_words, ffrfs, wait_until
 from tests.mount.preloaded import preloaded
 from tests.mount.waiting import waited_s
 from tests.soak.wanderer import wander
@@ -132,8 +132,13 @@ class Turmoil:
         assert waited_s() - began_s < PS_LIMIT_S
         done = ffrfs("ps", "--json")
         assert (done.status, done.err) == (0, ""), done
-        states = {one["mountpoint"]: one["state"] for one in json.loads(done.out)}
-        assert states[str(self.lasting)] == "live", states
+        wait_until(self._is_live, "the lasting mount is live")
+
+    def _is_live(self) -> bool:
+        """`ps` gives a mount 1.5 s to answer, which a busy machine may need."""
+        told = json.loads(ffrfs("ps", "--json").out)
+        states = {one["mountpoint"]: one["state"] for one in told}
+        return states[str(self.lasting)] == "live"
 
     def ask_statistics(self) -> None:
         place = self.random.choice([self.lasting, self._place()])

@@ -55,7 +55,7 @@ def test_snapshots_without_a_terminal(tree: Mount) -> None:
     assert "\nsince then:\n" in first
     assert re.search(r"^read +[1-9][0-9,.]* +\S+ .?s +\S+ .?s$", first, re.MULTILINE)
     assert second.startswith(head)
-    assert re.search(r"\nin the last [12]\.[0-9] s:\n", second)
+    assert re.search(r"\nin the last [0-9]+\.[0-9] s:\n", second)
     assert re.search(r"^read +0\.0 +- +-$", second, re.MULTILINE)
     assert re.search(r"^served +0 bytes/s in 0 reads/s$", second, re.MULTILINE)
 
@@ -250,11 +250,18 @@ def test_keys_of_the_list(tree: Mount) -> None:
             show_until(terminal, f"sort: {column}")
         terminal.press(b"SSS")
         shown = show_until(terminal, "sort: MOUNT")
-        rows = [line[2:] for line in shown.splitlines() if line[2:].startswith("/")]
-        own = next(at for at, row in enumerate(rows) if row.startswith(f"{tree.path} "))
         assert shown.splitlines()[4].startswith("\u25b6 /")
-        terminal.press(b"j" * own)
-        show_until(terminal, f"\u25b6 {tree.path} ")
+
+        def is_chosen() -> bool:
+            """One step nearer with each screen: mounts above it may come and go."""
+            rows = [row for row in last_screen(terminal).splitlines() if row[2:].startswith("/")]
+            own = next(at for at, row in enumerate(rows) if row[2:].startswith(f"{tree.path} "))
+            marked = next((at for at, row in enumerate(rows) if row[0] == "\u25b6"), 0)
+            if own != marked:
+                terminal.press(b"j" if own > marked else b"k")
+            return own == marked
+
+        wait_until(is_chosen, "it is chosen")
         terminal.press(b"\r")
         shown = show_until(terminal, "Esc back")
         assert "transport dev" in shown

@@ -33,6 +33,7 @@ def test_a_fault_of_a_job_does_not_pass_for_its_end(
 ) -> None:
     monkeypatch.setattr(choice.Choice, "_find", lambda *_: 1 // 0)
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))
-    answer = pages.get("/", sort="size")
-    assert "a fault of ffrfs: ZeroDivisionError: integer division" in answer.text
+    while (page := pages.data("/", sort="size"))["progress"]["is_running"]:
+        pass
+    assert "a fault of ffrfs: ZeroDivisionError: integer division" in page["error"]
     assert "a fault of ffrfs" in caplog.text

@@ -11,6 +11,8 @@ import pytest
 
 from ffrfs import pack_folder
 from ffrfs.folder.tree import PackTree
+from ffrfs.view import scrub
+from ffrfs.view.collection import ExampleCollection
 from ffrfs.view.health import _bounds, _columns, _paths
 from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve
@@ -95,13 +97,16 @@ def test_damaged_example(serve: Serve, tmp_path: Path) -> None:
     assert sum(levels(pages.data("/health", by="size")).values()) == 10
 
 
-def test_scrub_stops(serve: Serve, tmp_path: Path) -> None:
+def test_scrub_stops(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x" * 100] * 500_000))
-    pages.get("/health", scrub=1)
-    answer = pages.get("/health", scrub=0, by="size")
-    assert (answer.status, answer.headers["location"]) == (303, "/health?by=size")
-    job = pages.data("/health")["jobs"][0]
-    assert not job["is_running"] and job["done"] < 500_000
+    with monkeypatch.context() as slow:
+        slow.setattr(scrub, "_STEP_COUNT", 100)
+        slow.setattr(ExampleCollection, "verify", lambda *_: time.sleep(0.02) or [])
+        pages.get("/health", scrub=1)
+        answer = pages.get("/health", scrub=0, by="size")
+        assert (answer.status, answer.headers["location"]) == (303, "/health?by=size")
+        job = pages.data("/health")["jobs"][0]
+        assert not job["is_running"] and job["done"] < 500_000
     assert scrubbed(pages)["is_over"]
 
 

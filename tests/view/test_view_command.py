@@ -15,6 +15,7 @@ import pytest
 
 import ffrfs
 from ffrfs import pack_folder
+from tests.remote.servers.program import free_ports
 from tests.view.pages import Pages
 
 MISSING = """
@@ -75,12 +76,12 @@ def test_ctrl_c_ends_it(pack: Path) -> None:
 
 
 def test_port_is_taken_as_given(pack: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = busy.getsockname()[1]
-        line = fails(pack, "--port", port)
-        assert f"127.0.0.1:{port}" in line and "in use" in line
-    with running(pack, "--port", port) as (_, pages):
-        assert pages.port == port
+    with free_ports(1) as [port]:
+        with socket.create_server(("127.0.0.1", port)):
+            line = fails(pack, "--port", port)
+            assert f"127.0.0.1:{port}" in line and "in use" in line
+        with running(pack, "--port", port) as (_, pages):
+            assert pages.port == port
 
 
 def test_other_addresses_need_the_token_too(pack: Path) -> None:
@@ -89,7 +90,8 @@ def test_other_addresses_need_the_token_too(pack: Path) -> None:
         assert pages.ask("/").status == 403
         assert pages.get("/").status == 200
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", pages.port)).close()
+            # Nobody else listens there: on 127.0.0.1 another server may have this port.
+            socket.create_connection(("127.0.0.3", pages.port)).close()
 
 
 def test_host_that_is_not_ours(pack: Path) -> None:

@@ -130,8 +130,11 @@ def test_disk_that_fails_while_a_pack_is_opened(new_mount: MakeMount, disk: Disk
             assert len(done.err.splitlines()) == 1, done.err
             assert not tree.path.exists()
             wait_until(lambda: not tree.processes(), "the daemon has ended")
-        else:  # it may be, after all
+        else:  # it may be, after all, perhaps without its index
             assert ffrfs("umount", tree.path).status == 0
+            tree.wait_for_daemon()
+            if "ignored until then" in tree.log():
+                tree.expect_log("ignored until then")
     disk.go()
     assert tree.mount().status == 0
     assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]

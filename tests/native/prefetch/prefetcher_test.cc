@@ -163,18 +163,24 @@ TEST_CASE("who asks just as it comes gets that, and reads nothing") {
   });
   int answers = 0;
   int left_count = 0;  // held for nobody
+  Prefetcher::Clock::duration longest{};
   for (int i = 1; i <= kTurns; ++i) {
     REQUIRE(reader.table().claim(plan));
+    const auto begin = Prefetcher::Clock::now();
     turn = i;
     reader.fetch(plan, [&](const UnitPtr&, const std::exception_ptr&) { ++answers; });
     while (turn != -i || answers < i) {
       rig.reads.wait(1);
       rig.reads.poll();
     }
+    longest = std::max(longest, Prefetcher::Clock::now() - begin);
     if (reader.table().take_ahead(plan.key())) ++left_count;
   }
   CHECK(left_count == 0);
-  CHECK(rig.counters.bytes_storage + rig.counters.bytes_page_cache == 0);
+  // A claim that took longer, on a busy machine, is read by who waits for it.
+  if (longest < UnitTable::kPatience) {
+    CHECK(rig.counters.bytes_storage + rig.counters.bytes_page_cache == 0);
+  }
   CHECK(rig.counters.bytes_prefetched.load() == 0);
 }
 
@@ -206,8 +212,10 @@ TEST_CASE("what nobody reads is forgotten after a while") {
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(100)));
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 100; }));
-  REQUIRE(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
-  CHECK(rig.counters.prefetch_wasted_bytes.load() == size_of(rig));
+  REQUIRE(wait_until([&] {
+    return rig.counters.bytes_prefetched == 0 &&
+           rig.counters.prefetch_wasted_bytes == size_of(rig);  // counted a moment later
+  }));
   CHECK(rig.counters.prefetch_dropped.load() == 0);  // its client is still there
   rig.prefetcher->finish(list);
   REQUIRE(wait_until([&] { return rig.counters.prefetch_dropped == 100; }));

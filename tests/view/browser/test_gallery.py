@@ -93,6 +93,7 @@ def test_keys_move_select_and_open(pages: Pages, tabs: Tabs) -> None:
     page.keyboard.type("*3.jpg")
     press(page, "Enter")
     page.wait_for_url("**name=*3.jpg**")
+    page.locator(".tile").nth(14).wait_for()  # they come as they are found
     assert page.locator(".tile").count() == 15
     page.goto(f"{pages.root}/?folder=/")
     press(page, "ArrowRight", "Enter")
