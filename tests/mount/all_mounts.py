@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ffrfs import pack_folder
-from ffrfs.mount.client.mount_statuses import mount_statuses
+from ffrfs.mount.client.mount_statuses import MountStatus, mount_statuses
 from ffrfs.mount.kernel import state
 from tests.leftovers import found, found_in_the_end, reap, wait_for_daemons
 from tests.mount.command import ffrfs, kill_for_good, wait_until
@@ -95,9 +95,15 @@ def lose_state(place: Path) -> Path:
 
 
 def conditions(folder: Path) -> dict[str, str]:
-    """By place, as soon as no worker is on its way out."""
-    wait_until(lambda: all(one.state != "detached" for one in mount_statuses()), "all have ended")
-    return {str(Path(one.mountpoint).relative_to(folder)): one.state for one in mount_statuses()}
+    """By place, as soon as no worker is on its way out, and all others have answered."""
+    found: list[MountStatus] = []
+
+    def are_settled() -> bool:
+        found[:] = mount_statuses()
+        return not {one.state for one in found} & {"detached", "not answering"}
+
+    wait_until(are_settled, "all have ended, or answered")
+    return {str(Path(one.mountpoint).relative_to(folder)): one.state for one in found}
 
 
 if __name__ == "__main__":

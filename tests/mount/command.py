@@ -20,6 +20,7 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
+from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 from ffrfs.mount.kernel import kernel_mount, state
 from ffrfs.mount.kernel.mount_table import mount_at
@@ -298,10 +299,12 @@ class Mount:
         """Leave nothing behind, whatever state it is in."""
         self._caller.close()
         while self.is_mounted:
-            kernel_mount.detach(str(self.path))
+            with contextlib.suppress(MountError):  # its daemon has just unmounted it
+                kernel_mount.detach(str(self.path))
         for process in self.processes():
             if not process.wait(5):
-                os.kill(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
                 process.wait(5)
         found = state.find(str(self.path))  # of a daemon that was killed
         if found is not None and found[1].process.wait(5) and not found[1].is_guarded:

@@ -76,8 +76,13 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
     all daemons together up to `timeout_s`.
     """
     waiting: list[tuple[str, bool, _Known]] = []
+    deadline_s = time.monotonic() + timeout_s
     # A mount inside another one is unmounted first.
     for place in sorted({known.mountpoint for _, known in state.load_all()}, reverse=True):
+        # A daemon that ends looks at its mount point, which makes the mount around it busy.
+        inside = [one for one in waiting if one[0].startswith(f"{place}/")]
+        waiting = [one for one in waiting if one not in inside]
+        yield from _release_all(inside, deadline_s)
         try:
             detached = _detach(place)
         except (MountError, OSError) as error:
@@ -90,13 +95,7 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
                 yield place, Unmounted(busy)
             case busy, found:
                 waiting.append((place, busy, found))
-    deadline_s = time.monotonic() + timeout_s
-    for place, busy, found in waiting:
-        try:
-            timeout_left_s = max(deadline_s - time.monotonic(), 0)
-            yield place, _release(*found, busy=busy, timeout_s=timeout_left_s)
-        except (MountError, OSError) as error:
-            yield place, error
+    yield from _release_all(waiting, deadline_s)
     yield from _detach_unknown()
 
 
@@ -137,6 +136,17 @@ def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: 
     state.release(directory, known)
     remove_old_logs(directory)
     return Unmounted(busy, notice)
+
+
+def _release_all(
+    waiting: list[tuple[str, bool, _Known]], deadline_s: float
+) -> Iterator[tuple[str, Unmounted | Exception]]:
+    for place, busy, found in waiting:
+        try:
+            timeout_left_s = max(deadline_s - time.monotonic(), 0)
+            yield place, _release(*found, busy=busy, timeout_s=timeout_left_s)
+        except (MountError, OSError) as error:
+            yield place, error
 
 
 def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:

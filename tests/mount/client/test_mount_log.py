@@ -61,6 +61,7 @@ def logged(tree: Mount) -> str:
 @pytest.mark.promise("S57")
 def test_live_dead_and_unmounted(tree: Mount) -> None:
     pid = mount(tree)
+    wait_until(lambda: "mounted at" in logged(tree), "it is logged")
     assert re.fullmatch(rf"\S+ \S+ \[{pid}\] INFO .* mounted at {tree.path}, .*\n", logged(tree))
     tree.kill()
     tree.wait_for_daemon()

@@ -19,7 +19,7 @@ from tests.checkout import CHECKOUT
 from tests.leftovers import check_nothing_left, run_alone
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs
+from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.makers import MakeMount, PackTree
 from tests.mount.waiting import waited_s
 
@@ -34,11 +34,22 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
 
 
 def seen(tree: Mount) -> dict[str, Any]:
-    """What `ffrfs ps --json` says of it; others may have mounts, too."""
-    done = ffrfs("ps", "--json")
-    assert (done.status, done.err) == (0, "")
-    (found,) = [one for one in json.loads(done.out) if one["mountpoint"] == str(tree.path)]
-    return dict(found)
+    """What `ffrfs ps --json` says of it; others may have mounts, too.
+
+    A daemon has 1.5 s to answer, which a busy machine may need.
+    """
+    found: dict[str, Any] = {}
+
+    def has_answered() -> bool:
+        done = ffrfs("ps", "--json")
+        assert (done.status, done.err) == (0, "")
+        (one,) = [one for one in json.loads(done.out) if one["mountpoint"] == str(tree.path)]
+        found.clear()
+        found.update(one)
+        return bool(one["state"] != "not answering")
+
+    wait_until(has_answered, "it has answered")
+    return found
 
 
 @pytest.mark.promise("S51")
@@ -212,6 +223,7 @@ def test_all_of_it_alone(alone: dict[str, Any]) -> None:
     status, out, err = alone["umount --all"]
     assert (status, out) == (1, "")
     # What cannot be unmounted is told, and what is in use.
+    assert len(err.splitlines()) == 2, err
     covered, busy = sorted(err.splitlines())[::-1]
     if "busy" in covered:
         covered, busy = busy, covered

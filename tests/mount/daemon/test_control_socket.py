@@ -203,7 +203,7 @@ def test_too_many_clients_are_told_so(path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("sent", [b"", b'{"command": ', ECHO + b"x"])
 def test_idle_client_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 2.0)
 
     def client() -> bytes:
         with control_socket.connect(str(path), TIMEOUT_S) as idle:
@@ -332,7 +332,7 @@ def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
     known: state.MountState, tmp_path: Path
 ) -> None:
     """Its sockets are closed some time before."""
-    ending = subprocess.Popen(["sleep", "0.5"])
+    ending = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     process = Process.of(ending.pid)
     assert process is not None
     state.save(str(tmp_path), replace(known, process=process, guardian=Process.current()))
@@ -340,7 +340,8 @@ def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
 
         def serve() -> None:
             listener.accept()[0].close()
-            ending.wait()
+            time.sleep(0.2)
+            ending.communicate()
             state.save(str(tmp_path), known)
             client, _ = listener.accept()
             with client:

@@ -151,8 +151,8 @@ def test_guardian_takes_little_memory(tree: Mount) -> None:
 def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     tree.signal_daemon(signal.SIGKILL)
-    assert ffrfs("stats", tree.path).status == 0
-    assert state_of(tree) == "live"
+    assert tree.statistics()["daemon_starts"] == 1  # it may take a while on a busy machine
+    wait_until(lambda: state_of(tree) == "live", "it is live")
     mount_command_fails(tree.mount(), 32, str(tree.path), "already")
 
 

@@ -327,7 +327,8 @@ def test_default_log_stands_beside_the_state_and_stays(
     assert found is not None
     directory, known = found
     assert known.log_file is not None
-    assert f"mounted at {tree.path}" in Path(known.log_file).read_text()
+    log = Path(known.log_file)
+    wait_until(lambda: f"mounted at {tree.path}" in log.read_text(), "it is logged")
     assert known.pack == str(tree.pack)
     assert ffrfs("umount", tree.path).status == 0
     assert "SIG" not in Path(known.log_file).read_text()  # unmounted by the command

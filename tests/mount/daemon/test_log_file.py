@@ -143,7 +143,7 @@ def test_stderr_that_nobody_reads_holds_up_nothing(
             wait_until(lambda: tree.is_mounted, "mounted")
             tree.find_daemon()
             assert tree.ask(probes.read, "a") == TREE["a"]
-            assert tree.statistics()["requests"]["read"]["count"] > 0
+            wait_until(lambda: tree.statistics()["requests"]["read"]["count"] > 0, "counted")
             done = ffrfs("umount", tree.path)
             assert (done.status, done.err) == (0, "")
             assert process.wait(20) == 0
@@ -199,7 +199,7 @@ def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
         tree.signal(signal.SIGHUP)
         wait_until(lambda: "reading the configuration again" in tree.log(), "begun")
         assert tree.ask(probes.read, "a") == TREE["a"]  # meanwhile
-        assert tree.statistics()["requests"]["read"]["count"] > 0
+        wait_until(lambda: tree.statistics()["requests"]["read"]["count"] > 0, "counted")
         wait_until(lambda: "reloaded" in tree.log(), "reloaded")
 
 

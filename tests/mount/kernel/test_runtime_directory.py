@@ -61,11 +61,19 @@ class Place:
         return self.machine.run("cat", path, user_id=self.user_id).out
 
     def listed(self, **more: Any) -> dict[str, Any]:
-        """The only mount that `ffrfs ps` tells of."""
-        done = self.ffrfs("ps", "--json", **more)
-        assert (done.status, done.err) == (0, "")
-        (mount,) = json.loads(done.out)
-        return dict(mount)
+        """The only mount that `ffrfs ps` tells of, when its daemon has answered."""
+        found: dict[str, Any] = {}
+
+        def has_answered() -> bool:
+            done = self.ffrfs("ps", "--json", **more)
+            assert (done.status, done.err) == (0, "")
+            (mount,) = json.loads(done.out)
+            found.clear()
+            found.update(mount)
+            return bool(mount["state"] != "not answering")
+
+        wait_until(has_answered, "it has answered")
+        return found
 
     def runtime_files(self) -> list[str]:
         """Without those that stay for a while."""

@@ -147,14 +147,19 @@ def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree
     tree.find_daemon()
     assert tree.process is not None
     first = tree.process.pid
+
+    def log() -> list[str]:
+        found = state.find(str(tree.path))
+        assert found is not None
+        assert found[1].log_file is not None
+        return Path(found[1].log_file).read_text().splitlines()
+
+    wait_until(log, "it is logged")
     kill(tree)
     assert ffrfs(*arguments).status == 0
     tree.find_daemon()
-    found = state.find(str(tree.path))
-    assert found is not None
-    assert found[1].log_file is not None
-    log = Path(found[1].log_file).read_text()
-    mounted, told, mounted_anew = log.splitlines()
+    wait_until(lambda: len(log()) > 2, "the next one is logged")
+    mounted, told, mounted_anew = log()
     assert f"[{first}] INFO" in mounted
     assert f"process {first}" in told
     assert "mounted at" in mounted_anew

@@ -15,7 +15,7 @@ from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import uring
 from tests.checkout import CHECKOUT
 from tests.mount import probes
-from tests.mount.command import ffrfs, mount_command_fails
+from tests.mount.command import ffrfs, mount_command_fails, wait_until
 from tests.mount.machine import Machine
 from tests.mount.makers import MakeMount, PackTree, StartService
 
@@ -137,9 +137,12 @@ def test_uring_is_shown(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack)
     assert tree.ask(probes.read, "d/b") == b"beta"
     assert tree.statistics()["transport"] == "uring"
-    assert "transport uring" in tree.log()
-    (told,) = [one for one in mount_statuses() if one.mountpoint == str(tree.path)]
-    assert told.transport == "uring"
+    assert tree.count_logged("transport uring")
+
+    def transports() -> list[str | None]:
+        return [one.transport for one in mount_statuses() if one.mountpoint == str(tree.path)]
+
+    wait_until(lambda: transports() == ["uring"], "it has answered")
     assert re.search(r"^served by .*transport uring$", ffrfs("stats", tree.path).out, re.M)
     assert 'transport="uring"' in ffrfs("stats", "--prometheus", tree.path).out
 
