@@ -81,6 +81,7 @@ def no_descriptor_left(tree: Mount) -> Iterator[None]:
         wait_until(connect, "all are taken")
         connect()  # this one gets none
         tree.expect_log(r"accept returned EMFILE \(Too many open files\)")
+        wait_until(lambda: "accept returned EMFILE" in tree.log(), "it has none left")
         yield
 
 

@@ -95,8 +95,8 @@ def test_an_eighth_is_held(mount: MakeMount, pack: Path) -> None:
 def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -> None:
     tree = cold(mount, pack, "--prefetch-ttl", "1")
     with hinted(tree, texts(NAMES)) as stream:
-        stream.finish()
         wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
+        stream.finish()  # only now: what is not taken a second later is dropped
         wait_until(lambda: figures(tree)["cache_bytes"] == 0, "it is given back", SOON_S)
         found = settled(tree)
         assert found["prefetch.wasted_bytes"] == SIZE_BYTES

@@ -82,7 +82,9 @@ def check_read_ahead(
 ) -> None:
     """Most of the files were read ahead, and few (`useless`) were fetched twice."""
     assert found["readahead.fetched"] >= share * COUNT
-    assert COUNT <= found["checksums_verified"] <= useless * COUNT + found["given_up_pages"], found
+    # A claim that takes 200 ms on a busy machine is read by its reader as well; 64 at most.
+    most = useless * COUNT + 64 + found["given_up_pages"]
+    assert COUNT <= found["checksums_verified"] <= most, found
     assert found["bytes_storage"] >= SIZE_BYTES
     if listed == "listed":  # they were given to the kernel
         assert found["requests.read.count"] <= (1.3 - share) * COUNT

@@ -77,10 +77,14 @@ def remote(tree: Mount) -> dict[str, int]:
 
 
 def start(tree: Mount, stack: contextlib.ExitStack, name: str) -> Child:
-    probe, (path, *more), _ = ACTS[name]
-    reader = stack.enter_context(child(probe, tree / path, *more))
+    reader = prepare(tree, stack, name)
     reader.ask_next()
     return reader
+
+
+def prepare(tree: Mount, stack: contextlib.ExitStack, name: str) -> Child:
+    probe, (path, *more), _ = ACTS[name]
+    return stack.enter_context(child(probe, tree / path, *more))
 
 
 def is_right(tree: Mount, name: str) -> bool:
@@ -128,7 +132,9 @@ def test_many_wait_and_hold_up_nobody(
     tree: Mount, server: Nginx, timeout_s: int, end_s: float
 ) -> None:
     with contextlib.ExitStack() as stack, server.program.stopped():
-        readers = [start(tree, stack, name) for name in ACTS for _ in range(8)]
+        readers = [prepare(tree, stack, name) for name in ACTS for _ in range(8)]
+        for reader in readers:  # the first one's time begins when all are there
+            reader.ask_next()
         wait_until(lambda: remote(tree)["ranges"] > 0, "a range is under way")
         assert tree.ask(probes.stat, "small/file").st_size == 4
         assert tree.ask(probes.listdir, "small") == ["file"]

@@ -89,7 +89,7 @@ def worker_figures(tree: Mount) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGSYS])
 def test_no_reader_notices_a_death(tree: Mount, number: signal.Signals) -> None:
-    tree.expect_log(f"the worker was killed by {number.name}: it has logged nothing")
+    tree.expect_log(f"the worker was killed by {number.name}: (it has logged nothing|slow )")
     with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         for _ in range(5):
@@ -364,8 +364,8 @@ def test_requests_that_a_dying_worker_takes_do_not_hang(
         for reader in readers:
             reader.ask_next()
         while not any(reader.has_answered() for reader in readers):
-            before = tree.requests_now()["read"]
             tree.replace_worker()
+            before = tree.requests_now()["read"]
             wait_until(
                 lambda before=before: (
                     tree.requests_now()["read"] > before

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import random
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -108,7 +109,7 @@ def test_mount_whose_worker_dies_idle_is_made_anew(tree: Mount, number: signal.S
 def test_worker_that_dies_under_readers_gives_them_an_error(
     tree: Mount, number: signal.Signals
 ) -> None:
-    tree.expect_log(rf"the worker was killed by {number.name}: it has logged nothing$")
+    tree.expect_log(rf"the worker was killed by {number.name}: (it has logged nothing|slow )")
     with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         kill_worker(tree, number)
@@ -210,7 +211,8 @@ def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
         assert holder.next() == LARGE[:1]
         tree.kill()
         if both:
-            kill_worker(tree, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ends with its daemon
+                kill_worker(tree, signal.SIGKILL)
         for reader in readers:
             assert reader.answer() in ENDED
         with pytest.raises(OSError) as caught:
@@ -327,6 +329,7 @@ def test_program_that_cannot_run_leaves_no_descriptor(
     monkeypatch.setenv(PATH_VARIABLE, str(program))
     request = MountRequest(packs=("x.ffr",), mountpoint="/mnt", options=TreeOptions())
     page = CounterPage()
+    gc.collect()
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="Exec format"):
         Worker(request, "dev", page)
