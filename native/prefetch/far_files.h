@@ -29,8 +29,8 @@ class FarFiles {
   [[nodiscard]] bool any() const { return any_; }
   // Requests the records' bytes that are far.
   void ask_for(std::span<const uint64_t> records) const;
-  // Requests more of a pack of which most was read in no order (ReadAround::take_rest), if all of it
-  // takes at most `blocks_max` MiB of the cache.
+  // Requests more of a pack of which half was needed in no order (ReadAround::take_rest), if all of
+  // it takes at most `blocks_max` MiB of the cache.
   void ask_for_rest(ReadAround& around, size_t blocks_max) const;
   // Loads the index entries of the records, so that later look-ups need not wait.
   void find(std::span<const Hint> hints) const;

@@ -73,16 +73,15 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
 
     Unknown mounts are this user's, for root those of all users, of which no runtime directory
     of this user knows. Yields each place with its result or its error, and goes on. Waits for
-    all daemons together up to `timeout_s`.
+    all daemons together up to `timeout_s`, and before that for those of mounts inside others.
     """
     waiting: list[tuple[str, bool, _Known]] = []
-    deadline_s = time.monotonic() + timeout_s
     # A mount inside another one is unmounted first.
     for place in sorted({known.mountpoint for _, known in state.load_all()}, reverse=True):
         # A daemon that ends looks at its mount point, which makes the mount around it busy.
         inside = [one for one in waiting if one[0].startswith(f"{place}/")]
         waiting = [one for one in waiting if one not in inside]
-        yield from _release_all(inside, deadline_s)
+        yield from _release_all(inside, timeout_s)
         try:
             detached = _detach(place)
         except (MountError, OSError) as error:
@@ -95,7 +94,7 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
                 yield place, Unmounted(busy)
             case busy, found:
                 waiting.append((place, busy, found))
-    yield from _release_all(waiting, deadline_s)
+    yield from _release_all(waiting, timeout_s)
     yield from _detach_unknown()
 
 
@@ -139,8 +138,9 @@ def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: 
 
 
 def _release_all(
-    waiting: list[tuple[str, bool, _Known]], deadline_s: float
+    waiting: list[tuple[str, bool, _Known]], timeout_s: float
 ) -> Iterator[tuple[str, Unmounted | Exception]]:
+    deadline_s = time.monotonic() + timeout_s
     for place, busy, found in waiting:
         try:
             timeout_left_s = max(deadline_s - time.monotonic(), 0)
