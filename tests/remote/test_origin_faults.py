@@ -107,10 +107,11 @@ def test_what_does_not_pass_ends_at_the_deadline(server: Faulty, kind: Kind, rea
     found = pin(server)
     server.do(kind)
     begin_s = time.monotonic()
-    reason = f"({reason}|did not answer in time)"  # of the last attempt: the server may be slow
-    with pytest.raises(RemoteTimeoutError, match=rf"no answer for 1\.8 s .*{reason}"):
-        read(found, IMPATIENT)
-    assert 1.5 < time.monotonic() - begin_s < PATIENT.timeout_s
+    # The reason is that of the last attempt: each has a quarter of the time, in which the server
+    # has to get a processor.
+    with pytest.raises(RemoteTimeoutError, match=rf"no answer for 3\.6 s .*{reason}"):
+        read(found, RemoteSettings(timeout_s=4))
+    assert 3 < time.monotonic() - begin_s < PATIENT.timeout_s
     server.mend()
     assert read(found, PATIENT) == DATA[1000:501_000]
 
