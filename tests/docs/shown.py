@@ -6,6 +6,7 @@ such as /mnt are below it. A command that looks at a mount gets one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -105,8 +106,9 @@ class Shell:
             self._shell(line, shown)
 
     def close(self) -> None:
-        for mountpoint in self._mounts:
-            self._unmount(mountpoint)
+        with contextlib.ExitStack() as mounts:  # all of them, whichever fails
+            for mountpoint in self._mounts:
+                mounts.callback(self._unmount, mountpoint)
 
     def _remove(self, path: Path) -> None:
         if path.is_dir():
