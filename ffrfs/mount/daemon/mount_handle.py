@@ -20,7 +20,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
-from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
 from ffrfs.mount.kernel.state import MountState
@@ -75,6 +75,10 @@ class MountHandle:
             if state.load(self.directory, self.state.mountpoint) == self.state:
                 state.save(self.directory, changed)
                 self.state = changed
+
+    def is_in_place(self) -> bool:
+        """Return False if it was unmounted, though the kernel still asks for what is open."""
+        return self.entry in read_mount_table()
 
     def abort(self) -> None:
         """End the connection by force; it may have ended already."""

@@ -159,6 +159,7 @@ class Server:
         except LostWorkerError as error:
             log.error("%s", error)
             is_wanted = self._is_ready.is_set() and not self._is_stopping
+            is_wanted = is_wanted and self._mount.is_in_place()
             self._fail(str(error), LostWorkerError if is_wanted else MountError)
         except MountError as error:
             log.error("%s", error)

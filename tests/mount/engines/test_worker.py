@@ -104,6 +104,19 @@ def test_mount_whose_worker_dies_idle_is_made_anew(tree: Mount, number: signal.S
 
 
 @only_uring
+def test_mount_that_was_unmounted_is_not_made_anew(tree: Mount) -> None:
+    tree.expect_log("the worker was killed by SIGKILL")
+    with child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        assert "busy" in ffrfs("umount", tree.path).err
+        kill_worker(tree, signal.SIGKILL)
+        tree.wait_for_daemon()
+    assert not tree.is_mounted
+    assert ": mounted at " not in tree.log().partition(": mounted at ")[2]
+    check_nothing_left(tree)
+
+
+@only_uring
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("number", DEATHS)
 def test_worker_that_dies_under_readers_gives_them_an_error(
