@@ -15,7 +15,7 @@ from __future__ import annotations
 from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.settings import CACHE_SIZE_MIN
 
-RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 16, 64  # in flight; FEW is the initial limit
+RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 24, 64  # in flight; FEW is the initial limit
 RANGE_BLOCKS_MAX = 8
 FLIGHT_SIZE_MAX = 128 << 20  # bytes
 _FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # a cache in memory holds twice that
