@@ -35,6 +35,7 @@ NAMES = (
     "remote_changed",  # objects that were replaced at their origin
     "remote_object_bytes",  # total size of the objects that are open now
     "remote_fill_left",  # blocks that `ffrfs prefetch --all` has not fetched yet
+    "remote_filling",  # 1: remote_fill_left has been counted
     "remote_cache_bytes",  # bytes in the cache, also those of other processes
     "remote_cache_limit_bytes",
 )

@@ -33,7 +33,8 @@ class Filling:
         self._is_on = False
         self._room = asyncio.Semaphore(_RANGES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
-        counters.set("remote_fill_left", 0)
+        for name in ("remote_fill_left", "remote_filling"):
+            counters.set(name, 0)
 
     def start(self, targets: Iterable[FetchedObject]) -> None:
         """Begin to fill all targets; a second call does nothing."""
@@ -41,6 +42,8 @@ class Filling:
             self._is_on = True
             for target in targets:
                 self.follow(target)
+            # After the first steps of these tasks, which count the blocks that are left.
+            asyncio.get_running_loop().call_soon(self._counters.set, "remote_filling", 1)
 
     def follow(self, target: FetchedObject) -> None:
         """Fill an object that has been opened, if filling is on."""

@@ -103,7 +103,10 @@ def _fetch_all(place: str, progress: Progress) -> None:
     whole: Any = ask(place, "fill")["whole_bytes"]
     while True:
         time.sleep(_FILLING_S)
-        left = stats(place)["remote"]["fill_left"] << 20  # blocks of 1 MiB
+        remote = stats(place)["remote"]
+        if not remote.get("filling", 1):  # a daemon of an earlier version does not say it
+            continue
+        left = remote["fill_left"] << 20  # blocks of 1 MiB
         progress(0, 0, max(whole - left, 0), whole)
         if left == 0:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,14 @@ import pytest
 
 from tests.ffrecord_file import write_folder
 from tests.mount import probes
-from tests.mount.command import TIMEOUT_S, Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.command import (
+    TIMEOUT_S,
+    Mount,
+    ffrfs,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
 from tests.mount.makers import MakeMount, PackTree
 from tests.remote.servers.nginx import Nginx, nginx
 
@@ -267,3 +275,17 @@ def test_warm(reach: Reach, server: Nginx, pack: Path) -> None:
     reads = found["requests"]["read"]["count"]
     check(tree)
     assert tree.statistics()["requests"]["read"]["count"] == reads
+
+
+def test_warm_waits_for_a_fetcher_that_is_late(reach: Reach, server: Nginx, pack: Path) -> None:
+    tree = reach(f"{server.url}/{pack.name}", "--read-around", "off")
+    fetcher = tree.statistics()["fetcher_pid"]
+    os.kill(fetcher, signal.SIGSTOP)
+    try:
+        warming = start_ffrfs("warm", tree.path)
+        time.sleep(1)  # it looks every half second
+    finally:
+        os.kill(fetcher, signal.SIGCONT)
+    _, err = warming.communicate(timeout=TIMEOUT_S)
+    assert (warming.returncode, err) == (0, "")
+    assert tree.statistics()["warm"]["pushed"] == len(NAMES)
