@@ -17,7 +17,8 @@ _HEADER = struct.Struct("<8sQ")
 _ROW = struct.Struct("<32sQ")
 _VALUE = struct.Struct("<Q")
 
-# ffrfs/mount/daemon/statistics.py shows them.
+# ffrfs/mount/daemon/statistics.py shows them. A new one goes to the end: the page may be that of a
+# daemon which began before an upgrade.
 NAMES = (
     "remote_bytes",  # bytes fetched
     "remote_requests",
@@ -35,9 +36,9 @@ NAMES = (
     "remote_changed",  # objects that were replaced at their origin
     "remote_object_bytes",  # total size of the objects that are open now
     "remote_fill_left",  # blocks that `ffrfs prefetch --all` has not fetched yet
-    "remote_filling",  # 1: remote_fill_left has been counted
     "remote_cache_bytes",  # bytes in the cache, also those of other processes
     "remote_cache_limit_bytes",
+    "remote_filling",  # 1: remote_fill_left has been counted
 )
 
 
