@@ -311,3 +311,12 @@ def _advice(number: int | None) -> str:
             "(ulimit -f, or LimitFSIZE= of a service)"
         )
     return ""
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Raise OSErrors of the block, whose calls know a descriptor only, with this name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None

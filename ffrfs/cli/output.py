@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ffrfs.errors import naming
 from ffrfs.printable import printable
 from ffrfs.remote.url import is_url
 
@@ -44,17 +44,8 @@ def line(text: str, end: bytes = b"\n") -> None:
 
 def write(data: Buffer) -> None:
     """Print bytes to stdout as they are."""
-    with _naming_stdout():
+    with naming("standard output"):
         sys.stdout.buffer.write(data)
-
-
-@contextlib.contextmanager
-def _naming_stdout() -> Iterator[None]:
-    """The system names no file in an error of a descriptor."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def is_escaped() -> bool:
@@ -159,7 +150,7 @@ def open_streams() -> None:
 
 def flush() -> None:
     """Write out what stdout still holds."""
-    with _naming_stdout():
+    with naming("standard output"):
         sys.stdout.flush()
 
 

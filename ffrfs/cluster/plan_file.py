@@ -24,11 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ffrfs._native import TFRecords, file_cost, folder_cost, link_cost
 from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, decode, encode
 from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.files.closing import Closing
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.packing.cuts import ListingDigest, cut
@@ -191,7 +192,7 @@ class _Blocks:
         return decode(self._records.read([block + 1])[0], self._path)
 
 
-class PlanWriter:
+class PlanWriter(Closing):
     """Writes the plan `path`, which appears whole at finish(). `header`: its first record.
 
     `mode`: its permissions (None: by the umask). `has_times`: files keep their own. Raises
@@ -291,18 +292,12 @@ class PlanWriter:
         self._records.close()
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _is_plan(begin: bytes) -> bool:
     return is_header(begin) and begin.startswith(_BEGIN, HEADER.size)
 
 
-class PlanFile:
+class PlanFile(Closing):
     """The plan at `path`. Raises FormatError, ChecksumError for one that is damaged, OSError."""
 
     def __init__(self, path: str) -> None:
@@ -354,12 +349,6 @@ class PlanFile:
 
     def close(self) -> None:
         self._records.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _parts(piece: Piece) -> Iterator[Piece]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from ffrfs.convert.columns import Column, Columns, Row
 from ffrfs.convert.source import Record
 from ffrfs.convert.table_source import MARK, TableSource, import_pyarrow
-from ffrfs.errors import FormatError, PackError
+from ffrfs.errors import FormatError, PackError, naming
 from ffrfs.files.replacing import new_file
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def write_parquet(
     ):
         writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
         for rows in _groups(records, columns):
-            with staged.naming(), _refusing(pyarrow, path):
+            with naming(staged.path), _refusing(pyarrow, path):
                 table = pyarrow.Table.from_pylist(rows, schema)
                 rows.clear()
                 writer.write_table(table)
                 del table  # free its memory before the next group is read
-        with staged.naming():
+        with naming(staged.path):
             writer.close()
 
 

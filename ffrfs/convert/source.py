@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ffrfs._native import TFRecords
 from ffrfs.errors import FormatError, PackError
+from ffrfs.files import batches
 from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import Entry, PackTree
 from ffrfs.printable import quoted
@@ -251,16 +253,7 @@ def _sizes(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    batch: list[_Item] = []
-    size = 0
-    for item in items:
-        if batch and (size + item.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += item.size
-    if batch:
-        yield batch
+    return batches.in_batches(items, attrgetter("size"), _BATCH_SIZE, _BATCH_COUNT)
 
 
 def read_all(

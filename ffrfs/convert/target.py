@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ffrfs._native import EntryList
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, naming
 from ffrfs.files.replacing import new_file
 from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
@@ -27,7 +27,7 @@ def write_tfrecord(
 ) -> None:
     """Write the records. Raises PackError for a record that could not be read again."""
     with new_file(path, force=force) as staged:
-        with staged.naming():
+        with naming(staged.path):
             writer = TFRecordWriter(staged.place, options)
         try:
             for number, record in enumerate(records):
@@ -36,10 +36,10 @@ def write_tfrecord(
                         f"{path}: record {number} is larger than 2 GiB, which no reader of a "
                         "compressed file takes; write it with --compression none"
                     )
-                with staged.naming():
+                with naming(staged.path):
                     writer.write(record)
         finally:
-            with staged.naming():
+            with naming(staged.path):
                 writer.close()
 
 

@@ -15,9 +15,10 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, naming
+from ffrfs.files.closing import Closing
 from ffrfs.files.leftovers import hold, remove_leftovers, staging_name, take_lock
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _FOLDER_MODE = 0o777
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class StagedFile:
+class StagedFile(Closing):
     """A file whose bytes, written here or to the path `place`, become `path` at publish().
 
     If `path` is a symbolic link, its target is replaced; without `follow`, the link itself.
@@ -46,7 +47,7 @@ class StagedFile:
             _refuse_irregular(path, follow)
         above, self._name = os.path.split(os.path.realpath(path) if follow else path)
         self._staging_name: str | None = None
-        with self.naming(), contextlib.ExitStack() as failed:
+        with naming(self.path), contextlib.ExitStack() as failed:
             # Held by descriptor, so that a chdir() of the process does not move the target.
             self._folder = os.open(above or ".", _FOLDER) if folder is None else os.dup(folder)
             failed.callback(os.close, self._folder)
@@ -58,7 +59,7 @@ class StagedFile:
 
     def write(self, data: Buffer) -> None:
         """Append all of `data`."""
-        with self.naming(), memoryview(data).cast("B") as view:
+        with naming(self.path), memoryview(data).cast("B") as view:
             done = 0
             while done < len(view):
                 done += os.write(self.fd, view[done:])
@@ -68,7 +69,7 @@ class StagedFile:
 
         `sync`: the bytes are on disk before the file gets its name, and the name is at the end.
         """
-        with self.naming():
+        with naming(self.path):
             if sync:
                 os.fsync(self.fd)
             if replace:
@@ -102,14 +103,6 @@ class StagedFile:
     def _rename(self, name: str) -> None:
         os.rename(name, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
-    @contextlib.contextmanager
-    def naming(self) -> Iterator[None]:
-        """Raise OSErrors with the path of the target, which the failed call does not name."""
-        try:
-            yield
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self.path) from None
-
     def _open(self, mode: int) -> int:
         flags = os.O_WRONLY | os.O_CLOEXEC
         with contextlib.suppress(OSError):
@@ -132,12 +125,6 @@ class StagedFile:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._staging_name, dir_fd=self._folder)
         os.close(self._folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @contextlib.contextmanager

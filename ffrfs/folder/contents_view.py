@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING
 
+from ffrfs.files.batches import in_batches
 from ffrfs.folder.tree import Entry
 
 if TYPE_CHECKING:
@@ -46,21 +47,8 @@ class FileValues(ValuesView[bytes]):
 
 def contents_of(tree: PackTree, files: Iterator[Entry]) -> Iterator[tuple[str, bytes]]:
     """Yield each of `files` with its bytes. Raises ChecksumError naming the path."""
-    for batch in _batches(files):
+    for batch in in_batches(files, lambda file: file.attributes.size, _BATCH_SIZE, _BATCH_COUNT):
         arrays = tree.read_files([file.attributes.ino for file in batch])
         arrays.reverse()
         for file in batch:
             yield file.path, arrays.pop().tobytes()
-
-
-def _batches(files: Iterator[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
-    size = 0
-    for file in files:
-        if batch and (size + file.attributes.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
-            yield batch
-            batch, size = [], 0
-        batch.append(file)
-        size += file.attributes.size
-    if batch:
-        yield batch

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from ffrfs.errors import OptionError
+from ffrfs.errors import OptionError, naming
+from ffrfs.files.closing import Closing
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.url import is_url
 
@@ -35,7 +36,7 @@ class Stored(NamedTuple):
     mtime_ns: int
 
 
-class Destination:
+class Destination(Closing):
     """The directory `path`, made if it is missing; it may be a symbolic link itself."""
 
     def __init__(self, path: str, existing: Existing = "error") -> None:
@@ -62,7 +63,7 @@ class Destination:
             for name in below.split("/") if below else ():
                 at = f"{at}/{name}" if at else name
                 try:
-                    with self._naming(below):
+                    with naming(os.path.join(self._path, below)):
                         if _make(fd, name):
                             self._made.add(at)
                         inner = _enter(fd, name)
@@ -84,7 +85,7 @@ class Destination:
     def link(self, path: str, target: str, stored: Stored | None = None) -> None:
         """Make the symbolic link "a/b"; call it after all files, so that none passes through it."""
         folder, name = self._place(path)
-        with self._naming(path):
+        with naming(os.path.join(self._path, path)):
             if self._existing == "replace":
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
@@ -124,24 +125,9 @@ class Destination:
             )
         return folder, name
 
-    @contextlib.contextmanager
-    def _naming(self, below: str) -> Iterator[None]:
-        """Raise OSErrors with the whole path, as calls know only its last part."""
-        try:
-            yield
-        except OSError as error:
-            full = os.path.join(self._path, below)
-            raise OSError(error.errno, error.strerror, full) from None
-
     def close(self) -> None:
         os.close(self._folder)
         os.close(self._root)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _describe(fd: int, stored: Stored) -> None:

@@ -12,9 +12,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from ffrfs.errors import FormatError
+from ffrfs.files.closing import Closing
 from ffrfs.folder.contents_view import FileItems, FileValues, contents_of
 from ffrfs.folder.structure import Structure, structure_of
 from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ffrfs.folder.packed_path import PackedPath
 
 
-class PackedFolder(Mapping[str, bytes]):
+class PackedFolder(Closing, Mapping[str, bytes]):
     """An open pack. Paths begin at its root: "a/b.png", or a PathLike.
 
     It is a mapping from the paths of all files, in the order of the tree, to their bytes:
@@ -274,12 +275,6 @@ class PackedFolder(Mapping[str, bytes]):
         self._tree.close()
         if "reader" in self.__dict__:
             self.reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[type[PackedFolder], tuple[Any, ...]]:
         return type(self), (

@@ -12,9 +12,11 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ffrfs.errors import FormatError, PackWarning
+from ffrfs.files.batches import in_batches
 from ffrfs.folder.ranges import RecordRange, open_records
 from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import PackTree
@@ -68,7 +70,7 @@ def read_range(part: RecordRange, on_error: OnError = "raise") -> Iterator[Batch
         return
     opened = _pack_source if part.file.kind == "pack" else _record_source
     with opened(part) as source:
-        for rows in _batches(source.rows):
+        for rows in in_batches(source.rows, attrgetter("size"), BATCH_SIZE, _BATCH_COUNT):
             yield _read(source, rows, on_error)
 
 
@@ -136,19 +138,6 @@ def _size(volume: Volume, ino: int) -> int:
     attributes = volume.attributes(ino)
     assert attributes is not None
     return attributes.size
-
-
-def _batches(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
-    batch: list[_Row] = []
-    total = 0
-    for row in rows:
-        if batch and (total + row.size > BATCH_SIZE or len(batch) == _BATCH_COUNT):
-            yield batch
-            batch, total = [], 0
-        batch.append(row)
-        total += row.size
-    if batch:
-        yield batch
 
 
 def _read(source: _Source, rows: Sequence[_Row], on_error: OnError) -> Batch:

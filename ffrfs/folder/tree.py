@@ -15,7 +15,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ffrfs._native import Volume, record_files
 from ffrfs.errors import (
@@ -28,6 +28,7 @@ from ffrfs.errors import (
     UnverifiedHeaderWarning,
     text_within,
 )
+from ffrfs.files.closing import Closing
 from ffrfs.folder.links import follow
 from ffrfs.printable import quoted
 from ffrfs.remote.paths import let_urls_in
@@ -60,7 +61,7 @@ class Entry(NamedTuple):
         return stat.S_ISLNK(self.attributes.mode)
 
 
-class PackTree:
+class PackTree(Closing):
     """The tree of `pack`: a file, a directory of packs, or a list of either, as one tree.
 
     Each may be a URL; the URL of a directory ends in "/".
@@ -300,12 +301,6 @@ class PackTree:
 
     def close(self) -> None:
         self.volume.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def pack_files(pack: PathType) -> list[str]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from typing import Self
 
 from ffrfs.errors import PackError, RemoteError
+from ffrfs.files.closing import Closing
 from ffrfs.files.kind import FileKind, kind_of_bytes
 from ffrfs.files.replacing import not_empty, taken
 from ffrfs.files.staged_file import staged_folder
@@ -26,7 +26,7 @@ from ffrfs.remote.url import RemoteUrl, parse_url
 _PRIVATE = 0o700
 
 
-class BucketTarget:
+class BucketTarget(Closing):
     """The object at a URL, or, if `is_set`, the directory there.
 
     `tmp_dir`: where files are made (None: $TMPDIR, or tempfile's default). `as_in`: a name that an
@@ -110,12 +110,6 @@ class BucketTarget:
     def close(self) -> None:
         self._staging = None
         self._ends.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def refuse_unwritable(url: RemoteUrl, *, is_set: bool, as_in: str = "") -> None:

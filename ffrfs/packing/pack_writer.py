@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checkable
 
 from ffrfs._native import EntryList, crc32
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, naming
 from ffrfs.files.replacing import may_replace
 from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
@@ -76,7 +76,7 @@ class PackWriter:
         self._checksums = array("I")
         place = os.path.dirname(os.path.realpath(self._target))
         os.stat(place)  # raises, and names the directory, if it is missing
-        with self._naming():
+        with naming(self.path):
             spool = tempfile.TemporaryFile(dir=place, buffering=_PIECE_SIZE)  # noqa: SIM115 - close()
         self._spool: BinaryIO | None = cast(BinaryIO, spool)
         self._end = 0  # of the added bytes
@@ -209,7 +209,7 @@ class PackWriter:
         """Write the bytes of a file behind the others; return their number and checksum."""
         size = checksum = 0
         for piece in pieces:
-            with self._naming(), memoryview(piece) as view:
+            with naming(self.path), memoryview(piece) as view:
                 spool.write(view)
                 size += view.nbytes
             checksum = crc32(piece, checksum)
@@ -231,7 +231,7 @@ class PackWriter:
         left = self._sizes[file]
         checksum = 0
         while left:
-            with self._naming():
+            with naming(self.path):
                 piece = self._spool.read(min(left, _PIECE_SIZE))
             if not piece:
                 break
@@ -247,14 +247,6 @@ class PackWriter:
 
     def _now_ns(self) -> int:
         return time.time_ns() if self._time_ns is None else self._time_ns
-
-    @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Name the pack in errors of the file without a name."""
-        try:
-            yield
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self.path) from None
 
     def __enter__(self) -> Self:
         return self

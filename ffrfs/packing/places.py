@@ -20,9 +20,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from ffrfs.errors import PackError
+from ffrfs.files.closing import Closing
 from ffrfs.files.leftovers import hold, remove_leftovers, take_lock
 from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
@@ -39,7 +40,7 @@ _NAME_OF_WHOLE = ".ffrfs-added"  # the directory of new shards, all whole, that 
 Sent: TypeAlias = Callable[[int, int], object]
 
 
-class Place:
+class Place(Closing):
     """A file, for one pack. Raises PackError if a file exists that must not be replaced."""
 
     existing: ExistingSet | None = None
@@ -80,12 +81,6 @@ class Place:
     def close(self) -> None:
         if self.existing is not None:
             self.existing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class FilePlace(Place):

@@ -11,10 +11,11 @@ import operator
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self, SupportsIndex, Unpack, cast, overload
+from typing import TYPE_CHECKING, SupportsIndex, Unpack, cast, overload
 
 from ffrfs._native import Records, folder_files
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
+from ffrfs.files.closing import Closing
 from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
 from ffrfs.remote.paths import is_folder, let_urls_in
 
@@ -34,7 +35,7 @@ _BATCH_SIZE = 16 << 20
 _BATCH_COUNT = 4096
 
 
-class FileReader:
+class FileReader(Closing):
     """The records of one FFRecord file, or of several as one index space.
 
     `fname`: a file, a list of files, or a directory, whose *.ffr files are read in the
@@ -131,12 +132,6 @@ class FileReader:
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""
         self._records.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[type[FileReader], tuple[list[str], bool]]:
         return type(self), (self.fnames, self.check_data)

@@ -16,10 +16,12 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from operator import attrgetter
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
+from ffrfs.files.batches import in_batches
 from ffrfs.remote.failures import NO_BUCKET, failure_of
 from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin
@@ -214,7 +216,7 @@ def whole_objects(pins: Iterable[Pin], settings: RemoteSettings) -> Iterator[Ite
     with ThreadPoolExecutor(1, "ffrfs-read") as thread:
         ahead: Future[list[Buffer]] | None = None
         waiting: list[Pin] = []
-        for batch in _batches(pins):
+        for batch in in_batches(pins, attrgetter("size"), _BATCH_SIZE, _BATCH_COUNT):
             if batch[0].size > _BATCH_SIZE:
                 yield from _single(ahead, waiting)
                 ahead, waiting = None, []
@@ -231,20 +233,6 @@ def _single(ahead: Future[list[Buffer]] | None, pins: list[Pin]) -> Iterator[Ite
         contents = ahead.result()
         assert len(contents) == len(pins)
         yield from (iter([content]) for content in contents)
-
-
-def _batches(pins: Iterable[Pin]) -> Iterator[list[Pin]]:
-    """Yield small objects together, and each large one by itself."""
-    batch: list[Pin] = []
-    size = 0
-    for pin in pins:
-        if batch and (size + pin.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
-            yield batch
-            batch, size = [], 0
-        batch.append(pin)
-        size += pin.size
-    if batch:
-        yield batch
 
 
 def _read_batch(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
+from ffrfs.files.closing import Closing
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
@@ -83,7 +84,7 @@ def check_on_error(on_error: object) -> None:
         raise ValueError(f'on_error is "raise", "skip", "stop" or a function, not {on_error!r}')
 
 
-class RecordIterator:
+class RecordIterator(Closing):
     """The iterator that tf_record_iterator() returns; it closes its file at the end."""
 
     def __init__(self, scan: Scan, on_error: OnError) -> None:
@@ -150,12 +151,6 @@ class RecordIterator:
                     if other is not None:
                         return [other]
         return []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _open_scan(path: str, options: OptionsLike, check_data: bool) -> Scan:

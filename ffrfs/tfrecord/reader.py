@@ -11,10 +11,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from os import fsencode
-from typing import TYPE_CHECKING, Self, SupportsIndex, Unpack, overload
+from typing import TYPE_CHECKING, SupportsIndex, Unpack, overload
 
 from ffrfs._native import TFRecords
 from ffrfs.errors import ChecksumError
+from ffrfs.files.closing import Closing
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.shards import PathType, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 VALIDATE_STEP = 65536
 
 
-class TFRecordReader:
+class TFRecordReader(Closing):
     """The records of one TFRecord file, or of several as one index space.
 
     `path`: a file, a list of files, or a directory of shards (shards.py). Opening hops from
@@ -119,12 +120,6 @@ class TFRecordReader:
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""
         self._records.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[type[TFRecordReader], tuple[list[str], bool, bool]]:
         return type(self), (self.paths, self.check_data, self.sidecar)

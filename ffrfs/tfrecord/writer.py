@@ -12,8 +12,9 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from ffrfs.files.closing import Closing
 from ffrfs.tfrecord.compression import CompressedFile
 from ffrfs.tfrecord.framing import encode_footer, encode_header
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 BUFFER_SIZE = 256 << 10
 
 
-class TFRecordWriter:
+class TFRecordWriter(Closing):
     """Write records to the file `path`, replacing an existing file.
 
     `options`: TFRecordOptions, a TFRecordCompressionType, or "", "GZIP", "ZLIB".
@@ -95,12 +96,6 @@ class TFRecordWriter:
         with contextlib.suppress(OSError):
             self._file.close()
         raise OSError(error.errno, f"cannot write: {error.strerror}", self.path) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"TFRecordWriter({self.path!r})"

@@ -10,11 +10,12 @@ import html
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import trio
 
 from ffrfs.errors import OptionError
+from ffrfs.files.closing import Closing
 from ffrfs.folder.tree import PathType
 from ffrfs.view.app import make_app
 from ffrfs.view.opening import Opened, open_sources
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
 
 
-class View:
+class View(Closing):
     """A server of pages. In a notebook it shows itself; `url` opens it in a browser."""
 
     def __init__(
@@ -59,12 +60,6 @@ class View:
         self._app.state.closing.close()
         for one in self._opened:
             one.collection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _repr_html_(self) -> str:
         return f'<iframe src="{html.escape(self.url)}" width="100%" height="720"></iframe>'

@@ -25,6 +25,7 @@ import numpy as np
 
 from ffrfs._native import EntryList, Writer
 from ffrfs.errors import FormatError, PackError
+from ffrfs.files.batches import in_batches
 from ffrfs.folder.links import follow
 from ffrfs.folder.tree import OnConflict, PackTree
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
@@ -166,7 +167,7 @@ class PackSource:
         """Yield each file and its bytes, verified."""
         with ThreadPoolExecutor(1) as pool:
             ahead: Future[list[_Content]] | None = None
-            for batch in self._batches(files):
+            for batch in in_batches(files, self._size_of, _BATCH_SIZE, _BATCH_COUNT):
                 reading = pool.submit(self._contents, batch)
                 if ahead is not None:
                     yield from ahead.result()
@@ -174,19 +175,8 @@ class PackSource:
             if ahead is not None:
                 yield from ahead.result()
 
-    def _batches(self, files: Iterable[int]) -> Iterator[list[int]]:
-        """Yield small files together, and each large one by itself."""
-        batch: list[int] = []
-        batch_size = 0
-        for file in files:
-            size = int(self._sizes[file])
-            if batch and (batch_size + size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
-                yield batch
-                batch, batch_size = [], 0
-            batch.append(file)
-            batch_size += size
-        if batch:
-            yield batch
+    def _size_of(self, file: int) -> int:
+        return int(self._sizes[file])
 
     def _contents(self, batch: list[int]) -> list[_Content]:
         if self._sizes[batch[0]] > _BATCH_SIZE:

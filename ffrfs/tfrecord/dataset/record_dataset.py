@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias, Unpack
 
+from ffrfs.files.closing import Closing
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.dataset.source import Reading
 from ffrfs.tfrecord.dataset.stages import (
@@ -288,7 +289,7 @@ class RecordDataset:
         return ".".join([f"RecordDataset({self.files!r})", how, *calls])
 
 
-class RecordDatasetIterator:
+class RecordDatasetIterator(Closing):
     """The iterator of a RecordDataset. Its threads end with it, and at close()."""
 
     def __init__(
@@ -359,12 +360,6 @@ class RecordDatasetIterator:
             )
         if self._failure is not None and not (at_end and isinstance(self._failure, StopIteration)):
             raise self._failure.with_traceback(None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _description(reading: Reading, operations: tuple[Operation, ...]) -> list[str]:
