@@ -24,13 +24,6 @@ TREE: Tree = {
 }
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "x.ffr"
-    path.write_bytes(packed(TREE))
-    return path
-
-
 def run(file: Path, destination: Path, *paths: PathType) -> list[str]:
     with PackTree(file) as tree:
         return extract_tree(tree, destination, paths)

@@ -5,7 +5,6 @@ What stands behind the pickle is test_mapped_index.py's.
 
 from __future__ import annotations
 
-import collections
 import os
 import pickle
 import random
@@ -18,7 +17,7 @@ from hypothesis import given, settings
 
 from ffrfs._native import EntryList, Writer
 from tests.ffrecord_file import INDEX_MAGIC, Tree
-from tests.folder.folder_model import trees
+from tests.folder.folder_model import packed_records, trees
 
 
 def listed(tree: Tree) -> EntryList:
@@ -53,29 +52,9 @@ def index_record(tree: Tree) -> bytes:
 
 def assert_pickled(tree: Tree) -> None:
     """The record is the pickle, and zeros up to where the index begins."""
-    record, expected = index_record(tree), pickled(tree)
+    record, expected = index_record(tree), packed_records(tree)[-1]
     assert record[: len(expected)] == expected
     assert len(record) < len(expected) + 4096 and not any(record[len(expected) :])
-
-
-def pickled(tree: Tree) -> bytes:
-    """The same through pickle; recursive, so not for deep trees."""
-    count = 0
-
-    def ordered(folder: Tree) -> collections.OrderedDict[str, object]:
-        nonlocal count
-        result: collections.OrderedDict[str, object] = collections.OrderedDict()
-        for name in sorted(folder):
-            child = folder[name]
-            own_name = os.fsdecode(os.fsencode(name))
-            if isinstance(child, dict):
-                result[own_name] = ordered(child)
-            else:
-                result[own_name] = count
-                count += 1
-        return result
-
-    return INDEX_MAGIC + pickle.dumps(ordered(tree), protocol=4)
 
 
 def files(count: int, size: int = 5) -> Tree:

@@ -20,13 +20,6 @@ TREE: Tree = {"B": b"upper", "a": {"a": {"x": b"deep"}, "b": b"1", "é": b"2"}, 
 FILES = {"B": b"upper", "a/a/x": b"deep", "a/b": b"1", "a/é": b"2", "z": b""}
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "x.ffr"
-    path.write_bytes(packed(TREE))
-    return path
-
-
 @settings(max_examples=50)
 @given(tree=trees)
 def test_any_folder_is_a_mapping_of_its_files(

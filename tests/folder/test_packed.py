@@ -22,7 +22,7 @@ from ffrfs.errors import (
     UnverifiedHeaderWarning,
 )
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
-from tests.folder.folder_model import make_folder, packed, trees, walk
+from tests.folder.folder_model import make_folder, trees, walk
 
 TREE: Tree = {
     "B": b"upper",
@@ -31,13 +31,6 @@ TREE: Tree = {
     "empty": {},
 }
 PATHS = ["B", "a", "a/a", "a/a/x", "a/b", "a/é", "a.png", "empty"]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "x.ffr"
-    path.write_bytes(packed(TREE))
-    return path
 
 
 @settings(max_examples=50)

@@ -25,13 +25,6 @@ TREE: Tree = {"a": {"b": b"1", "é": b"2" * 5000}, "empty": {}, "z": os.urandom(
 NOBODY = 65534
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "x.ffr"
-    path.write_bytes(packed(TREE))
-    return path
-
-
 def listing(file: Path) -> list[str]:
     with PackedFolder(file) as pack:
         return pack.list(recursive=True)

@@ -35,13 +35,6 @@ def verify_one(
     return pack
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "x.ffr"
-    path.write_bytes(packed(TREE))
-    return path
-
-
 @pytest.mark.parametrize("step", [1, 10, 64 << 20])
 def test_all_is_well(file: Path, step: int) -> None:
     seen: list[tuple[int, int, int, int]] = []

@@ -3,21 +3,20 @@
 What they share with the mount tests (children, the command) is imported from there.
 """
 
+# ruff: noqa: F401, F811 - fixtures of another room
+
 from __future__ import annotations
 
 import os
 import random
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.mount_table import read_mount_table
-from tests.mount.command import ENGINES, Mount
-from tests.mount.makers import engine_of
+from tests.mount.command import Mount
+from tests.mount.conftest import engine, places
 
 
 @pytest.fixture
@@ -26,21 +25,6 @@ def seed() -> int:
     drawn = int(os.environ.get("FFRFS_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"FFRFS_SOAK_SEED={drawn}")
     return drawn
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, fuse: None) -> str:
-    return engine_of(request)
-
-
-@pytest.fixture
-def places() -> Iterator[Path]:
-    """A folder for mount points; nothing is removed in it while something is mounted there."""
-    path = Path(tempfile.mkdtemp(prefix="ffrfs-hostile-"))
-    yield path
-    left = [e.mountpoint for e in read_mount_table() if e.mountpoint.startswith(f"{path}/")]
-    assert not left
-    shutil.rmtree(path)
 
 
 MakeMount = Callable[..., Mount]

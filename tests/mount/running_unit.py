@@ -34,11 +34,6 @@ class RunningUnit:
         self._journal = journal
         self._main: subprocess.Popen[bytes] | None = None
 
-    @property
-    def main_pid(self) -> int:
-        assert self._main is not None
-        return self._main.pid
-
     def start(self) -> None:
         """To READY."""
         (command,) = self._unit.commands("ExecStart")

@@ -41,11 +41,6 @@ TIMEOUT_S = 60
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_folder(tmp_path / "folder", TREE)
-
-
-@pytest.fixture
 def old_file(tmp_path: Path) -> Path:
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "x.ffr"

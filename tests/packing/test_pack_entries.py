@@ -41,11 +41,6 @@ TIME_NS = 1_234_567_890_123_456_789
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_folder(tmp_path / "folder", TREE)
-
-
-@pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "x.ffr"
 

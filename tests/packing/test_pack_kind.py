@@ -16,14 +16,9 @@ from ffrfs.packing.pack_file import writing
 from ffrfs.packing.pack_kind import holds_packs
 from tests.ffrecord_file import Tree
 from tests.folder.archives import file, tar_bytes
-from tests.folder.folder_model import assert_packed, make_folder, packed, read_records
+from tests.folder.folder_model import assert_packed, packed, read_records
 
 TREE: Tree = {"a": b"new"}
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_folder(tmp_path / "folder", TREE)
 
 
 def write_notes(path: Path) -> None:

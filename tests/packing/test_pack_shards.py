@@ -45,11 +45,6 @@ TREE: Tree = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_folder(tmp_path / "folder", TREE)
-
-
-@pytest.fixture
 def out(tmp_path: Path) -> Path:
     """Where a set will be; nothing else is beside it."""
     (tmp_path / "out").mkdir()

@@ -42,11 +42,6 @@ TREE: Tree = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_folder(tmp_path / "folder", TREE)
-
-
-@pytest.fixture
 def old(folder: Path) -> Path:
     pack_folder(folder, folder.parent / "old.ffr")
     return folder.parent / "old.ffr"

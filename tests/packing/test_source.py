@@ -28,11 +28,6 @@ TREE = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return make_folder(tmp_path / "folder", TREE)
-
-
 def source(
     folder: Path,
     include: list[str] | None = None,

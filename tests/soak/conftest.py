@@ -3,32 +3,22 @@
 What they share with the mount tests (children, the command) is imported from there.
 """
 
+# ruff: noqa: F401, F811 - fixtures of another room
+
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ffrfs import pack_folder
-from ffrfs.mount.kernel.mount_table import read_mount_table
-from tests.mount.command import ENGINES, Mount
-from tests.mount.makers import engine_of, ways_of
+from tests.mount.command import Mount
+from tests.mount.conftest import engine, places
+from tests.mount.engines.conftest import ways
 from tests.soak.readers import write_checkable_files
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, fuse: None) -> str:
-    return engine_of(request)
-
-
-@pytest.fixture
-def ways(request: pytest.FixtureRequest, fuse: None) -> list[str]:
-    """All that a mount can be served by here."""
-    return ways_of(request)
 
 
 @pytest.fixture
@@ -55,16 +45,6 @@ def pack_checkable(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], 
         return made[size_mb]
 
     return pack
-
-
-@pytest.fixture
-def places() -> Iterator[Path]:
-    """A folder for mount points; nothing is removed in it while something is mounted there."""
-    path = Path(tempfile.mkdtemp(prefix="ffrfs-soak-"))
-    yield path
-    left = [e.mountpoint for e in read_mount_table() if e.mountpoint.startswith(f"{path}/")]
-    assert not left
-    shutil.rmtree(path)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.mount.engines.worker import PATH_VARIABLE
-from ffrfs.mount.kernel import state
+from tests.hostile.conftest import check_nothing_left
 from tests.mount.command import WAYS, Mount, ffrfs, wait_until
 from tests.soak.hints import hint_too_large, hinting
 from tests.soak.load import Load, Result, check_bytes, load
@@ -46,14 +46,6 @@ def tree(new_mount: MakeMount, pack_checkable: Callable[[int], Path]) -> Mount:
     done = mount.mount("--cache-mb", str(CACHE_MB))
     assert (done.status, done.err) == (0, "")
     return mount
-
-
-def check_nothing_left(tree: Mount) -> None:
-    tree.wait_for_daemon()
-    assert not tree.is_mounted
-    assert not tree.path.exists()
-    assert state.find(str(tree.path)) is None
-    assert tree.processes() == []
 
 
 @pytest.mark.promise("S13", "S15", "S32", "S33")

@@ -22,6 +22,7 @@ from tests.mount.child import child
 from tests.mount.command import (
     TIMEOUT_S,
     Mount,
+    check_nothing_left,
     children,
     ffrfs,
     mount_command_fails,
@@ -60,13 +61,6 @@ def mount_anew(tree: Mount) -> None:
 
 def mounts_at(place: Path) -> int:
     return sum(entry.mountpoint == str(place) for entry in read_mount_table())
-
-
-def check_nothing_left(tree: Mount) -> None:
-    tree.wait_for_daemon()
-    assert not tree.is_mounted
-    assert not tree.path.exists()
-    assert state.find(str(tree.path)) is None
 
 
 @pytest.mark.promise("S50")
