@@ -7,12 +7,26 @@ mounts, so without DETACH_ALL a daemon serves on after its own test has unmounte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-# For sh. Mounts that end meanwhile are no failure.
+# For sh. Mounts that end meanwhile are no failure, though umount(8) tells of them.
 DETACH_ALL = (
-    "umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs "
+    "umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs 2>/dev/null "
     "|| ! grep -qE ' fuse(\\.ffrfs)? ' /proc/self/mounts"
 )
+
+
+_DETACH_OTHERS = """
+awk -v own="$1" '$3 ~ /^fuse(\\.ffrfs)?$/ && $2 != own { print $2 }' /proc/self/mounts |
+    xargs -r umount --lazy --internal-only --no-canonicalize 2>/dev/null
+shift
+"""
+
+
+def with_copy_of(mountpoint: Path, script: str, *command: str) -> list[str]:
+    """The command that runs a script of sh with a copy of that mount; "$@" there is `command`."""
+    namespace = ["unshare", "--mount", "--propagation", "private"]
+    return [*namespace, "sh", "-c", _DETACH_OTHERS + script, "sh", str(mountpoint), *command]
 
 
 def with_own_mounts(*command: str, options: Sequence[str] = ()) -> list[str]:

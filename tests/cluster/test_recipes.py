@@ -267,8 +267,9 @@ class Slurm:
         return self.as_user("sh", "-c", digest_of(self.mountpoint)) == (0, EXPECTED)
 
     def kill_daemon(self) -> None:
-        """Of the only mount, and its guardian, which the daemon would replace."""
-        (mount,) = json.loads(self.as_user("ffrfs", "ps", "--json").out)
+        """And its guardian, which the daemon would replace. That user has mounts of other tests."""
+        found = json.loads(self.as_user("ffrfs", "ps", "--json").out)
+        (mount,) = (one for one in found if one["mountpoint"] == str(self.mountpoint))
         assert self.node.run("sh", "-ec", KILL_FOR_GOOD, "sh", str(mount["pid"])).status == 0
         dead = ("ffrfs", "check", self.mountpoint)
         wait_until(lambda: self.as_user(*dead).status == 2, "the mount is dead")

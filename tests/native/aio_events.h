@@ -11,7 +11,13 @@ namespace ffrfs::test {
 // Takes AIO events until the system has none left (fs.aio-max-nr).
 class AllAioEvents {
  public:
-  AllAioEvents() {
+  AllAioEvents() { take(); }
+  ~AllAioEvents() {
+    for (const io_context_t context : contexts_) io_destroy(context);
+  }
+
+  // Also those that other processes have given back meanwhile.
+  void take() {
     for (int events = 16'384; events >= 1;) {
       io_context_t context = nullptr;
       if (io_setup(events, &context) == 0) {
@@ -20,9 +26,6 @@ class AllAioEvents {
         events /= 2;
       }
     }
-  }
-  ~AllAioEvents() {
-    for (const io_context_t context : contexts_) io_destroy(context);
   }
 
  private:

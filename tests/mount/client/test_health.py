@@ -21,6 +21,7 @@ from tests.mount.child import child
 from tests.mount.command import Done, Mount, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.makers import AskAsUser, MakeMount, PackTree
+from tests.own_mounts import with_copy_of
 
 TREE = {"a": b"alpha" * 10_000, "b": b"beta"}
 # What a second leaves for mounts; the rest is for the start of the program.
@@ -156,14 +157,14 @@ def test_dead_mount_that_no_daemon_is_known_of(
     tree.kill()
     tree.wait_for_daemon()
     # As in a container that sees the mount alone.
-    prefix = hidden_runtime_directory()
+    prefix = hidden_runtime_directory(tree)
     dead = f"{tree.path}: dead: its daemon has ended"
     wait_until(lambda: dead in ffrfs("check", tree.path, prefix=prefix).out, "it is dead")
     assert ffrfs("umount", tree.path).status == 0
 
 
 def test_mount_whose_daemon_is_elsewhere(tree: Mount) -> None:
-    prefix = hidden_runtime_directory()
+    prefix = hidden_runtime_directory(tree)
     well = f"OK {tree.path}: answers; its daemon is not known here\n"
     wait_until(lambda: ffrfs("check", tree.path, prefix=prefix).out == well, "it answers")
     hangs = "the mount does not answer; if that stays"
@@ -171,11 +172,10 @@ def test_mount_whose_daemon_is_elsewhere(tree: Mount) -> None:
         wait_until(lambda: hangs in ffrfs("check", tree.path, prefix=prefix).out, "it hangs")
 
 
-def hidden_runtime_directory() -> list[str]:
+def hidden_runtime_directory(tree: Mount) -> list[str]:
     if os.geteuid() != 0:
         pytest.skip("only root can hide its runtime directory")
-    command = 'mount -t tmpfs none /run && exec "$0" "$@"'
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", command]
+    return with_copy_of(tree.path, 'mount -t tmpfs none /run && exec "$@"')
 
 
 @pytest.mark.promise("S59")

@@ -61,13 +61,17 @@ class Place:
         return self.machine.run("cat", path, user_id=self.user_id).out
 
     def listed(self, **more: Any) -> dict[str, Any]:
-        """The only mount that `ffrfs ps` tells of, when its daemon has answered."""
+        """What `ffrfs ps` tells of the mount, when its daemon has answered.
+
+        Other tests have mounts of the same user.
+        """
         found: dict[str, Any] = {}
 
         def has_answered() -> bool:
             done = self.ffrfs("ps", "--json", **more)
             assert (done.status, done.err) == (0, "")
-            (mount,) = json.loads(done.out)
+            place = str(self.mountpoint)
+            (mount,) = (one for one in json.loads(done.out) if one["mountpoint"] == place)
             found.clear()
             found.update(mount)
             return bool(mount["state"] != "not answering")

@@ -179,12 +179,16 @@ TEST_CASE("when the system's AIO events are used up, threads read") {
   const Bytes content = pattern(500'000, 8);
   const LocalFile file(folder.write("f", content));
   drop_cached_pages(file.path());
-  const AllAioEvents taken;
   BufferPool buffers(1 << 20);
   ReadQueue queue(buffers);
-  ReadPort port(queue);
-  check_random_reads(port, file, content);
-  CHECK_FALSE(port.uses_aio());
+  AllAioEvents taken;
+  bool uses_aio = true;
+  while (uses_aio) {  // another process gave some back in the moment between
+    taken.take();
+    ReadPort port(queue);
+    check_random_reads(port, file, content);
+    uses_aio = port.uses_aio();
+  }
 }
 
 TEST_CASE("posted callbacks run in poll(), from any thread") {
