@@ -84,10 +84,12 @@ def mounted(
             place = _mount(pack, mountpoint, words, options, owner=theirs)
         finally:
             os.close(theirs)
+        entry = mount_at(str(place))
         try:
             yield place
         finally:
-            if mount_at(str(place)) is not None:  # else another process has unmounted it
+            # Else others have unmounted it. Its daemon ends with our pipe, wherever it is mounted.
+            if entry is not None and mount_at(str(place)) == entry:
                 done = unmount(str(place))
                 if done.notice is not None:
                     log.warning("%s", done.notice)

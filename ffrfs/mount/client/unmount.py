@@ -112,7 +112,10 @@ def _detach(place: str) -> tuple[bool, _Known | None] | None:
         if not there.is_ours:
             raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
         is_dead = found is not None and not found[1].is_guarded
-        return kernel_mount.detach(place, is_dead=is_dead), found
+        busy = kernel_mount.detach(place, is_dead=is_dead)
+        if found is not None and mount_at(place, found[1].process.pid) == there:
+            found = None  # this was the copy of another mount namespace
+        return busy, found
 
 
 def _refuse_other_namespace(known: state.MountState) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from ffrfs.errors import MountError, is_damage
 from ffrfs.folder.progress import Progress
 from ffrfs.mount.client.control_client import ask, stats
+from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 
 _ASKING_S = 0.05
@@ -44,6 +45,8 @@ def warm(
     """
     place = canonical(mountpoint)
     before = stats(place)
+    if (there := mount_at(place)) is None or not there.is_ours:
+        raise MountError(f"{place}: not mounted there any more")
     if before.get("remote") is not None:
         _fetch_all(place, progress)
     tops = [_inside(place, path) for path in paths] or [place]

@@ -65,13 +65,21 @@ def serve(
         began_s = time.monotonic()
         try:
             _serve_one(request, ready, foreground=foreground, notifier=notifier, kept=kept)
-        except LostWorkerError:
+        except _LostConnectionError as lost:
             in_row = in_row + 1 if time.monotonic() - began_s < _LIFE_ENOUGH_S else 1
             if in_row == IN_ROW_MAX:
-                raise
-            ready, kept = _no_caller, None
+                raise lost.error from None
+            request, ready, kept = lost.request, _no_caller, None
         else:
             return
+
+
+class _LostConnectionError(Exception):
+    """A mount whose connection is lost with its worker, and its configuration as it is now."""
+
+    def __init__(self, error: LostWorkerError, request: MountRequest) -> None:
+        self.error = error
+        self.request = request
 
 
 def _no_caller(_: list[str]) -> None:
@@ -89,12 +97,13 @@ def _serve_one(
     """As serve(), for one connection."""
     directory = state.runtime_directory()
     notices = privileges.drop()  # before any byte of a pack is read, and any thread started
-    _check_metrics_file(request)
+    if kept is None:
+        _check_metrics_file(request)
     has_own_log = request.log_file is None and not foreground
     # A log that cannot be opened any more must not end a mount that is in use.
     is_used = kept is not None
     with logging_to(request.log_file, is_kept=has_own_log, or_keep=is_used) as log_there:
-        versions = versions_of(request.packs)  # before they are opened
+        versions = {} if is_used else versions_of(request.packs)  # before they are opened
         engine = open_engine(request, None if kept is None else kept.engine)
         engine.notices[:0] = notices
         try:
@@ -138,6 +147,8 @@ def _serve_one(
                         held_signals=held_signals,
                     )
                     server.serve()
+                except LostWorkerError as error:
+                    raise _LostConnectionError(error, server.request) from None
                 finally:
                     keeper.forget()
                     mount.take_away()

@@ -158,11 +158,15 @@ class Keeper:
         if (guardian := Process.of(self._child.pid)) is not None:
             self._mount.note_guardian(guardian)
 
-    def forget(self) -> None:
-        """Keep nothing: the mount ends with this daemon."""
+    def clear_store(self) -> None:
+        """Let the service manager keep nothing: what it starts next mounts anew."""
         if self._kept is not None and self._notifier.keeps_descriptors:
             self._notifier.keep_none(NAMES)
-        elif self.socket is not None:
+
+    def forget(self) -> None:
+        """Keep nothing: the mount ends with this daemon."""
+        self.clear_store()
+        if self.socket is not None:
             with contextlib.suppress(OSError):
                 self.socket.send(b"-")  # a name without a descriptor
             self.note_end()

@@ -64,6 +64,7 @@ def _refuse_foreign(path: str) -> None:
 class MetricsFile:
     """Writes the result of `statistics` to `path`; None: nowhere, until change().
 
+    Nothing is written unless `is_mounted`: a detached mount leaves the file to the next one.
     `replace` writes the file in a thread, for which the task waits `replace_limit_s`.
     """
 
@@ -73,11 +74,13 @@ class MetricsFile:
         statistics: Callable[[], Mapping[str, Any]],
         replace: Callable[[str, str], None] = replace_file,
         replace_limit_s: float = 10.0,
+        is_mounted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._replace = replace
         self._replace_limit_s = replace_limit_s
         self._file = None if path is None else _File(path)
         self._statistics = statistics
+        self._is_mounted = is_mounted
         self._changed = trio.Event()
         self._warned_s: float | None = None  # time of the last warning
         self._is_failing = False
@@ -103,7 +106,7 @@ class MetricsFile:
     async def _keep_written(self, file: _File | None) -> None:
         """Write the file regularly until change()."""
         while not self._changed.is_set():
-            if file is not None:
+            if file is not None and self._is_mounted():
                 await self._write(file)
             with trio.move_on_after(INTERVAL_S if file else float("inf")):
                 await self._changed.wait()
@@ -139,6 +142,7 @@ class _File:
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_over = False  # a late write must be removed again
+        self._written: tuple[int, int] | None = None  # device and inode
         self._writing = threading.Lock()
 
     def write(self, replace: Callable[[str, str], None], text: str) -> None:
@@ -147,6 +151,7 @@ class _File:
             raise TimeoutError("its file system has not answered yet")
         try:
             replace(self.path, text)
+            self._written = _identity(self.path)
             if self.is_over:
                 self.remove()
         finally:
@@ -154,8 +159,14 @@ class _File:
 
     def remove(self) -> None:
         with contextlib.suppress(OSError, OptionError):
-            _refuse_foreign(self.path)
-            os.unlink(self.path)
+            # The next mount at the place may write to it by now, while this one was still busy.
+            if _identity(self.path) == self._written:
+                os.unlink(self.path)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    info = os.lstat(path)
+    return info.st_dev, info.st_ino
 
 
 async def _remove(file: _File) -> None:

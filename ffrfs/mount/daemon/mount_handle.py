@@ -44,20 +44,24 @@ class MountHandle:
     notice: str | None  # says that a dead daemon's mount was removed from the place
     reserve: list[int]  # descriptors that are closed to make room for unmounting
 
-    def take_away(self) -> bool:
-        """Unmount and clean up; return True if it was busy. It may be gone already."""
+    def take_away(self, *, is_open: bool = False) -> bool:
+        """Unmount and clean up; return True if it was busy. It may be gone already.
+
+        `is_open`: the connection is open, so a mount that was moved can be found.
+        """
         _close_all(self.reserve)
-        place = self.state.mountpoint
         with state.locked(self.directory):
-            known = state.load(self.directory, place)
+            known = state.load(self.directory, self.state.mountpoint)
             if known is not None and known != self.state:
                 return False  # ours is gone; another daemon has the place
             # If the topmost mount is another one, ours was unmounted by others, or is covered.
             # Device numbers alone do not tell, because the kernel reuses them at once.
-            busy = kernel_mount.detach(place) if mount_at(place) == self.entry else False
-            # Without a state file, `ffrfs umount` has cleaned up and does not wait for us, unless
-            # the runtime directory was removed under us.
-            if known is not None or not os.path.isdir(self.directory):
+            entry = self._found_entry() if is_open else self.entry
+            is_there = mount_at(entry.mountpoint) == entry
+            busy = kernel_mount.detach(entry.mountpoint) if is_there else False
+            # Without a mount and a state file, `ffrfs umount` has cleaned up and does not wait for
+            # us, unless the runtime directory was removed under us.
+            if known is not None or is_there or not os.path.isdir(self.directory):
                 state.forget(self.directory, self.state)
             return busy
 
@@ -77,8 +81,27 @@ class MountHandle:
                 self.state = changed
 
     def is_in_place(self) -> bool:
-        """Return False if it was unmounted, though the kernel still asks for what is open."""
-        return self.entry in read_mount_table()
+        """Return False if it was unmounted, though what is open is served on, or is covered."""
+        return mount_at(self.entry.mountpoint) == self.entry
+
+    def is_mounted(self) -> bool:
+        """Return whether it is at some place, covered or not."""
+        return self.is_in_place() or any(
+            entry.device == self.entry.device for entry in read_mount_table()
+        )
+
+    def _found_entry(self) -> MountEntry:
+        """Return its entry now: the place is another one if a directory above was renamed.
+
+        The kernel gives both numbers to the next mount as soon as the connection has ended.
+        """
+        table = read_mount_table()
+        if kernel_mount.is_connected(self.connection):
+            for entry in table:
+                is_same = entry == replace(self.entry, mountpoint=entry.mountpoint)
+                if is_same and entry.mount_id == self.entry.mount_id:
+                    return entry
+        return self.entry
 
     def abort(self) -> None:
         """End the connection by force; it may have ended already."""
@@ -146,7 +169,9 @@ def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHan
     with state.locked(directory):
         # `ffrfs umount` may have detached it, and another daemon may have the place by now: then
         # this one only serves the files that are open, and commands cannot ask it.
-        is_known = state.load(directory, place) == kept.state
+        recorded = state.load(directory, place)
+        is_lost = recorded is None and mount_at(place) == kept.entry  # as after a cleaning of /tmp
+        is_known = is_lost or recorded == kept.state
         control = control_socket.listen(path if is_known else f"{path}.{os.getpid()}")
         if not is_known:
             os.unlink(f"{path}.{os.getpid()}")

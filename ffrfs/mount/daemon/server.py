@@ -20,6 +20,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import trio
 
@@ -70,7 +71,7 @@ class Server:
         log_there: Log,
         held_signals: HeldSignals,
     ) -> None:
-        self._request = request
+        self.request = request
         self._engine = engine
         self._memory = memory
         self._mount = mount
@@ -79,7 +80,9 @@ class Server:
         self._keeper = keeper
         self._held_signals = held_signals
         self._watchdog = Watchdog(notifier, request.mountpoint, mount.entry.device)
-        self._metrics = MetricsFile(request.metrics_file, lambda: self._statistics(None))
+        self._metrics = MetricsFile(
+            request.metrics_file, lambda: self._statistics(None), is_mounted=mount.is_mounted
+        )
         self._reload = Reload(log_there, mount.move_log, memory.change, self._metrics.change)
         self._nursery: trio.Nursery
         self._is_ready = trio.Event()
@@ -125,8 +128,8 @@ class Server:
                 "restart": self._restart,
             }
             self._begin(ControlServer(self._mount.control, commands).run)
-            if self._request.while_open is not None:
-                self._begin(self._watch_owner, self._request.while_open)
+            if self.request.while_open is not None:
+                self._begin(self._watch_owner, self.request.while_open)
             await self._run_engine()
             if not isinstance(self._failure, LostWorkerError):
                 self._notifier.stopping()
@@ -135,7 +138,7 @@ class Server:
             self._fail("the mount ended before it was ready")
         if self._failure is not None:
             raise self._failure
-        log.info("%s: ended", self._request.mountpoint)
+        log.info("%s: ended", self.request.mountpoint)
 
     def _begin(self, task: Callable[..., Awaitable[None]], *arguments: object) -> None:
         self._nursery.start_soon(self._run_task, task, *arguments)
@@ -185,7 +188,7 @@ class Server:
         self._is_ready.set()
         self._begin(self._watchdog.run)
         if isinstance(self._engine, LastingEngine):
-            probe = Probe(self._request.mountpoint, self._mount.entry.device)
+            probe = Probe(self.request.mountpoint, self._mount.entry.device)
             self._begin(Liveness(self._engine, self._mount.connection, probe).run)
         if not announcement.is_heard:
             await self._stop("the caller no longer waits for the mount")
@@ -210,7 +213,7 @@ class Server:
     @property
     def _can_reload(self) -> bool:
         # Without these, SIGHUP stops: a closed terminal or an ended session sends it, too.
-        return self._request.config_file is not None or self._notifier.is_active
+        return self.request.config_file is not None or self._notifier.is_active
 
     async def _reload_on(self, reasons: trio.MemoryReceiveChannel[str]) -> None:
         async for reason in reasons:
@@ -219,8 +222,8 @@ class Server:
                 continue
             log.info("%s: reading the configuration again", reason)
             self._notifier.reloading()
-            self._request = await self._reload.run(self._request)
-            self._keeper.note_request(self._request)
+            self.request = await self._reload.run(self.request)
+            self._keeper.note_request(self.request)
             self._notifier.ready(self._announcement.status)
             if self._engine.deaths is not None and installed() not in (None, self._installed):
                 log.info("another version of ffrfs was installed: it takes over")
@@ -253,18 +256,19 @@ class Server:
         # The daemon's own look at the tree, and the watchdog's, would make the mount busy.
         with trio.move_on_after(LOOK_LIMIT_S):
             await self._is_ready.wait()
+        self._keeper.clear_store()  # a busy mount is served on, while the next one is made
         self._notifier.stopping()
         log.info("%s: unmounting", reason)
         await self._watchdog.stop()
         try:
-            busy = await trio.to_thread.run_sync(self._mount.take_away)
+            busy = await trio.to_thread.run_sync(partial(self._mount.take_away, is_open=True))
         except OSError as error:
             log.error("%s", describe(error))
             return
         if busy:
             log.warning(
                 "%s: busy: detached; serving until its last open file is closed",
-                self._request.mountpoint,
+                self.request.mountpoint,
             )
 
     def _summary(self, _: object) -> dict[str, object]:
@@ -288,7 +292,7 @@ class Server:
         age_s = time.monotonic() - self._began_s
         logs_to = {"log_file": self._mount.state.log_file, "journal": self._mount.state.journal}
         return {
-            **statistics(self._request, self._engine, self._memory, age_s, self._rate.per_s()),
+            **statistics(self.request, self._engine, self._memory, age_s, self._rate.per_s()),
             "daemon_starts": self._keeper.starts,
             **logs_to,
         }
@@ -308,7 +312,7 @@ class Server:
         return found
 
     def _prefetch(self, _: object) -> HandOver:
-        if self._request.prefetch_records == 0:
+        if self.request.prefetch_records == 0:
             raise MountError("it was mounted without prefetch (--prefetch-window 0)")
         starts = None if self._engine.deaths is None else self._engine.deaths.starts
         limits = {"file_bytes_max": self._memory.hinted_bytes_max, "worker_starts": starts}
@@ -316,10 +320,10 @@ class Server:
 
     def _fill(self, _: object) -> dict[str, int]:
         """Begin to fetch all of the packs into the cache on disk."""
-        if not self._request.is_remote:
+        if not self.request.is_remote:
             raise MountError("its packs are local files, and no cache on disk is in use")
         counters = self._engine.counters()
-        settings = self._request.remote_settings()
+        settings = self.request.remote_settings()
         if settings.cache_mode != "full" or first_value(counters, "remote_in_memory"):
             raise MountError("it keeps nothing on disk: mount with --cache-dir, in mode full")
         whole_bytes = first_value(counters, "remote_object_bytes")
@@ -333,7 +337,7 @@ class Server:
 
     def _warm(self, request: Request) -> dict[str, object]:
         """Begin to push the files of a part of the tree that the kernel knows."""
-        if self._request.prefetch_records == 0:
+        if self.request.prefetch_records == 0:
             raise MountError("it was mounted without prefetch (--prefetch-window 0)")
         ino = request.get("ino")
         if not isinstance(ino, int) or not 0 < ino < 1 << 64:
@@ -370,4 +374,4 @@ class Server:
         )
 
     def _fail(self, reason: str, kind: type[MountError] = MountError) -> None:
-        self._failure = kind(f"{self._request.mountpoint}: {reason}")
+        self._failure = kind(f"{self.request.mountpoint}: {reason}")

@@ -44,20 +44,19 @@ class TreeProbe:
     def __init__(self, mountpoint: str, device: str) -> None:
         self._mountpoint = mountpoint
         self._device = os.makedev(*map(int, device.split(":")))
+        self._listed = _escaped(mountpoint)
+        self._listed_device = device.encode()
         self._buffer = mmap.mmap(-1, SIZE_MAX)  # aligned; pages are allocated only when read into
         self._files: list[str] | None = None
 
     def ask(self, question: bytes) -> bytes:
         """Wait for the mount's answer, and return its letter."""
         try:
-            if question == SIZE:
-                os.statvfs(self._mountpoint)
-                return ANSWERED
-            if os.stat(self._mountpoint).st_dev != self._device:
+            if not self._is_on_top():
                 return ELSEWHERE
-            if self._files is None:
+            if question == READ and self._files is None:
                 self._files = list(islice(self._small_files(), FILES_MAX))
-            if self._files:
+            if question == READ and self._files:
                 return self._read(self._files[0])
             os.statvfs(self._mountpoint)
         except FileNotFoundError:
@@ -65,6 +64,16 @@ class TreeProbe:
         except OSError as error:
             return ENDED if _is_end(error) else ANSWERED
         return ANSWERED
+
+    def _is_on_top(self) -> bool:
+        """Return whether ours is the last mount at the place, without touching any mount."""
+        found = None
+        with open("/proc/self/mountinfo", "rb") as file:
+            for line in file:
+                _, _, device, _, place, _ = line.split(b" ", 5)
+                if place == self._listed:
+                    found = device
+        return found == self._listed_device
 
     def _read(self, path: str) -> bytes:
         """Read a file; drop it from the list if that fails."""
@@ -105,6 +114,14 @@ class TreeProbe:
             except OSError as error:  # the directory is damaged, or forbidden
                 if _is_end(error):
                     raise
+
+
+def _escaped(path: str) -> bytes:
+    """Return the path as the kernel lists it."""
+    escaped = (
+        b"\\%03o" % byte if byte in b" \t\n\\" else bytes([byte]) for byte in os.fsencode(path)
+    )
+    return b"".join(escaped)
 
 
 def _is_end(error: OSError) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 
-from ffrfs.errors import MountError
+from ffrfs.errors import FfrfsError, MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.kept_engine import KeptEngine
@@ -21,7 +22,9 @@ def open_engine(request: MountRequest, kept: KeptEngine | None = None) -> Engine
     if kept is not None:
         from ffrfs.mount.engines.native_engine import NativeEngine
 
-        return NativeEngine(_behind_cache(_with_splits(request)[0]), kept)
+        with contextlib.suppress(FfrfsError, OSError):  # only another worker would need the files
+            request, _ = _with_splits(request)
+        return NativeEngine(_behind_cache(request), kept)
     notices = make_sidecars([pack for pack in request.packs if not is_url(pack)])
     engine = open_packs(request)
     engine.notices[:0] = notices

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MOUNTINFO = "/proc/self/mountinfo"
 FSTYPE = "fuse.ffrfs"
@@ -29,6 +29,8 @@ class MountEntry:
     user_id: int | None = None  # the user that mounted; None: not a FUSE mount
     group_id: int | None = None
     allows_others: bool = False  # -o allow_other: the kernel sends it requests of any user
+    # It stays when a directory above is renamed, and is another one in another mount namespace.
+    mount_id: int = field(default=0, compare=False)
 
     @property
     def is_ours(self) -> bool:
@@ -71,6 +73,7 @@ def _entry(line: bytes) -> MountEntry:
         user_id=int(owner[1]) if owner else None,
         group_id=int(owner[2]) if owner else None,
         allows_others=_FOR_ALL.search(options) is not None,
+        mount_id=int(fields[0]),
     )
 
 

@@ -109,6 +109,16 @@ def test_somebody_else_may_unmount_it(pack_tree: PackTree) -> None:
     assert not root.exists()
 
 
+def test_the_next_mount_at_the_place_stays(pack_tree: PackTree, places: Path) -> None:
+    pack, place = pack_tree({"a": b"alpha" * 100_000}), places / "here"
+    with mounted(pack, place), child(probes.hold_open, str(place / "a")) as reader:
+        reader.next()  # so its daemon lives
+        assert unmount(place).was_busy
+        mount(pack, place)
+    assert mount_at(str(place)) is not None
+    unmount(place)
+
+
 def test_failure_is_raised_in_a_program_that_ignores_the_ends_of_children(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from ffrfs.errors import MountError
 from ffrfs.mount.client.control_client import ask
 from ffrfs.mount.daemon.server import WARMINGS_MAX
 from tests.ffrecord_file import write_folder
-from tests.mount import cached_files
+from tests.mount import cached_files, probes
+from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.hinted_files import figures, increase, settled
 from tests.mount.makers import MakeMount
@@ -90,6 +92,14 @@ def test_what_is_not_there(tree: Mount, path: str) -> None:
     done = ffrfs("warm", tree.path, path.format(tree.path))
     assert done.status == 1
     assert path.format(tree.path) in done.err
+
+
+def test_mount_that_others_have_detached(root_user: None, tree: Mount) -> None:
+    with child(probes.hold_open, tree / "e/large") as reader:
+        reader.next()
+        subprocess.run(["umount", "--lazy", "--internal-only", tree.path], check=True, timeout=20)
+        done = ffrfs("warm", tree.path)
+        assert (done.status, done.err) == (1, f"ffrfs: {tree.path}: not mounted there any more\n")
 
 
 def test_mounted_warm(mount: MakeMount, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from ffrfs.mount.engines.worker import worker_path
 from ffrfs.mount.kernel.mount_table import mount_at
+from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import (
@@ -214,6 +215,27 @@ def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) ->
     assert f"the log goes on elsewhere: {folder / 'log'}" in ffrfs("log", tree.path).out
     assert ffrfs("umount", tree.path).status == 0
     tree.wait_for_daemon()
+
+
+@native
+def test_next_daemon_needs_neither_metrics_nor_the_list_of_files(
+    new_mount: MakeMount, tmp_path: Path
+) -> None:
+    """Of a TFDS directory that has another file by now, or none."""
+    prepared = shutil.copytree(CHECKOUT / "tests/golden/tfds/1.0.0", tmp_path / "1.0.0")
+    metrics = tmp_path / "metrics"
+    tree = new_mount(prepared)
+    assert tree.mount("--metrics-file", metrics).status == 0
+    wait_until(metrics.exists, "metrics are written")
+    shutil.rmtree(prepared)
+    metrics.write_text("somebody else's")
+    tree.expect_log(REPLACED)
+    tree.expect_log("metrics are not written")
+    tree.replace_daemon()
+    tree.find_daemon()
+    wait_until(lambda: "metrics are not written" in tree.log(), "metrics are tried")
+    assert tree.ask(probes.listdir, "")
+    assert metrics.read_text() == "somebody else's"
 
 
 @native

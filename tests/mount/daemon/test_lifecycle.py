@@ -17,6 +17,7 @@ import pytest
 from ffrfs.errors import MountError
 from ffrfs.mount.daemon.announcement import look_into
 from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import (
@@ -31,7 +32,7 @@ from tests.mount.command import (
     wait_until,
 )
 from tests.mount.makers import MakeMount, PackTree, engine_of
-from tests.own_mounts import with_own_mounts
+from tests.own_mounts import with_copy_of, with_own_mounts
 
 TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
 
@@ -172,6 +173,42 @@ def test_umount_leaves_the_mount_of_another_namespace(root_user: None, tree: Mou
     assert tree.is_mounted
     assert tree.statistics()["daemon_pid"] > 0
     assert ffrfs("umount", tree.path).status == 0
+
+
+def test_umount_of_a_copy_leaves_the_mount(root_user: None, tree: Mount) -> None:
+    """As in a service with PrivateTmp=, which sees the mount, and the runtime directory."""
+    umount = (sys.executable, "-P", "-m", "ffrfs", "umount", str(tree.path))
+    command = with_copy_of(tree.path, '"$@" && ! grep -qF "$6" /proc/self/mounts', *umount)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree.is_mounted
+    assert tree.statistics()["daemon_pid"] > 0
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+def test_signal_unmounts_what_was_moved(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    """A directory above was renamed."""
+    pack = pack_tree(TREE)
+    above = pack.parent / "before"
+    above.mkdir()
+    tree = new_mount(pack, mountpoint=above / "mount")
+    assert tree.mount().status == 0
+    moved = above.rename(above.with_name("after")) / "mount"
+    assert mount_at(str(moved)) is not None
+    tree.signal(signal.SIGTERM)
+    tree.wait_for_daemon()
+    assert mount_at(str(moved)) is None
+    assert state.find(str(tree.path)) is None
+
+
+def test_signal_leaves_nothing_of_a_mount_whose_state_was_lost(tree: Mount) -> None:
+    found = state.find(str(tree.path))
+    assert found is not None
+    Path(state._path(found[0], str(tree.path))).unlink()
+    tree.signal(signal.SIGTERM)
+    tree.wait_for_daemon()
+    assert not tree.path.exists()
 
 
 @pytest.mark.promise("S18")

@@ -11,7 +11,8 @@ import pytest
 
 from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from tests.mount import probes
-from tests.mount.command import Mount, check_nothing_left, ffrfs, wait_until
+from tests.mount.child import child
+from tests.mount.command import Mount, check_nothing_left, engine_settings, ffrfs, wait_until
 from tests.mount.makers import MakeMount, PackTree, StartService
 from tests.mount.notify_socket import ServiceManager
 from tests.mount.process_status import open_files
@@ -31,7 +32,7 @@ class Configured:
         fixed = {
             "packs": str(self.tree.pack),
             "mountpoint": str(self.tree.path),
-            "engine": self.tree.engine,
+            **engine_settings(self.tree.engine),
             "log_file": str(self.tree.log_file),
         }
         lines = [f"{name} = {value!r}\n" for name, value in (fixed | settings).items()]
@@ -98,6 +99,38 @@ def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path:
     configured.reload()
     assert tree.statistics()["cache_limit_bytes"] == 16 << 20
     check_serves(tree)
+
+
+@pytest.mark.parametrize("engine", ["uring"], indirect=True)
+def test_mount_that_is_made_anew_has_the_new_configuration(configured: Configured) -> None:
+    configured.write(cache_mb=64)
+    configured.mount()
+    configured.write(cache_mb=32)
+    configured.reload()
+    tree = configured.tree
+    tree.expect_log("the worker was killed by SIGKILL")
+    assert tree.worker is not None
+    os.kill(tree.worker.pid, signal.SIGKILL)
+    tree.wait_until_anew()
+    assert tree.statistics()["cache_limit_bytes"] == 32 << 20
+
+
+@pytest.mark.promise("S49")
+def test_metrics_of_the_next_mount_stay(
+    configured: Configured, new_mount: MakeMount, tmp_path: Path
+) -> None:
+    metrics = tmp_path / "metrics"
+    configured.write(metrics_file=str(metrics))
+    configured.mount()
+    tree = configured.tree
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        assert "busy" in ffrfs("umount", tree.path).err
+        after = new_mount(tree.pack)
+        assert after.mount("--metrics-file", metrics).status == 0
+        wait_until(lambda: str(after.path) in metrics.read_text(), "its metrics are there")
+    tree.wait_for_daemon()
+    assert str(after.path) in metrics.read_text()
 
 
 @pytest.mark.promise("S49")

@@ -291,6 +291,21 @@ def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> 
         assert "--pack=/srv/later.ffr" in Path(f"/proc/{worker}/cmdline").read_text().split("\0")
 
 
+def test_restart_of_a_busy_service_mounts_anew(pid_one: PidOne) -> None:
+    unit = start_with(pid_one, "busy", "")
+    with pid_one.open_file(f"{PLACE}/a"):
+        daemon, _ = pid_one.daemon_and_worker()
+        assert pid_one.systemctl("restart", "--no-block", unit).status == 0
+        kept = "NFileDescriptorStore"
+        wait_until(lambda: pid_one.show(unit, kept) == ["0"], "nothing is kept for the next one")
+        os.kill(daemon, signal.SIGKILL)  # as systemd does after TimeoutStopSec
+        wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "it serves again")
+        check_served(pid_one)
+        assert len(pid_one.mounts()) == 1
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+
+
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
     unit = start_with(pid_one, "watched", "[Service]\nWatchdogSec=1s\n")
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)

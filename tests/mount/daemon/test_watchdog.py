@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
+from ffrfs.mount.daemon import tree_probe
+from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.process import Process
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
@@ -99,6 +103,28 @@ def test_fed_by_reads_that_the_engine_answers(service: Service, manager: Service
     assert service.tree.requests_now()["read"] >= before + 4
     times_s = [at_s for message, _, at_s in manager.messages if "WATCHDOG" in message]
     assert times_s[-1] - times_s[0] > (len(times_s) - 2) * INTERVAL_S  # the first may be late
+
+
+def test_probe_asks_no_mount_but_its_own(
+    root_user: None, new_mount: MakeMount, pack_tree: PackTree, places: Path
+) -> None:
+    """One that covers it may hang."""
+    tree = new_mount(pack_tree(TREE), mountpoint=places / "a b\\c\n")
+    assert tree.mount().status == 0
+    entry = mount_at(str(tree.path))
+    assert entry is not None
+    program = [sys.executable, "-I", "-S", tree_probe.__file__, tree.path, entry.device]
+
+    def answers() -> bytes:
+        questions = tree_probe.READ + tree_probe.SIZE
+        return subprocess.run(program, input=questions, stdout=PIPE, timeout=20, check=True).stdout
+
+    assert answers() == 2 * tree_probe.ANSWERED
+    subprocess.run(["mount", "-t", "tmpfs", "none", tree.path], check=True, timeout=20)
+    try:
+        assert answers() == 2 * tree_probe.ELSEWHERE
+    finally:
+        subprocess.run(["umount", "--internal-only", tree.path], check=True, timeout=20)
 
 
 @pytest.mark.promise("S48")
