@@ -25,9 +25,11 @@ from typing import Any, Unpack
 from ffrfs.errors import MountError, OptionError
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.settings import MountKeywords, PathType
+from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import escape
+from ffrfs.mount.kernel.process import Process
 from ffrfs.remote.url import is_url, parse_url
 
 _FD_MIN = 3  # after those of standard input, output and error
@@ -84,17 +86,25 @@ def mounted(
             place = _mount(pack, mountpoint, words, options, owner=theirs)
         finally:
             os.close(theirs)
-        entry = mount_at(str(place))
+        entry, daemon = mount_at(str(place)), _daemon_at(place)
         try:
             yield place
         finally:
-            # Else others have unmounted it. Its daemon ends with our pipe, wherever it is mounted.
-            if entry is not None and mount_at(str(place)) == entry:
+            there = mount_at(str(place))
+            # The daemon may have made it anew.
+            is_same = there == entry or (daemon is not None and daemon == _daemon_at(place))
+            # Else others have unmounted it; its daemon ends with our pipe, wherever it is mounted.
+            if there is not None and there.is_ours and is_same:
                 done = unmount(str(place))
                 if done.notice is not None:
                     log.warning("%s", done.notice)
     finally:
         os.close(ours)
+
+
+def _daemon_at(place: Path) -> Process | None:
+    found = state.find(str(place))
+    return None if found is None else found[1].process
 
 
 def _words(keywords: MountKeywords) -> list[str]:

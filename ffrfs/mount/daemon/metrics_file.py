@@ -142,7 +142,7 @@ class _File:
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_over = False  # a late write must be removed again
-        self._written: tuple[int, int] | None = None  # device and inode
+        self._written: tuple[int, ...] | None = None  # its identity since the last write
         self._writing = threading.Lock()
 
     def write(self, replace: Callable[[str, str], None], text: str) -> None:
@@ -159,14 +159,15 @@ class _File:
 
     def remove(self) -> None:
         with contextlib.suppress(OSError, OptionError):
+            _refuse_foreign(self.path)
             # The next mount at the place may write to it by now, while this one was still busy.
-            if _identity(self.path) == self._written:
+            if self._written in (None, _identity(self.path)):
                 os.unlink(self.path)
 
 
-def _identity(path: str) -> tuple[int, int]:
+def _identity(path: str) -> tuple[int, ...]:
     info = os.lstat(path)
-    return info.st_dev, info.st_ino
+    return info.st_dev, info.st_ino, info.st_mtime_ns  # inodes are given out again
 
 
 async def _remove(file: _File) -> None:
