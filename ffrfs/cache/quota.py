@@ -24,6 +24,7 @@ SIZE_MIN = 16 * BLOCK_SIZE
 _WRITERS = 2  # at a time, of about a block each
 _BATCH_MAX = 512  # blocks that a pass evicts at most
 _WAIT_S = 10.0
+_PAUSE_S = 0.01
 
 
 class Number(Protocol):
@@ -68,6 +69,7 @@ class Quota:
         self._passed = threading.Condition(self._mutex)  # a pass has ended
         self._passes = 0
         self._helped = False  # whether the last pass freed bytes
+        self._full_since = 0.0  # 0: the last fill had room, or found some
         self._thread: threading.Thread | None = None
 
     @contextlib.contextmanager
@@ -109,15 +111,21 @@ class Quota:
             thread.join()
 
     def _has_room(self) -> bool:
-        """Wait for passes until there is room; return False if they free nothing."""
-        end = time.monotonic() + _WAIT_S
-        while time.monotonic() < end:
-            helped = self._wait_for_pass()
+        """Wait for passes until there is room; return False if there is none for too long.
+
+        A pass may free nothing, and the next one some: blocks were being filled, or just used.
+        """
+        with self._mutex:
+            self._full_since = self._full_since or time.monotonic()
+            end = self._full_since + _WAIT_S
+        while True:
+            if not self._wait_for_pass():
+                time.sleep(_PAUSE_S)
             if self._number.read() <= self._limit:
+                self._full_since = 0.0
                 return True
-            if not helped:
+            if time.monotonic() >= end:
                 return False
-        return False
 
     def _wait_for_pass(self) -> bool:
         with self._passed:

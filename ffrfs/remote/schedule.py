@@ -22,6 +22,7 @@ from ffrfs.remote.fetched_object import Block, FetchedObject, Wait
 from ffrfs.remote.landing import Landing
 from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
 from ffrfs.remote.pin import Traffic
+from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
 
 _AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for blocks that readers wait for
@@ -63,7 +64,8 @@ class Schedule:
         self._counters, self._traffic = counters, traffic
         self._owner = owner
         self._timeout_s = start.settings.timeout_s
-        self._flight_size = start.flight_size
+        # Blocks that are not whole yet cannot be evicted: a cache full of them has no room left.
+        self._flight_size = min(start.flight_size, start.settings.cache_size // 2)
         self._loop = asyncio.get_running_loop()
         self._demand: Queue = {}
         self._ahead: Queue = {}
@@ -211,7 +213,8 @@ class Schedule:
         Small ranges in parallel bring the first blocks sooner, so large ones need a long queue.
         """
         free = max(self.pace.ranges_max - self._ranges, 1)
-        return min(self.pace.range_blocks, max(_RANGE_BLOCKS_FEW, len(queue) // free + 1))
+        room = max((self._flight_size - self._bytes) // BLOCK_SIZE, 1)
+        return min(self.pace.range_blocks, room, max(_RANGE_BLOCKS_FEW, len(queue) // free + 1))
 
     def _take_gaps(self, target: FetchedObject, numbers: range) -> Iterable[Block]:
         """Claim absent blocks in the gaps: they are fetched anyway, so they are stored too."""

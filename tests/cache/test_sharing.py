@@ -9,10 +9,12 @@ import os
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
+from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.eviction import evict, survey
 from ffrfs.cache.state_file import BLOCK_SIZE
@@ -176,6 +178,7 @@ def test_evicts_after_a_thread_could_not_start(
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", fail)
+        patched.setattr("ffrfs.cache.quota._WAIT_S", 0.1)
         with pytest.raises(CacheError, match="is full"):
             for block in range(80):
                 fill(kept, block)
@@ -220,21 +223,43 @@ def test_pinned_objects_go_last(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_nothing_can_go(tmp_path: Path) -> None:
+def begin(kept: CachedObject, block: int) -> None:
+    """Write half of a block, which nothing evicts until it is whole, or released."""
+    claim(kept, block)
+    kept.prepare(block, 1)
+    kept.write(block * BLOCK_SIZE, memoryview(content(block, BLOCK_SIZE // 2)))
+
+
+def test_nothing_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ffrfs.cache.quota._WAIT_S", 0.1)
     cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
-    for block in range(40):
-        assert kept.claim(block)
     with pytest.raises(CacheError, match="is full, and no block can be removed now"):
         for block in range(40):
-            store(kept, block, content(block))
-            claim(kept, block)
+            begin(kept, block)
+    kept.close()
+    cache.close()
+
+
+def test_a_fill_waits_for_blocks_that_are_being_filled(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
+    kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
+    for block in range(24):  # with the state file they hold more than 12 MiB
+        begin(kept, block)
+    with ThreadPoolExecutor(2) as pool:
+        fills = [pool.submit(fill, kept, block) for block in range(24, 27)]
+        assert len(wait(fills, 0.5).not_done) == 3
+        kept.release(0, 24)
+        for each in fills:
+            each.result(WAIT_S)
+    assert check(kept) == {24, 25, 26}
     kept.close()
     cache.close()
 
 
 FILL_A_TINY_DISK = """
 import os, sys
+from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.eviction import evict, survey
 from ffrfs.errors import CacheError

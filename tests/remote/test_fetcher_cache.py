@@ -133,6 +133,19 @@ def test_a_moment_without_descriptors_leaves_the_cache_in_use(start: Start, tmp_
     assert running.figure("remote_in_memory") == 0
 
 
+def test_ranges_under_way_leave_room_in_a_small_cache(start: Start, tmp_path: Path) -> None:
+    """All of them come at the same rate: none is whole before much of each has come."""
+    blocks = 48
+    (tmp_path / "a.bin").write_bytes(content(blocks * BLOCK_SIZE))
+    with faulty(tmp_path) as server:
+        server.shape(latency_s=0.01, bytes_per_s=40e6)
+        running = start(cache_size=16 << 20)
+        client = running.client()
+        opened = client.open(f"{server.url}/a.bin")
+        assert client.ask(opened, 0, blocks).kind is Tell.READY
+        assert running.figure("remote_in_memory") == 0
+
+
 def goes_on_in_memory(running: Running, client, opened) -> None:
     for first in range(BLOCKS):
         assert client.ask(opened, first, 1).kind is Tell.READY
