@@ -148,6 +148,7 @@ class _Sender:
             self._send()
             self._is_complete = not self._is_closed
             self._is_over.set()
+            self.has_looked.set()
             if self._wishes.get() and self._stream is not None:
                 self._stream.finish()
         except Exception as error:

@@ -18,6 +18,7 @@ import pytest
 import ffrfs
 from ffrfs.errors import MountError
 from ffrfs.mount.client import hint_paths
+from ffrfs.mount.client import hints as hints_of_programs
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry
 from tests.mount.command import wait_until
@@ -54,6 +55,15 @@ def test_given_mount_point(place: Path, taker: HintTaker) -> None:
     for mountpoint in (place, str(place), os.fsencode(place)):
         with ffrfs.prefetch(["a", 7, b"./7"], mountpoint), taker.client() as client:
             assert receive(client, 8) == b"/a\x007\0/7\0"
+
+
+def test_no_paths_are_known_at_once(
+    place: Path, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints_of_programs, "_LOOK_TIMEOUT_S", 2 * TIMEOUT_S)
+    for mountpoint in (None, place):
+        with ffrfs.prefetch([], mountpoint) as hints:
+            assert not hints.all_skipped()
 
 
 def test_what_is_outside_is_passed_over(place: Path, taker: HintTaker) -> None:
