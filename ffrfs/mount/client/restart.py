@@ -12,7 +12,7 @@ from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 
 # More than the daemon takes (renewal.py) and the next one needs to begin.
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 _ASKING_S = 0.02
 
 
