@@ -21,6 +21,14 @@ from tests.mount.engines.conftest import ways
 from tests.soak.readers import write_checkable_files
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One test at a time: the readers of one take all cores."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("soak"))
+
+
 @pytest.fixture
 def two_cores() -> Iterator[None]:
     """For the test and all that it starts."""

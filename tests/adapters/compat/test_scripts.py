@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.torch.program_run import run
+from tests.adapters.torch.program_run import TORCH_PROGRAMS, run
 from tests.checkout import CHECKOUT
 
 SCRIPTS = sorted((CHECKOUT / "tests" / "adapters" / "compat" / "scripts").glob("*.py"))
+
+pytestmark = TORCH_PROGRAMS
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

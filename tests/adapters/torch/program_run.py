@@ -14,7 +14,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
+
 TIMEOUT_S = 90.0
+
+# One program at a time: each start of torch takes two seconds of a core.
+TORCH_PROGRAMS = pytest.mark.xdist_group("programs of torch")
 
 
 def run(*command: str) -> str:

@@ -19,13 +19,15 @@ if not os.environ.get("CI"):
 from ffrfs import mounted, pack_folder
 from ffrfs.mount.client import control_client
 from tests.adapters.torch.hint_mount import wait_until
-from tests.adapters.torch.program_run import run_module
+from tests.adapters.torch.program_run import TORCH_PROGRAMS, run_module
 
 SCRIPT = str(Path(__file__).with_name("unmodified_script.py"))
 RUN = [sys.executable, "-m", "ffrfs", "run"]
 COUNT = 60
 TIMEOUT_S = 180
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+
+pytestmark = TORCH_PROGRAMS
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

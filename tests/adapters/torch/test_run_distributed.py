@@ -18,7 +18,7 @@ if not os.environ.get("CI"):
 
 from ffrfs.mount.client import control_client
 from tests.adapters.torch.hint_mount import wait_until
-from tests.adapters.torch.program_run import run_module
+from tests.adapters.torch.program_run import TORCH_PROGRAMS, run_module
 from tests.adapters.torch.test_run import COUNT, ENVIRONMENT, RUN, TIMEOUT_S, root, source
 
 __all__ = ["root", "source"]  # fixtures
@@ -26,6 +26,9 @@ __all__ = ["root", "source"]  # fixtures
 RANKS, BATCH = 2, 4
 SCRIPTS = Path(__file__).parent
 TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
+MODULE = [sys.executable, "-m", "torch.distributed.run"]
+
+pytestmark = TORCH_PROGRAMS
 
 
 def coverage(root: str) -> Any:
@@ -53,27 +56,31 @@ def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
     return output
 
 
-def test_ranks(root: str, tmp_path: Path) -> None:
-    """Each rank hints at its own share, in its order, and gets the same batches.
+def launch(folder: str, go: Path) -> list[str]:
+    ranks = ["--standalone", "--nproc-per-node", str(RANKS)]
+    return [*ranks, str(SCRIPTS / "distributed_script.py"), folder, "2", str(go)]
 
-    It takes nine starts of torch: of two launchers with hints and one without, and of their ranks.
-    """
+
+@pytest.fixture(scope="module")
+def plain(source: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the ranks print without hints."""
+    go = tmp_path_factory.mktemp("plain") / "go"
+    return sorted(run([TORCHRUN, *launch(str(source), go)], (go, lambda: True)).splitlines())
+
+
+@pytest.mark.parametrize("begin", [[TORCHRUN], MODULE], ids=["torchrun", "module"])
+def test_ranks(root: str, plain: list[str], tmp_path: Path, begin: list[str]) -> None:
+    """Each rank hints at its own share, in its order, and gets the same batches."""
     go = tmp_path / "go"
-    module = [sys.executable, "-m", "torch.distributed.run"]
-    launch = ["--standalone", "--nproc-per-node", str(RANKS)]
-    words = [*launch, str(SCRIPTS / "distributed_script.py"), root, "2", str(go)]
-    lines = sorted(run([*module, *words], (go, lambda: True)).splitlines())
     hinted = COUNT - RANKS * BATCH  # the first batch of a loader is not hinted at
-    assert coverage(root)["hinted_once"] == 0
-    for begin, counted in (([TORCHRUN], "hinted_once"), (module, "hinted_more")):
-        go.unlink()
-        said = run(
-            [*RUN, *begin, *words], (go, lambda counted=counted: coverage(root)[counted] == hinted)
-        )
-        assert sorted(said.splitlines()) == lines
-    wait_until(lambda: len(coverage(root)["orders"]) == 2 * RANKS)
+    said = run(
+        [*RUN, *begin, *launch(root, go)],
+        (go, lambda: coverage(root)["hinted_once"] == hinted),
+    )
+    assert sorted(said.splitlines()) == plain
+    wait_until(lambda: len(coverage(root)["orders"]) == RANKS)
     assert {each["sha256"] for each in coverage(root)["orders"]} == {
-        line.split()[-1] for line in lines
+        line.split()[-1] for line in plain
     }
 
 
