@@ -33,8 +33,8 @@ print_site := import sysconfig; print(sysconfig.get_path("purelib"))
 # only_room: what ROOM=ffrfs/remote needs of the native tests, as a regular expression.
 only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
 
-# Tests of mounts wait more than they work.
-workers := -n $$(($$(nproc) * 3)) --dist loadgroup
+# Tests of mounts wait about as much as they work; with more, each start of Python takes seconds.
+workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 
 # The first report ends the program. A child of fork() may start threads, as ours do;
 # ThreadSanitizer checks nothing in it, and by default kills it.
