@@ -194,7 +194,7 @@ def test_an_origin_at_https(
             assert Reading(mounted(url).path).result() == Epoch(COUNT, 0, {})
             assert set(Served(origin, "/one.ffr").ranges.values()) == {1}
         else:
-            words = ("--remote-timeout", "2", "--cache-dir", tmp_path / "cache")
+            words = ("--remote-timeout", "20", "--cache-dir", tmp_path / "cache")
             done = ffrfs("mount", *words, url, tmp_path / "mnt")
             mount_command_fails(done, 1, url)
             assert "upstream SSL certificate verify error" in proxy.program.log.read_text()

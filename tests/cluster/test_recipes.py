@@ -345,7 +345,7 @@ def test_slurm_job(slurm: Slurm) -> None:
     assert done.out.endswith(EXPECTED)
     assert f"\nOK {slurm.mountpoint}: live" in f"\n{done.out}"  # a busy node may need two tries
     assert slurm.run("epilog.sh", 1) == 0
-    slurm.write("job.sh", words | {"order.txt": place / "order.txt", "timeout 30": "timeout 3"})
+    slurm.write("job.sh", words | {"order.txt": place / "order.txt", "timeout 30": "timeout 15"})
     done = slurm.as_user(str(place / "job.sh"))
     assert done.status == 1, done.out
     assert "not mounted" in done.out

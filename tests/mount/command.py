@@ -224,6 +224,23 @@ class Mount:
         """As `ffrfs stats --json` shows them; the mount is not touched."""
         return control_client.ask(str(self.path), "stats", TIMEOUT_S)
 
+    def checked(self, status: int, *words: str, timeout_s: float = TIMEOUT_S) -> str:
+        """The line of `ffrfs check`, once it has that status and these words.
+
+        On a busy machine an answer may be late: each has less than a second.
+        """
+        found: list[Done] = []
+
+        def is_so() -> bool:
+            found.append(ffrfs("check", self.path))
+            return found[-1].status == status and all(word in found[-1].out for word in words)
+
+        wait_until(is_so, f"{status} {words}", timeout_s)
+        assert found[-1].err == ""
+        (line,) = found[-1].out.splitlines()
+        assert line.startswith(f"{['OK', 'WARNING', 'CRITICAL'][status]} {self.path}: ")
+        return line
+
     def replace_worker(self, number: int = SIGKILL) -> None:
         """Kill the native engine's worker, and wait until another one serves."""
         before = self.statistics()["worker"]["starts"]

@@ -153,8 +153,7 @@ def test_an_object_that_was_replaced_is_not_read(reach: Reach, server: Faulty, k
     server.do(kind)
     assert failed(read(tree.path)) > COUNT / 4
     tree.count_logged("changed at its origin")
-    checked = ffrfs("check", tree.path)
-    assert (checked.status, "a pack at a URL was replaced" in checked.out) == (1, True)
+    tree.checked(1, "a pack at a URL was replaced")
     server.mend()
     failed(read(tree.path))
     assert tree.log().count(" WARNING ") == 1

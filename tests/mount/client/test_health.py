@@ -50,20 +50,6 @@ def check(*places: Path) -> Done:
     return done
 
 
-def checked(tree: Mount, status: int, *words: str, timeout_s: float = 20.0) -> str:
-    """Its line, once it has that status: on a busy machine an answer may be late."""
-    found: list[Done] = []
-
-    def is_so() -> bool:
-        found.append(check(tree.path))
-        return found[-1].status == status and all(word in found[-1].out for word in words)
-
-    wait_until(is_so, f"{status} {words}", timeout_s)
-    (line,) = found[-1].out.splitlines()
-    assert line.startswith(f"{['OK', 'WARNING', 'CRITICAL'][status]} {tree.path}: ")
-    return line
-
-
 def is_in_time(*places: Path) -> bool:
     """`ffrfs check` takes less than a second, when the machine is not busy."""
     done = run([sys.executable, "-c", PROGRAM, *places], capture_output=True, text=True, check=True)
@@ -72,7 +58,7 @@ def is_in_time(*places: Path) -> bool:
 
 @pytest.mark.promise("S59")
 def test_mount_that_is_well(tree: Mount) -> None:
-    assert "live, mounted for 00:" in checked(tree, 0)
+    assert "live, mounted for 00:" in tree.checked(0)
     assert is_in_time(tree.path)
 
 
@@ -82,9 +68,9 @@ def test_file_that_could_not_be_read_is_a_warning(mount: MakeMount, pack_tree: P
     flip_byte(pack, record_extents(pack)[0][0])
     tree = mount(pack)
     tree.expect_log("cannot read a")
-    checked(tree, 0)
+    tree.checked(0)
     tree.ask(probes.errno_of, "a", "read")
-    line = checked(tree, 1, "1 file could not be read")
+    line = tree.checked(1, "1 file could not be read")
     assert f"ffrfs stats --errors {tree.path}" in line
 
     def is_counted() -> bool:  # an answer may be late on a busy machine
@@ -102,13 +88,13 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
     packs.mkdir()
     pack_folder(source, packs / "x.ffr", shards=shards)
     tree = mount(packs / "x.ffr")
-    checked(tree, 0)
+    tree.checked(0)
     pack = min((packs / "x.ffr").iterdir()) if shards else packs / "x.ffr"
     pack.rename(packs / "old")
-    checked(tree, 0)  # a pack that was removed is mounted all the same
+    tree.checked(0)  # a pack that was removed is mounted all the same
     (packs / "new").write_bytes((packs / "old").read_bytes())
     (packs / "new").rename(pack)
-    line = checked(tree, 1, "was replaced since it was mounted; the mount shows the old one")
+    line = tree.checked(1, "was replaced since it was mounted; the mount shows the old one")
     assert f": {pack} was replaced" in line
     assert tree.ask(probes.read, "a") == TREE["a"]
 
@@ -117,10 +103,10 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
 def test_daemon_that_is_stopped(tree: Mount) -> None:
     assert tree.process is not None
     with tree.stopped():
-        line = checked(tree, 2)
+        line = tree.checked(2)
         assert f"its daemon (process {tree.process.pid}) has not answered within 0." in line
         assert is_in_time(tree.path)
-    checked(tree, 0)
+    tree.checked(0)
     assert tree.ask(probes.read, "a") == TREE["a"]
 
 
@@ -131,10 +117,10 @@ def test_worker_that_is_stopped(tree: Mount) -> None:
     os.kill(tree.worker.pid, signal.SIGSTOP)
     try:
         # A worker that is stopped for 10 s is killed.
-        checked(tree, 2, "the mount does not answer, though its daemon does", timeout_s=8)
+        tree.checked(2, "the mount does not answer, though its daemon does", timeout_s=8)
     finally:
         os.kill(tree.worker.pid, signal.SIGCONT)
-    checked(tree, 0)
+    tree.checked(0)
 
 
 @pytest.mark.promise("S59")
@@ -144,7 +130,7 @@ def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
         reader.next()  # in the kernel's cache from now on
         tree.kill()
         tree.wait_for_daemon()
-        line = checked(tree, 2, f"its daemon (process {tree.process.pid}) has died")
+        line = tree.checked(2, f"its daemon (process {tree.process.pid}) has died")
         assert f"ffrfs umount {tree.path}" in line
     assert ffrfs("umount", tree.path).status == 0
     gone = f"CRITICAL {tree.path}: not mounted\n"
@@ -223,11 +209,11 @@ def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
         reader.ask_next()
         disk.wait_for("stalled")
         assert is_in_time(stalling.path)
-        checked(stalling, 1, "reads have waited for storage for ", timeout_s=STALL_LIMIT_S)
-        checked(stalling, 2, "reads have waited for storage for ", timeout_s=STALL_LIMIT_S)
+        stalling.checked(1, "reads have waited for storage for ", timeout_s=STALL_LIMIT_S)
+        stalling.checked(2, "reads have waited for storage for ", timeout_s=STALL_LIMIT_S)
         disk.go()
         reader.answer()
-    checked(stalling, 0)
+    stalling.checked(0)
 
 
 def test_directory_on_the_way_that_hangs(tree: Mount) -> None:
@@ -240,7 +226,7 @@ def test_directory_on_the_way_that_hangs(tree: Mount) -> None:
 
 
 def test_object_for_programs(tree: Mount, tmp_path: Path) -> None:
-    checked(tree, 0)
+    tree.checked(0)
     done = ffrfs("check", "--json", tree.path, tmp_path)
 
     def is_well() -> bool:  # an answer may be late on a busy machine

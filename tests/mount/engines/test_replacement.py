@@ -145,7 +145,7 @@ def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: D
     assert worker_figures(tree)["quarantined"] == 1
     told = json.loads(ffrfs("stats", "--errors", "--json", tree.path).out)
     assert [file["path"] for file in told["files"]] == ["stalled"]
-    assert ffrfs("check", tree.path).status == 1
+    tree.checked(1)
     assert ffrfs("restart", tree.path).status == 0
     assert worker_figures(tree)["quarantined"] == 0
     assert len(tree.ask(probes.read, "stalled")) > 0
@@ -164,16 +164,14 @@ def test_after_five_deaths_in_a_row_reads_fail_until_restart(
         os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
         wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
         assert tree.ask(probes.errno_of, "d/000", "read") == errno.EIO
-        done = ffrfs("check", tree.path)
-        assert done.status == 2
-        assert "all reads fail: 5 workers in a row ended without an answer" in done.out
-        assert f"try: ffrfs restart {tree.path}" in done.out
+        advice = f"try: ffrfs restart {tree.path}"
+        tree.checked(2, "all reads fail: 5 workers in a row ended without an answer", advice)
         broken.unlink()
         assert ffrfs("restart", tree.path).status == 0
         assert tree.statistics()["refusal"] is None
         assert holder.next() == LARGE[1:]
     assert tree.ask(probes.read, "d/000") == TREE["000"]
-    assert ffrfs("check", tree.path).status == 0
+    tree.checked(0)
 
 
 @pytest.mark.parametrize("is_mended", [False, True])
@@ -213,7 +211,7 @@ def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Di
     os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
     wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
     assert tree.ask(probes.errno_of, "cold", "read") == errno.EIO
-    assert "all reads fail: the packs cannot be opened" in ffrfs("check", tree.path).out
+    tree.checked(2, "all reads fail: the packs cannot be opened")
     disk.go()
     wait_until(lambda: tree.statistics()["refusal"] is None, "it goes on")
     assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]
