@@ -48,25 +48,29 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
     `deaths` shows the result, and the next daemon's `starts`.
     """
     if keeper.has_next and (reason := await _trouble(keeper)) is not None:
-        deaths.failed_restarts += 1
-        deaths.last_failure = reason
-        log.error("restart: %s; this daemon serves on", reason)
+        _fail(deaths, reason)
         return
     before = deaths.starts
     failed_before = deaths.failed_restarts
     engine.restart()
-    with trio.move_on_after(_WORKER_LIMIT_S):
+    with trio.move_on_after(_WORKER_LIMIT_S) as limit:
         while deaths.starts == before and deaths.failed_restarts == failed_before:
             await trio.sleep(_PAUSE_S)
+    if limit.cancelled_caught:
+        _fail(deaths, f"the next worker has not taken over within {_WORKER_LIMIT_S:g} s")
     if deaths.starts == before or not keeper.has_next:
         return
     with trio.move_on_after(_KEEPING_LIMIT_S):
         while True:
             keeper.hand_over(is_renewal=True)
             await trio.sleep(_PAUSE_S)
+    _fail(deaths, "there is no guardian to start the next daemon")
+
+
+def _fail(deaths: WorkerDeaths, reason: str) -> None:
     deaths.failed_restarts += 1
-    deaths.last_failure = "there is no guardian to start the next daemon"
-    log.error("restart: %s; this daemon serves on", deaths.last_failure)
+    deaths.last_failure = reason
+    log.error("restart: %s; this daemon serves on", reason)
 
 
 async def _trouble(keeper: Keeper) -> str | None:
