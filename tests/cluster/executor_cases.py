@@ -131,7 +131,7 @@ def check_ctrl_c(text: str, folder: Path) -> None:
 @pytest.mark.xdist_group("mpi")
 def test_ranks_of_mpi(tmp_path: Path) -> None:
     with driver("mpi", tmp_path, 50, 0) as process:
-        told, problems = process.communicate(timeout=60)
+        told, problems = process.communicate(timeout=200)
     assert (process.returncode, problems) == (0, "")
     assert told.splitlines() == [
         f"slots {engines.MPI_RANKS - 1}",

@@ -17,7 +17,7 @@ CHOICES = {
     "ray": "ray",
     "the others": "not dask and not ray and not killed_workers",
 }
-TIMEOUT_S = 280
+TIMEOUT_S = 600
 
 
 @pytest.mark.timeout(TIMEOUT_S + 10)

@@ -95,7 +95,7 @@ def test_pipe_is_followed_as_it_comes(tree: Mount) -> None:
             wait_until(lambda n=count: figures(tree)["prefetch.fetched"] == n, "it is followed")
         assert process.poll() is None
         write(process, b"5")  # a last line needs no end
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, b"", b"")
     check_all_is_there(tree, NAMES[:6])
 
@@ -139,7 +139,7 @@ def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path
         assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20) == ("", "ffrfs: interrupted\n")
+        assert process.communicate(timeout=60) == ("", "ffrfs: interrupted\n")
         assert process.returncode == 130
     finally:
         kill_group(process)
@@ -166,7 +166,7 @@ def test_command_ends_when_all_was_taken(tree: Mount, tmp_path: Path) -> None:
         with child(probes.read_directly_in_turn, tree / "d", FILES) as reader:
             while process.poll() is None:
                 assert reader.next() == []
-        assert process.communicate(timeout=20) == ("", "")
+        assert process.communicate(timeout=60) == ("", "")
         assert process.returncode == 0
     finally:
         kill_group(process)

@@ -269,7 +269,7 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
         assert tree.ask(probes.read, "a") == TREE["a"]
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     finally:
         kill_group(process)
     assert process.returncode == 0

@@ -55,7 +55,7 @@ def counted(tree: Mount, file: Path) -> Iterator[dict[str, int]]:
         yield calls
     finally:
         strace.send_signal(signal.SIGINT)
-        strace.communicate(timeout=20)
+        strace.communicate(timeout=60)
     for line in file.read_text().splitlines()[2:]:
         words = line.split()
         if len(words) >= 5 and words[3].isdigit() and words[-1] != "total":

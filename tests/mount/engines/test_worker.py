@@ -315,7 +315,7 @@ def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: P
         assert tree.worker is not None
         os.kill(tree.worker.pid, signal.SIGINT)  # as a service manager does, to all
         os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     finally:
         kill_group(process)
     assert process.returncode == 0

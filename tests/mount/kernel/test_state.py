@@ -191,7 +191,7 @@ def test_lock_is_held_against_other_processes(directory: str) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
     try:
-        assert process.communicate(timeout=20)[0] == "locked\n"
+        assert process.communicate(timeout=60)[0] == "locked\n"
     finally:
         kill_group(process)
 

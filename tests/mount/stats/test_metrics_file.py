@@ -83,7 +83,7 @@ def during(file: MetricsFile, body: Callable[[], Awaitable[None]]) -> None:
     """Run `body` while the file is kept written; then that ends."""
 
     async def main() -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(file.run)
                 await body()

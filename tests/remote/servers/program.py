@@ -33,7 +33,7 @@ from tests.mount.waiting import is_at_rest
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _PORT_MIN = 10_000
-_START_S = 60.0
+_START_S = 240.0
 _END_S = 10.0
 _ANSWER_S = 10.0
 
