@@ -24,6 +24,7 @@ SIZE_MIN = 16 * BLOCK_SIZE
 _WRITERS = 2  # at a time, of about a block each
 _BATCH_MAX = 512  # blocks that a pass evicts at most
 _WAIT_S = 10.0
+_STUCK_S = 3.0  # while passes free nothing: less than most timeouts of a read that waits
 _PAUSE_S = 0.01
 
 
@@ -116,16 +117,16 @@ class Quota:
         A pass may free nothing, and the next one some: blocks were being filled, or just used.
         """
         with self._mutex:
-            self._full_since = self._full_since or time.monotonic()
-            end = self._full_since + _WAIT_S
+            self._full_since = since = self._full_since or time.monotonic()
         while True:
-            if not self._wait_for_pass():
-                time.sleep(_PAUSE_S)
+            helped = self._wait_for_pass()
             if self._number.read() <= self._limit:
                 self._full_since = 0.0
                 return True
-            if time.monotonic() >= end:
+            if time.monotonic() - since >= (_WAIT_S if helped else _STUCK_S):
                 return False
+            if not helped:
+                time.sleep(_PAUSE_S)
 
     def _wait_for_pass(self) -> bool:
         with self._passed:

@@ -178,7 +178,7 @@ def test_evicts_after_a_thread_could_not_start(
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", fail)
-        patched.setattr("ffrfs.cache.quota._WAIT_S", 0.1)
+        patched.setattr("ffrfs.cache.quota._STUCK_S", 0.1)
         with pytest.raises(CacheError, match="is full"):
             for block in range(80):
                 fill(kept, block)
@@ -231,7 +231,7 @@ def begin(kept: CachedObject, block: int) -> None:
 
 
 def test_nothing_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ffrfs.cache.quota._WAIT_S", 0.1)
+    monkeypatch.setattr("ffrfs.cache.quota._STUCK_S", 0.1)
     cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
     with pytest.raises(CacheError, match="is full, and no block can be removed now"):
