@@ -19,9 +19,7 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 5.0
-# Another daemon begins within that, even on a busy machine. Callers that wait for less than
-# TIMEOUT_S for an answer do not wait longer for another daemon.
-_NEXT_S = 60.0
+_NEXT_S = 60.0  # another daemon begins within that, even on a busy machine
 _PAUSE_S = 0.02  # between attempts to find it
 _ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
 ANSWER_SIZE_MAX = 1 << 20
@@ -38,7 +36,9 @@ def ask(
     Raises MountError: nothing of ffrfs is mounted there, or its daemon is dead, does not
     answer in time, or refuses.
     """
-    client, result = _ask(canonical(mountpoint), request(command, **about), timeout_s)
+    # Callers that have less time for an answer do not wait longer for another daemon.
+    next_s = _NEXT_S if timeout_s >= TIMEOUT_S else timeout_s
+    client, result = _ask(canonical(mountpoint), request(command, **about), timeout_s, next_s)
     client.close()
     return result
 
@@ -59,7 +59,7 @@ def connect(
 
     Raises as ask() does.
     """
-    client, result = _ask(canonical(mountpoint), request(command), timeout_s)
+    client, result = _ask(canonical(mountpoint), request(command), timeout_s, timeout_s)
     client.settimeout(None)
     return client, result
 
@@ -69,8 +69,11 @@ def request(command: str, **about: int) -> bytes:
     return json.dumps({"command": command, **about}).encode("ascii") + b"\n"
 
 
-def _ask(place: str, line: bytes, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
-    deadline_s = time.monotonic() + (_NEXT_S if timeout_s >= TIMEOUT_S else timeout_s)
+def _ask(
+    place: str, line: bytes, timeout_s: float, next_s: float
+) -> tuple[socket.socket, dict[str, object]]:
+    """`next_s`: how long another daemon is waited for, if this one has died."""
+    deadline_s = time.monotonic() + next_s
     while True:
         directory, known = _find(place)
         try:
