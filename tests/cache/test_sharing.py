@@ -259,7 +259,6 @@ def test_a_fill_waits_for_blocks_that_are_being_filled(tmp_path: Path) -> None:
 
 FILL_A_TINY_DISK = """
 import os, sys
-from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.eviction import evict, survey
 from ffrfs.errors import CacheError
