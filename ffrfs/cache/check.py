@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ffrfs.cache.eviction import Files
+from ffrfs.cache.files import Files
 from ffrfs.cache.sparse import data_ranges
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.errors import ChecksumError, FormatError, text_within

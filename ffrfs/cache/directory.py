@@ -16,10 +16,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from ffrfs.cache.cached_object import CachedObject
-from ffrfs.cache.eviction import Files
+from ffrfs.cache.files import Files
 from ffrfs.cache.locks import lock_within, locked, try_lock, unlock
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.quota import Quota
@@ -71,6 +69,9 @@ class CacheDirectory:
             self.store = Store(self.place)
             self._quota = Quota(path, size_max, self._usage, self.store, self._alone, lasts=True)
             failed.pop_all()
+
+    def count(self) -> None:
+        """Count the files in the background: after a crash the known number may be wrong."""
         self._quota.begin()
 
     def open(self, url: str, version: str, size: int, pin: str = "") -> CachedObject:
@@ -287,6 +288,8 @@ def open_usage(place: CachePlace) -> UsageFile:
 
 def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
     """Set `live` for blocks that were synced and have no hole, under an exclusive lock."""
+    import numpy as np
+
     is_durable = np.zeros(state.block_count, bool)
     is_durable[state.durable()] = True
     is_whole = np.zeros(state.block_count, bool)

@@ -15,12 +15,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ffrfs.cache.files import DISK_BLOCK, Files, Objects
 from ffrfs.cache.locks import try_lock, unlock
 from ffrfs.cache.sparse import data_ranges, punch_hole
 from ffrfs.cache.state_file import BLOCK_SIZE, BLOCKS_AT, StateFile
@@ -33,43 +33,6 @@ if TYPE_CHECKING:
 _PINNED = np.uint64(1 << 63)
 _SLACK = 1 << 16  # space of a file beyond its blocks, such as the file system's metadata
 _SYNCS = 16  # objects that are synced at a time
-_DISK_BLOCK = 512  # unit of st_blocks, on every file system
-
-
-@dataclass
-class Files:
-    """The two files of an object, opened separately, so that their locks exclude all other users.
-
-    `is_current`: `live` is of this boot; otherwise `durable` says which blocks are present.
-    """
-
-    state: StateFile
-    data: int
-    pinned: bool
-    is_current: bool
-
-    def present(self) -> Blocks:
-        return self.state.present() if self.is_current else self.state.durable()
-
-    def is_there(self, block: int) -> bool:
-        return self.state.number(block) != 0 if self.is_current else self.state.is_durable(block)
-
-    def allocated(self) -> int:
-        return _DISK_BLOCK * (os.fstat(self.data).st_blocks + os.fstat(self.state.fd).st_blocks)
-
-
-class Objects(Protocol):
-    """The objects of a cache."""
-
-    def names(self) -> list[str]: ...
-
-    def opened(self, name: str) -> AbstractContextManager[Files | None]:
-        """Yield the object's files, or None if it was removed, or cannot be used."""
-        ...
-
-    def remove_if_empty(self, name: str) -> None:
-        """Remove the files of an object that has no blocks, unless it is in use."""
-        ...
 
 
 @dataclass
@@ -202,7 +165,7 @@ def _sizes(state: StateFile, blocks: Blocks) -> Blocks:
 def _punch_leaks(files: Files, present: Blocks) -> None:
     """Free space that no block uses: of forgotten blocks, or half written by a killed process."""
     state = files.state
-    allocated = _DISK_BLOCK * os.fstat(files.data).st_blocks
+    allocated = DISK_BLOCK * os.fstat(files.data).st_blocks
     if allocated <= int(_sizes(state, present).sum()) + _SLACK:
         return
     there = np.zeros(state.block_count, bool)

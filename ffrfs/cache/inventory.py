@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ffrfs.cache.directory import Store, open_usage
-from ffrfs.cache.eviction import Files, evict, evict_blocks, survey
+from ffrfs.cache.eviction import evict, evict_blocks, survey
+from ffrfs.cache.files import Files
 from ffrfs.cache.locks import is_locked, locked
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, USE_AT, parse_header

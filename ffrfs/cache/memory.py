@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ffrfs.cache.cached_object import CachedObject
-from ffrfs.cache.eviction import Files
+from ffrfs.cache.files import Files
 from ffrfs.cache.quota import Quota
 from ffrfs.cache.state_file import Label, StateFile, boot_id, check_size, object_name
 

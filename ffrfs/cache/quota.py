@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ffrfs.cache.eviction import Objects, evict, survey
+from ffrfs.cache.files import Objects
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.errors import CacheError
 
@@ -161,6 +161,8 @@ class Quota:
 
     def _pass(self, at_least: int = 0) -> bool:
         """Count the files, evict down to the low mark; return False if no block can be evicted."""
+        from ffrfs.cache.eviction import evict, survey  # NumPy loads slowly
+
         with self._alone() as is_alone:
             if not is_alone:
                 return False

@@ -25,12 +25,12 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from crc32c import crc32c
 
 from ffrfs.errors import CacheError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 MAGIC = b"ffrfscb1"
@@ -181,17 +181,22 @@ class StateFile:
 
     def unsynced(self) -> list[tuple[int, int]]:
         """Return (block, number) of the blocks that are present and not durable."""
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int]] = []  # not by NumPy, whose loading would delay a mount
         for begin in range(0, self.block_count, _PART):
             count = min(_PART, self.block_count - begin)
-            live = np.frombuffer(self.numbers(begin, count), np.uint8)
-            raw = os.pread(self.fd, count, self._durable + begin).ljust(count, b"\0")
-            blocks = np.flatnonzero((live != 0) & (np.frombuffer(raw, np.uint8) == 0))
-            found += zip((blocks + begin).tolist(), live[blocks].tolist(), strict=True)
+            live = self.numbers(begin, count)
+            if not any(live):
+                continue
+            durable = os.pread(self.fd, count, self._durable + begin).ljust(count, b"\0")
+            for block, (number, is_durable) in enumerate(zip(live, durable, strict=True), begin):
+                if number and not is_durable:
+                    found.append((block, number))
         return found
 
     def used(self, blocks: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return when each of the blocks, in ascending order, was last used; 0: never."""
+        import numpy as np
+
         times = np.zeros(len(blocks), "<u8")
         for begin in range(0, self.block_count, _PART):
             low, high = np.searchsorted(blocks, (begin, begin + _PART))
@@ -206,6 +211,8 @@ class StateFile:
     def _where(
         self, array: int, test: Callable[[NDArray[np.uint8]], NDArray[np.bool_]]
     ) -> NDArray[np.int64]:
+        import numpy as np
+
         parts: list[NDArray[Any]] = [np.zeros(0, np.int64)]
         for begin in range(0, self.block_count, _PART):
             raw = os.pread(self.fd, min(_PART, self.block_count - begin), array + begin)
@@ -214,6 +221,8 @@ class StateFile:
 
     def after_boot(self, is_there: NDArray[np.bool_]) -> None:
         """Set `live` and `durable` to `is_there`, under an exclusive lock of the object."""
+        import numpy as np
+
         for begin in range(0, self.block_count, _PART):
             part = is_there[begin : begin + _PART]
             raw = os.pread(self.fd, len(part), self._fills + begin).ljust(len(part), b"\0")

@@ -58,6 +58,7 @@ _OPENING_MAX = 64  # requests at a time
 _START_SIZE_MAX = 1 << 24
 _HELLO_SIZE = 16
 _SYNC_INTERVAL_S = 5.0
+_COUNT_AFTER_S = 1.0
 _LINKS_AT_A_TIME = 16
 
 log = logging.getLogger("ffrfs.remote.object_fetcher")
@@ -127,6 +128,7 @@ class ObjectFetcher:
         return url
 
     async def _pin(self, origin: Origin, url: RemoteUrl) -> Pin:
+        self._loop.call_soon(_preload)  # once the request is under way
         begin = self._loop.time()
         pin = await origin.pin(url)
         self.schedule.pace.answered(self._loop.time() - begin)
@@ -167,7 +169,11 @@ class ObjectFetcher:
 
         settings = self._settings
         path = settings.cache_dir or default_cache_dir()
-        return CacheDirectory(path, settings.cache_size, log.warning, shared=settings.cache_shared)
+        shared = settings.cache_shared
+        directory = CacheDirectory(path, settings.cache_size, log.warning, shared=shared)
+        # Counting loads NumPy, which would delay a mount.
+        self._loop.call_soon_threadsafe(self._loop.call_later, _COUNT_AFTER_S, directory.count)
+        return directory
 
     async def _opened(self, pin: Pin, is_in_use: bool) -> CachedObject:
         opening = self._loop.run_in_executor(None, self._open_cached, pin, is_in_use)
@@ -299,9 +305,6 @@ def _preload() -> None:
     """Load the modules that the first object needs, while its server is being asked."""
     import ffrfs.cache.directory  # noqa: F401
 
-    with contextlib.suppress(ImportError):  # reported when a URL needs it
-        import obstore  # noqa: F401
-
 
 def _take_links(hub: socket.socket, fetcher: ObjectFetcher, ended: asyncio.Event) -> None:
     for _ in range(_LINKS_AT_A_TIME):
@@ -340,7 +343,6 @@ async def serve(hub: socket.socket, start: Start, counters: FetchCounters) -> No
     fetcher = ObjectFetcher(start, counters)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.run_in_executor(None, _preload)
     loop.add_reader(hub, _take_links, hub, fetcher, ended)
     while not ended.is_set():
         with contextlib.suppress(TimeoutError):

@@ -109,8 +109,16 @@ def crash(directory: Path, random_bytes: bytes) -> None:
                 os.pwrite(data.fileno(), noise[:1] * state.size_of(block), block * BLOCK_SIZE)
 
 
+def count(place: Path, size_max: int) -> None:
+    """Count the files of a cache, and wait for it."""
+    cache = CacheDirectory(str(place), size_max)
+    settle(cache)
+    cache.close()
+
+
 def settle(cache: CacheDirectory) -> None:
-    """Until no pass of eviction runs: a fork would make its locks last as long as the child."""
+    """Count the files, and wait for it: a fork would make a pass's locks last as the child does."""
+    cache.count()
     cache._quota.close()
 
 

@@ -20,6 +20,7 @@ from tests.cache.blocks import (
     URL,
     check,
     content,
+    count,
     crash,
     fill,
     held,
@@ -314,7 +315,7 @@ def test_what_was_half_written_gives_its_space_back(place: Path) -> None:
     kept.close()
     cache.close()
     assert held(place) >= 20 * MIB
-    CacheDirectory(str(place), 64 * MIB).close()  # counts, and waits for it
+    count(place, 64 * MIB)
     assert 10 * MIB <= held(place) <= 11 * MIB
     cache = CacheDirectory(str(place), 64 * MIB)
     assert cache.usage() <= 11 * MIB
@@ -327,11 +328,11 @@ def test_what_was_half_written_gives_its_space_back(place: Path) -> None:
 def test_objects_without_blocks_go_when_they_are_not_used(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", 100)
-    CacheDirectory(str(place), 64 * MIB).close()
+    count(place, 64 * MIB)
     assert len(list(place.glob("??/*"))) == 2
     kept.close()
     cache.close()
-    CacheDirectory(str(place), 64 * MIB).close()
+    count(place, 64 * MIB)
     assert list(place.glob("??/*")) == []
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.cache.directory import CacheDirectory
-from tests.cache.blocks import URL, check, crash, fill, held, state_files
+from tests.cache.blocks import URL, check, count, crash, fill, held, state_files
 from tests.cache.filling import MARK, PREPARED, SIZE
 
 CHANGES = ("pwrite64", "fdatasync", "fallocate", "linkat", "ftruncate", "fchmod", "mkdirat")
@@ -63,7 +63,7 @@ def steps(tmp_path: Path, act: str) -> Iterator[tuple[str, int]]:
 
 def reopen(place: Path, least: set[int]) -> None:
     """Nothing that is there is wrong, enough is there, and the rest can come."""
-    CacheDirectory(str(place), 32 * MIB).close()  # counts
+    count(place, 32 * MIB)
     lines: list[str] = []
     cache = CacheDirectory(str(place), 32 * MIB, lines.append)
     kept = cache.open(URL, "v1", SIZE)
