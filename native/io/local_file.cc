@@ -122,17 +122,21 @@ void LocalFile::open_direct() {
   }
 }
 
+std::optional<uint64_t> LocalFile::cached_pages(uint64_t offset, size_t size) const {
+  if (!cachestat_works_.load(std::memory_order_relaxed)) return std::nullopt;
+  const CachestatRange range{offset, size};
+  Cachestat found{};
+  if (syscall(kCachestatNumber, fd(), &range, &found, 0) == 0) return found.cached_pages;
+  cachestat_works_.store(false, std::memory_order_relaxed);
+  // So that a miss in the probe of is_cached() reads one page, without readahead.
+  posix_fadvise(fd(), 0, 0, POSIX_FADV_RANDOM);
+  return std::nullopt;
+}
+
 bool LocalFile::is_cached(uint64_t offset, size_t size) const {
   if (cached_run_.load(std::memory_order_relaxed) >= kCachedRun) return true;
-  if (cachestat_works_.load(std::memory_order_relaxed)) {
-    const CachestatRange range{offset, size};
-    Cachestat found{};
-    if (syscall(kCachestatNumber, fd(), &range, &found, 0) == 0) {
-      return found.cached_pages >= (offset % kPageSize + size + kPageSize - 1) / kPageSize;
-    }
-    cachestat_works_.store(false, std::memory_order_relaxed);
-    // So that a miss in the probe below reads one page, without readahead.
-    posix_fadvise(fd(), 0, 0, POSIX_FADV_RANDOM);
+  if (const auto pages = cached_pages(offset, size)) {
+    return *pages >= (offset % kPageSize + size + kPageSize - 1) / kPageSize;
   }
   // Probes the middle: the pages at both ends may be shared with other records.
   std::byte byte{};

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -23,6 +24,9 @@ class LocalFile final : public Source {
   explicit LocalFile(const std::string& path) : LocalFile(path, open(path)) { open_direct(); }
   // Takes an open descriptor and reads it only through the page cache. `path` is for messages.
   LocalFile(const std::string& path, FileDescriptor descriptor);
+  // Opens the file for direct reads too, unless its file system or a filter of system calls
+  // refuses. No other thread may use the object yet.
+  void open_direct();
 
   // Asks cachestat(2), unless all recent reads were fully cached. Returns false if the file system
   // cannot tell.
@@ -40,6 +44,8 @@ class LocalFile final : public Source {
   [[nodiscard]] const DirectFile* direct() const override {
     return direct_descriptor_.valid() ? &direct_ : nullptr;
   }
+  // Returns how many pages of the range are in the page cache; nullopt if the kernel does not tell.
+  [[nodiscard]] std::optional<uint64_t> cached_pages(uint64_t offset, size_t size) const;
 
  private:
   struct Opened {
@@ -48,7 +54,6 @@ class LocalFile final : public Source {
   };
 
   LocalFile(const std::string& path, Opened opened);
-  void open_direct();
   [[nodiscard]] static Opened open(const std::string& path);
   [[nodiscard]] static Opened check(Opened opened, const std::string& path);
   [[nodiscard]] int fd() const { return buffered_.get(); }

@@ -16,7 +16,8 @@ namespace ffrfs {
 struct ReadPort::Operation {
   iocb control{};  // the kernel's handle; `data` points back here
   const Source* file = nullptr;
-  const DirectFile* direct = nullptr;  // of `file`, if it has one
+  bool is_direct = false;
+  DirectRead direct;
   uint64_t offset = 0;
   size_t size = 0;
   // The range extended to multiples of the alignment, for O_DIRECT.
@@ -41,11 +42,18 @@ struct ReadPort::Operation {
 
   // Returns false if the direct read is refused or comes short.
   [[nodiscard]] bool read_direct() {
-    if (direct == nullptr) return false;
+    if (direct.fd < 0) return false;
     const ssize_t count =
-        pread(direct->fd, buffer.data(), aligned_size, static_cast<off_t>(aligned_offset));
+        pread(direct.fd, buffer.data(), aligned_size, static_cast<off_t>(aligned_offset));
     // The read may end early past the end of the file, but not within the wanted range.
-    return count >= 0 && static_cast<size_t>(count) >= head() + size;
+    return count >= 0 && static_cast<size_t>(count) >= head() + size && is_good();
+  }
+
+  // Returns whether the bytes of a direct read can be used.
+  [[nodiscard]] bool is_good() {
+    if (!direct.is_good || direct.is_good()) return true;
+    direct.fd = -1;
+    return false;
   }
 
   static void finish(std::unique_ptr<Operation> operation) {
@@ -84,7 +92,8 @@ void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done don
   auto operation = std::make_unique<Operation>();
   operation->file = &file;
   // Without a direct descriptor a thread reads through the page cache.
-  operation->direct = !file.reads_now() && file.is_cached(offset, size) ? nullptr : file.direct();
+  operation->is_direct =
+      file.direct() != nullptr && (file.reads_now() || !file.is_cached(offset, size));
   operation->offset = offset;
   operation->size = size;
   operation->aligned_offset = file.align_down(offset);
@@ -134,9 +143,12 @@ void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
 }
 
 void ReadPort::launch(std::unique_ptr<Operation> operation) {
+  if (operation->is_direct) {
+    operation->direct = operation->file->begin_direct(operation->offset, operation->size);
+  }
   {
     const std::lock_guard lock(mutex_);
-    if (aio_ != Aio::kNone && operation->direct != nullptr) {
+    if (aio_ != Aio::kNone && operation->direct.fd >= 0) {
       if (in_flight_ >= kDepth) {
         backlog_.push_back(std::move(operation));
         return;
@@ -161,7 +173,7 @@ bool ReadPort::start_aio(Operation& operation) {
     }
   }
   iocb* control = &operation.control;
-  io_prep_pread(control, operation.direct->fd, operation.buffer.data(), operation.aligned_size,
+  io_prep_pread(control, operation.direct.fd, operation.buffer.data(), operation.aligned_size,
                 static_cast<long long>(operation.aligned_offset));
   io_set_eventfd(control, event_.get());
   control->aio_rw_flags = aio_ == Aio::kMayWait ? 0 : RWF_NOWAIT;
@@ -264,7 +276,7 @@ size_t ReadPort::poll() {
 
   size_t ran = posted.size();
   for (auto& operation : finished) {
-    if (operation->refused) {
+    if (operation->refused || !operation->is_good()) {
       start_blocking(std::move(operation));
     } else {
       Operation::finish(std::move(operation));

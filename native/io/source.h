@@ -37,6 +37,13 @@ struct DirectFile {
   size_t alignment = 1;
 };
 
+// A direct read that may begin: from `fd`, or through the page cache after all if that is -1.
+// `is_good`, if it is set, says after the read whether the bytes can be used; it is called once.
+struct DirectRead {
+  int fd = -1;
+  std::function<bool()> is_good{};
+};
+
 class Source {
  public:
   // The file's properties when it was opened.
@@ -107,6 +114,10 @@ class Source {
 
   // Returns the descriptor for direct reads of near bytes; nullptr if there is none.
   [[nodiscard]] virtual const DirectFile* direct() const { return nullptr; }
+  // Begins a direct read of near bytes, of a source that has direct().
+  [[nodiscard]] virtual DirectRead begin_direct(uint64_t /*offset*/, size_t /*size*/) const {
+    return {.fd = direct()->fd};
+  }
 
   // The same as read_now(), but never starts a fetch.
   [[nodiscard]] bool read_cached(uint64_t offset, std::span<std::byte> target,

@@ -83,6 +83,7 @@ CachedFiles::CachedFiles(FileDescriptor data, FileDescriptor state, const Object
       is_memory_(fcntl(data_fd_, F_GET_SEALS) >= 0),
       state_(std::move(state)) {
   check_state(facts, name);
+  if (!is_memory_) data_.open_direct();
   struct stat info{};
   if (fstat(data_fd_, &info) != 0) throw StorageError(errno, name, "cannot stat its cache");
   data_id_ = {.device = info.st_dev, .inode = info.st_ino};
@@ -171,6 +172,15 @@ bool CachedFiles::read_now(uint64_t offset, Source::Parts parts) const {
     return false;
   }
   return before.are_unchanged();
+}
+
+DirectRead CachedFiles::begin_direct(uint64_t offset, size_t size) const {
+  const DirectFile* const file = data_.direct();
+  if (file == nullptr || file->alignment > kDirectAlignment) return {};
+  if (data_.cached_pages(offset, size) != 0U) return {};
+  const Numbers before = numbers(offset, size);
+  if (!before.are_there()) return {};
+  return {.fd = file->fd, .is_good = [before] { return before.are_unchanged(); }};
 }
 
 CachedFiles::Found CachedFiles::read(uint64_t offset, std::span<std::byte> target) const {

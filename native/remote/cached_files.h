@@ -42,6 +42,7 @@ struct ObjectFacts {
 class CachedFiles {
  public:
   static constexpr uint64_t kBlockSizeMin = 4096;
+  static constexpr size_t kDirectAlignment = 4096;
   static constexpr uint64_t kBlockSizeMax = uint64_t{64} << 20;
 
   // `name` names the object in messages. Throws RemoteError unless both files fit an object with
@@ -61,6 +62,9 @@ class CachedFiles {
   // reads only what is in memory, and never waits; read() may wait for a disk.
   [[nodiscard]] bool read_now(uint64_t offset, Source::Parts parts) const;
   [[nodiscard]] Found read(uint64_t offset, std::span<std::byte> target) const;
+  // Begins a read without the page cache, if all of the range is cached, and only on disk: pages
+  // that the fetcher has just written would have to be written back first. Valid while `this` is.
+  [[nodiscard]] DirectRead begin_direct(uint64_t offset, size_t size) const;
 
   // The same as the functions of Source, for the data file.
   [[nodiscard]] bool is_in_memory(uint64_t offset, size_t size) const {

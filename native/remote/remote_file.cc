@@ -184,6 +184,19 @@ void RemoteFile::read_fully(uint64_t offset, std::span<std::byte> target) const 
   }
 }
 
+DirectRead RemoteFile::begin_direct(uint64_t offset, size_t size) const {
+  const OpenObject& now = open();
+  const auto files = now.object()->files();
+  DirectRead read = files->begin_direct(offset, size);
+  if (read.fd < 0) return read;
+  return {.fd = read.fd,
+          .is_good = [this, &now, files, offset, size, check = std::move(read.is_good)] {
+    if (!check()) return false;
+    note_used(now, offset, size);
+    return true;
+  }};
+}
+
 // Returns false if the cache has dropped some of the piece again.
 bool RemoteFile::read_piece(const OpenObject& open, uint64_t offset,
                             std::span<std::byte> target) const {

@@ -8,7 +8,8 @@
 //   refetch()      fetches blocks again, even if they are cached
 //
 // Reads go through the page cache, where the fetcher has just written the blocks; a block leaves
-// the page cache once it was read to its end (RemoteObject). Thread-safe. Survives fork(): a child
+// the page cache once it was read to its end (RemoteObject). Blocks of an earlier mount are on disk
+// alone, and the read queue reads them without the page cache. Thread-safe. Survives fork(): a child
 // process uses a link of its own.
 
 #pragma once
@@ -55,6 +56,8 @@ class RemoteFile final : public Source {
 
   [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
   [[nodiscard]] bool read_now(uint64_t offset, Parts parts) const override;
+  [[nodiscard]] const DirectFile* direct() const override { return &kDirect; }
+  [[nodiscard]] DirectRead begin_direct(uint64_t offset, size_t size) const override;
   void read_fully(uint64_t offset, std::span<std::byte> target) const override;
   [[nodiscard]] bool is_near(uint64_t offset, size_t size) const override;
   void prepare(uint64_t offset, size_t size, Urgency urgency, Prepared prepared) const override;
@@ -82,6 +85,8 @@ class RemoteFile final : public Source {
   void read_on(BlockRange missing) const;
 
   static constexpr uint64_t kPieceBlocks = 16;
+  // The descriptor is that of the present cache (begin_direct()).
+  static constexpr DirectFile kDirect{.fd = -1, .alignment = CachedFiles::kDirectAlignment};
 
   const std::shared_ptr<const OpenObject> first_;
   const std::shared_ptr<const CachedFiles> first_files_;  // for child processes

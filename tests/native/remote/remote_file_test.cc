@@ -14,7 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "io/buffer.h"
 #include "io/error.h"
+#include "io/read_queue.h"
+#include "page_cache.h"
 #include "prefetch_rig.h"
 #include "remote/object_link.h"
 #include "remote/remote_error.h"
@@ -343,4 +346,33 @@ TEST_CASE("what a mount has fetched and read leaves the page cache, some reads l
     if (has_disk(rig.object->data())) CHECK(file->is_cached(0, kTestBlock) == !is_dropped);
     CHECK(read(*file, 0, kCount * kTestBlock) == rig.object->content());
   }
+}
+
+TEST_CASE("cached bytes that are on disk alone are read past the page cache") {
+  TemporaryFolder folder;
+  Link rig(40'000, 10s, folder / "");
+  const auto file = rig.open();
+  CHECK(read(*file, 0, 40'000) == rig.object->content());
+  CHECK(file->begin_direct(4000, 5000).fd < 0);  // just written
+  const std::string path = "/proc/self/fd/" + std::to_string(rig.object->data());
+  drop_cached_pages(path);
+  if (file->begin_direct(4000, 5000).fd < 0) return;  // a file system without direct reads
+  BufferPool buffers(0);
+  ReadQueue queue(buffers);
+  for (const auto aio : {ReadPort::Aio::kMayWait, ReadPort::Aio::kNone}) {
+    ReadPort port(queue, aio);
+    bool is_read = false;
+    port.submit(*file, 4000, 5000, [&](RawBytes raw) {
+      is_read = !raw.error && text(raw.bytes) == rig.object->content().substr(4000, 5000);
+    });
+    port.wait(10'000);
+    CHECK(port.poll() == 1);
+    CHECK(is_read);
+    CHECK_FALSE(is_cached(path));
+  }
+  const auto begun = file->begin_direct(4000, 5000);
+  rig.object->evict(1);
+  CHECK(file->begin_direct(4000, 5000).fd < 0);
+  rig.object->fill(1, 1);
+  CHECK_FALSE(begun.is_good());
 }
