@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -257,6 +259,24 @@ def test_objects_last(place: Path) -> None:
         assert check(kept) == expected
         kept.close()
     cache.close()
+
+
+def test_opening_does_not_wait_for_numpy(place: Path) -> None:
+    program = (
+        "import sys\n"
+        "from ffrfs.cache.directory import CacheDirectory\n"
+        "cache = CacheDirectory(sys.argv[1], 32 << 20)\n"
+        "kept = cache.open('s3://bucket/a.ffr', 'v1', 100)\n"
+        "print('numpy' in sys.modules)\n"
+        "assert kept.claim(0)\n"
+        "kept.prepare(0, 1)\n"
+        "kept.write(0, memoryview(bytes(100)))\n"
+        "kept.publish(0, 1)\n"
+    )
+    for _ in range(2):  # the second one finds a block that the first one did not sync
+        command = [sys.executable, "-c", program, str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout == "False\n"
 
 
 def test_after_a_boot_there_is_what_was_synced(place: Path) -> None:
