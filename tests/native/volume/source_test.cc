@@ -217,7 +217,7 @@ TEST_CASE("far away, however many give hints: no more is requested ahead than th
     for (uint64_t record = first; record < 400; record += 2) order.push_back(record);
     CHECK(rig.prefetcher->add(rig.prefetcher->open_list(), rig.hints(order)) > 0);
   }
-  REQUIRE(wait_until([&] { return trial->needed().size() >= kAhead && others_sleep(); }));
+  REQUIRE(wait_until([&] { return trial->asked_count() > 0 && others_sleep(); }));
   CHECK(trial->needed().size() <= kInFlight + kAhead);
   CHECK(wait_until([&] {
     trial->arrive();
