@@ -171,8 +171,10 @@ class ObjectFetcher:
         path = settings.cache_dir or default_cache_dir()
         shared = settings.cache_shared
         directory = CacheDirectory(path, settings.cache_size, log.warning, shared=shared)
-        # Counting loads NumPy, which would delay a mount.
-        self._loop.call_soon_threadsafe(self._loop.call_later, _COUNT_AFTER_S, directory.count)
+        if directory.store.names():
+            directory.count()
+        else:  # later, since it loads NumPy, which would delay a mount
+            self._loop.call_soon_threadsafe(self._loop.call_later, _COUNT_AFTER_S, directory.count)
         return directory
 
     async def _opened(self, pin: Pin, is_in_use: bool) -> CachedObject:
