@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from tests.checkout import CHECKOUT
 from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
 from tests.own_mounts import with_own_mounts
@@ -29,8 +30,12 @@ SYSTEMD = "/lib/systemd/systemd"
 UNIT_FOLDER = "usr/local/lib/systemd/system"
 _TARGETS = ("sysinit", "basic", "shutdown", "umount", "local-fs-pre", "local-fs", "remote-fs")
 _TARGET = "[Unit]\nDescription=Nothing, at once\nDefaultDependencies=no\n"
-# There is no journal.
-_LOG = "[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"
+# There is no journal; and, as in tests/conftest.py, the machine's memory pressure shrinks no cache.
+_LOG = f"""[Service]
+StandardOutput=append:{{log}}
+StandardError=append:{{log}}
+Environment={WATCH_VARIABLE}={os.devnull}
+"""
 
 # $1: our files; $2: where ours and those of the test lie; $3: where units lie; $4: the checkout
 _BEGIN = f"""set -e

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, check_nothing_left, engine_settings, ffrfs, wait_until
@@ -50,11 +49,7 @@ class Configured:
 
 
 @pytest.fixture
-def configured(
-    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Configured:
-    # Else a machine that is short of memory shrinks the cache meanwhile.
-    monkeypatch.setenv(WATCH_VARIABLE, os.devnull)
+def configured(new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path) -> Configured:
     return Configured(new_mount(pack_tree(TREE)), tmp_path)
 
 
