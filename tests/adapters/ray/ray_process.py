@@ -28,6 +28,7 @@ def start() -> None:
     token.write_text(secrets.token_hex(32))
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # as in tests/cluster/engines.py
     ray.init(
         num_cpus=2,
         include_dashboard=False,
@@ -35,6 +36,12 @@ def start() -> None:
         _temp_dir=_PLACE.name,
     )
     ray.data.DataContext.get_current().enable_progress_bars = False
+    try:  # Ray Data waits without a limit for a process that does not come.
+        ray.get(ray.remote(num_cpus=0)(lambda: None).remote(), timeout=120)
+    except ray.exceptions.GetTimeoutError:
+        for log in sorted(Path(_PLACE.name).glob("session_2*/logs/*.???")):
+            print(log.name, *log.read_text(errors="replace").splitlines()[-20:], sep="\n")
+        raise
 
 
 def stop() -> None:
