@@ -62,16 +62,18 @@ class BadSamples:
     ) -> list[Any]:
         """Return the values of numbers of `count`, without those that are left out.
 
-        If none is left, the next good one after them takes their place.
+        If none is left, the next good one after them takes their place; without one the error of
+        the first is raised.
         """
-        found = self.settle(numbers, self.take(numbers, read), name)
+        values = self.take(numbers, read)
+        found = self.settle(numbers, values, name)
         for step in range(1, min(count, _TRIED_MAX) if numbers else 0):
             if found:
                 break
             following = [(numbers[-1] + step) % count]
             found = self.settle(following, self.take(following, read), name)
         if numbers and not found:
-            return read(numbers[:1])  # raises its error
+            raise values[0].error
         return found
 
     def settle(

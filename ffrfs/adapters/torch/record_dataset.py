@@ -12,17 +12,22 @@ import bisect
 import itertools
 import operator
 from collections.abc import Iterable, Sequence, Sized
-from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, Unpack
 
 from torch.utils.data import Dataset as TorchDataset
 
-from ffrfs.adapters.bad_samples import Bad, BadSamples, OnError
+from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.adapters.torch.reader_registry import ReaderRegistry
 from ffrfs.record.reader import FileReader, PathType
 from ffrfs.remote.named_store import StoreKeywords
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
+
+
+class _Record(NamedTuple):
+    number: int
+    data: RecordBytes
 
 
 class Dataset(TorchDataset[Any], ReaderRegistry):
@@ -64,16 +69,17 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
         if self.bad_samples.on_error == "raise":
             return self.process(indices, self.reader.read(indices))
         numbers = list(map(operator.index, indices))
-        return self.bad_samples.items(numbers, len(self), self._samples, lambda number: number)
+        found = self.bad_samples.items(numbers, len(self), self._records, lambda number: number)
+        places = [place for place, value in enumerate(found) if isinstance(value, _Record)]
+        if places:
+            records = [found[place] for place in places]
+            made = self.process([each.number for each in records], [each.data for each in records])
+            for place, sample in zip(places, made, strict=True):
+                found[place] = sample
+        return found
 
-    def _samples(self, numbers: Sequence[int]) -> list[Any]:
-        values = self.bad_samples.take(numbers, self.reader.read)
-        good = [place for place, value in enumerate(values) if not isinstance(value, Bad)]
-        if good:
-            made = self.process([numbers[at] for at in good], [values[at] for at in good])
-            for place, sample in zip(good, made, strict=True):
-                values[place] = sample
-        return values
+    def _records(self, numbers: Sequence[int]) -> list[_Record]:
+        return list(map(_Record, numbers, self.reader.read(numbers)))
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
         """Return the samples of a batch; torch's DataLoader calls it."""
@@ -128,15 +134,13 @@ class ConcatDataset(Dataset):
         for position, index in enumerate(indices):
             which, number = self._place(operator.index(index))
             places.setdefault(which, []).append((position, number))
-        samples: list[Any] = [None] * len(indices)
+        samples: dict[int, Any] = {}  # by position
         for which, wanted in sorted(places.items()):
-            numbers = [number for _, number in wanted]
-            found = self.datasets[which][numbers]
-            if len(found) != len(wanted):  # some were left out: for one alone, the next one comes
-                found = [self.datasets[which][[number]][0] for number in numbers]
-            for (position, _), sample in zip(wanted, found, strict=True):
+            found = self.datasets[which][[number for _, number in wanted]]
+            # on_error="skip" leaves some out; those of one data set keep their order.
+            for (position, _), sample in zip(wanted, found, strict=False):
                 samples[position] = sample
-        return samples
+        return [samples[position] for position in sorted(samples)]
 
     def _place(self, index: int) -> tuple[int, int]:
         """Return (number of the data set, number in it)."""

@@ -157,9 +157,31 @@ def test_records(tmp_path: Path) -> None:
     assert dataset[[1]] == ["2 02"]
     assert dataset[[5]] == ["0 00"]
     assert Subset(dataset, [4, 5, 0])[[0, 1, 2]] == ["4 04", "0 00"]
-    assert ConcatDataset([dataset, dataset])[[0, 7, 2]] == ["0 00", "2 02", "2 02"]
     replaced = Texts(path, on_error=lambda error, number: number)
     assert replaced[[0, 1, 2, 5]] == ["0 00", 1, "2 02", 5]
+    flip(path, [0, 2, 3, 4])
+    with pytest.raises(ChecksumError, match="record 3"):
+        dataset[[3, 1]]
+
+
+def test_records_of_several_sets_are_noted_once(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "r.ffr", [b"%02d" % i for i in range(6)])
+    flip(path, [1, 5])
+    dataset = Texts(path, on_error="skip")
+    both = ConcatDataset([dataset, dataset])
+    assert both[[0, 7, 2]] == ["0 00", "2 02", "2 02"]  # of the second nothing else is asked
+    assert both[[9, 0, 7, 1, 8, 4]] == ["3 03", "0 00", "2 02", "4 04"]
+    assert dataset.bad_samples.count() == 3
+
+
+def test_errors_of_process_are_raised(tmp_path: Path) -> None:
+    class Failing(Dataset):
+        def process(self, indices: Sequence[Any], data: list[Any]) -> list[Any]:
+            raise OSError(errno.EIO, "of another disk")
+
+    path = write_records(tmp_path / "r.ffr", [b"one"])
+    with pytest.raises(OSError, match="of another disk"):
+        Failing(path, on_error="skip")[[0]]
 
 
 def test_examples(tmp_path: Path) -> None:
