@@ -98,7 +98,7 @@ build-native: build
 build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
         '-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja' $(2) && $(BIN)/cmake --build build/$(1)
 run_native = $(sanitizer_options) $(BIN)/ctest --test-dir build/$(1) --parallel $$(nproc) \
-        --tests-regex $(2) --output-on-failure --no-tests=error --timeout 3600 --progress
+        --tests-regex $(2) --output-on-failure --no-tests=error --timeout 900 --progress
 
 # What does not fit into `make test`. A part that cannot be installed says why, and the others go on.
 # ROOM=ffrfs/remote runs what that room and those above it need.
