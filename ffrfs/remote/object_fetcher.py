@@ -109,13 +109,14 @@ class ObjectFetcher:
             cached = await self._opened(pin, bool(pin_text))
             target = self._objects.get(key)  # another link may have been faster
             if target is None or target.broken:
+                if target is None:
+                    self._count_object(pin, 1)
                 target = self._objects[key] = FetchedObject(key, pin, origin, cached)
             else:
                 cached.close()
         target.followers.append(link)
         if len(target.followers) == 1:
             self._filling.follow(target)
-        self._count_objects()
         return target
 
     def _parse(self, url_text: str) -> RemoteUrl:
@@ -134,10 +135,9 @@ class ObjectFetcher:
         self.schedule.pace.answered(self._loop.time() - begin)
         return pin
 
-    def _count_objects(self) -> None:
-        self._counters.set("remote_objects", len(self._objects))
-        size = sum(target.pin.size for target in self._objects.values())
-        self._counters.set("remote_object_bytes", size)
+    def _count_object(self, pin: Pin, number: int) -> None:
+        self._counters.add("remote_objects", number)
+        self._counters.add("remote_object_bytes", number * pin.size)
 
     def leave(self, target: FetchedObject, link: Link) -> None:
         target.followers.remove(link)
@@ -251,7 +251,7 @@ class ObjectFetcher:
             return
         if self._objects.get(target.key) is target:
             del self._objects[target.key]
-            self._count_objects()
+            self._count_object(target.pin, -1)
         for cached in (target.cached, *target.retired):
             with contextlib.suppress(OSError):
                 cached.close()

@@ -174,8 +174,11 @@ def test_a_closed_number_can_be_used_again(start: Start, tmp_path: Path) -> None
         assert client.read_all(opened) == content(seed=turn)
         client.send(Ask.CLOSE, 7)
         client.objects.pop(7).close()
-    opened = client.open(put(tmp_path, "last", b"x"))
-    assert running.figure("remote_objects") == 1
+    last = put(tmp_path, "last", b"x")
+    for number in (7, 8):  # the same object
+        client.open(last, number=number)
+    figures = running.figure("remote_objects"), running.figure("remote_object_bytes")
+    assert figures == (1, 1)
 
 
 def test_a_directory_is_listed(start: Start, tmp_path: Path) -> None:
