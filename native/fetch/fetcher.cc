@@ -195,7 +195,8 @@ bool Fetcher::check_item(BatchItem& item, bool check) noexcept {
   try {
     if (check) item.check(shards_, counters_);
   } catch (...) {
-    if (can_refetch(item.extent)) return false;
+    // No bytes cannot be fetched again, though their checksum may be wrong.
+    if (item.whole_size() > 0 && can_refetch(item.extent)) return false;
     item.error = std::current_exception();
   }
   return true;

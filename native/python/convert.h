@@ -52,6 +52,19 @@ void bind_writer(py::module_& module);
 // Returns a non-negative index from any integer object. Raises IndexError.
 [[nodiscard]] size_t to_index(py::handle object);
 
+// Returns extent_of(number) for each number in `indices`; it may wait for pages of an index.
+template <typename ExtentOf>
+std::vector<Extent> extents_of(const py::sequence& indices, ExtentOf extent_of) {
+  std::vector<uint64_t> numbers;
+  // Owned, because an element of a sequence may be a new object with no other reference.
+  for (const py::object index : indices) numbers.push_back(to_index(index));
+  return unlocked([&] {
+    std::vector<Extent> extents;
+    for (const uint64_t number : numbers) extents.push_back(extent_of(number));
+    return extents;
+  });
+}
+
 // Reads whole records, without the GIL, each into a 1-D uint8 array that owns its memory. Raises
 // the first error in the order of `extents`.
 [[nodiscard]] py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents,

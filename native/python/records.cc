@@ -25,11 +25,8 @@ class Records : public OpenRecords<FfrecordShard> {
 
   [[nodiscard]] py::list read(const py::sequence& indices) const {
     const auto open_now = open();
-    std::vector<Extent> extents;
-    // Owned, because an element of a sequence may be a new object with no other reference.
-    for (const py::object index : indices) {
-      extents.push_back(open_now->shards.extent(to_index(index)));
-    }
+    const auto extents =
+        extents_of(indices, [&](uint64_t index) { return open_now->shards.extent(index); });
     return read_arrays(open_now->fetcher.get(), extents, check_data_);
   }
 

@@ -127,8 +127,9 @@ class TFRecords : public OpenRecords<TfrecordShard> {
     const auto open_now = open();
     py::list records;
     std::vector<BatchItem> items;
-    for (const py::object index : indices) {
-      const Extent extent = open_now->shards.extent(to_index(index));
+    const auto extents =
+        extents_of(indices, [&](uint64_t index) { return open_now->shards.extent(index); });
+    for (const Extent& extent : extents) {
       const py::bytes record = unfilled_bytes(extent.size);
       items.push_back({extent, memory_of(record), nullptr});
       records.append(record);

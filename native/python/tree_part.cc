@@ -2,7 +2,11 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "python/convert.h"
 
 namespace ffrfs::python {
 namespace {
@@ -21,15 +25,18 @@ py::object to_attributes(const Attributes& attributes) {
 }  // namespace
 
 py::object attributes_in(const Volume& volume, const Tree& part, Ino ino) {
-  const auto attributes = volume.attributes(part, ino);
+  const auto attributes = unlocked([&] { return volume.attributes(part, ino); });
   return attributes ? to_attributes(*attributes) : py::none();
 }
 
 py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t start,
                     uint64_t limit) {
+  const auto [listed, attributes] = unlocked([&] {
+    auto found = part.list(ino, start, limit);
+    auto described = volume.attributes(part, found);
+    return std::pair(std::move(found), std::move(described));
+  });
   py::list entries;
-  const auto listed = part.list(ino, start, limit);
-  const auto attributes = volume.attributes(part, listed);
   for (size_t i = 0; i < listed.size(); ++i) {
     entries.append(py::make_tuple(py::bytes(listed[i].name), to_attributes(attributes[i])));
   }
@@ -37,16 +44,24 @@ py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t st
 }
 
 py::object record_in(const Volume& volume, const Tree& part, Ino ino) {
-  const auto contents = part.contents(ino);
-  if (!contents) return py::none();
-  return py::make_tuple(contents->record, volume.stored_crc32(*contents));
+  const auto found = unlocked([&] {
+    const auto contents = part.contents(ino);
+    return contents ? std::optional(std::pair(contents->record, volume.stored_crc32(*contents)))
+                    : std::nullopt;
+  });
+  if (!found) return py::none();
+  return py::make_tuple(found->first, found->second);
+}
+
+py::bytes target_in(const Tree& part, Ino ino) {
+  return {unlocked([&] { return part.target(ino); })};
 }
 
 void bind_tree_part(py::module_& module) {
   py::class_<PyTreePart>(module, "TreePart")
       .def("lookup",
            [](const PyTreePart& self, Ino parent, const std::string& name) {
-    return self.part->lookup(parent, name);
+    return unlocked([&] { return self.part->lookup(parent, name); });
   }, py::arg("parent"), py::arg("name"))
       .def("attributes",
            [](const PyTreePart& self, Ino ino) {
@@ -54,7 +69,7 @@ void bind_tree_part(py::module_& module) {
   }, py::arg("ino"))
       .def("parent",
            [](const PyTreePart& self, Ino ino) {
-    const auto inode = self.part->inode(ino);
+    const auto inode = unlocked([&] { return self.part->inode(ino); });
     return inode ? inode->parent : Ino{0};
   }, py::arg("ino"))
       .def("list",
@@ -64,9 +79,8 @@ void bind_tree_part(py::module_& module) {
       .def("record",
            [](const PyTreePart& self, Ino ino) { return record_in(*self.volume, *self.part, ino); },
            py::arg("ino"))
-      .def("target", [](const PyTreePart& self, Ino ino) {
-    return py::bytes(self.part->target(ino));
-  }, py::arg("ino"));
+      .def("target", [](const PyTreePart& self, Ino ino) { return target_in(*self.part, ino); },
+           py::arg("ino"));
 
   attributes_type() = py::module_::import("collections")
                           .attr("namedtuple")("Attributes", "ino mode nlink uid gid size mtime_ns",

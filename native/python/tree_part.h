@@ -1,6 +1,7 @@
 // Parts of a volume's tree in Python, and the values that describe an inode.
 //
-// Everything here needs the GIL, and waits for nothing but pages of a mapped index.
+// Everything here needs the GIL, and releases it around the tree: pages of a mapped index may be at
+// a server.
 
 #pragma once
 
@@ -28,6 +29,9 @@ struct PyTreePart {
                                   uint64_t limit);
 // Returns (record, CRC-32 or None) of a file; None for any other inode.
 [[nodiscard]] py::object record_in(const Volume& volume, const Tree& part, Ino ino);
+
+// Returns what a symbolic link holds.
+[[nodiscard]] py::bytes target_in(const Tree& part, Ino ino);
 
 // Adds TreePart and Attributes to the module.
 void bind_tree_part(py::module_& module);

@@ -38,10 +38,10 @@ class Waiting : public BlockingVolume {
 };
 
 TreePtr wait_for_tree(Volume& volume, Need need, Ino ino) {
-  TreePtr part = volume.find_tree(need, ino);
-  if (part) return part;
-  const py::gil_scoped_release unlocked;
-  return Waiting(volume).load_tree(need, ino);
+  return unlocked([&] {
+    TreePtr part = volume.find_tree(need, ino);
+    return part ? part : Waiting(volume).load_tree(need, ino);
+  });
 }
 
 }  // namespace
@@ -164,12 +164,18 @@ py::object PyVolume::record(Ino ino) const {
 
 py::bytes PyVolume::target(Ino ino) const {
   const auto volume = open();
-  return {wait_for_tree(*volume, Need::kInode, ino)->target(ino)};
+  return target_in(*wait_for_tree(*volume, Need::kInode, ino), ino);
+}
+
+py::bytes PyVolume::path(Ino ino) const {
+  const auto volume = open();
+  return {unlocked([&] { return volume->path(ino); })};
 }
 
 py::object PyVolume::stored(Ino ino) const {
   const auto volume = open();
-  const auto inode = wait_for_tree(*volume, Need::kInode, ino)->inode(ino);
+  const TreePtr part = wait_for_tree(*volume, Need::kInode, ino);
+  const auto inode = unlocked([&] { return part->inode(ino); });
   if (!inode || !inode->mode || !inode->mtime_ns) return py::none();
   return py::make_tuple(*inode->mode, *inode->mtime_ns);
 }
@@ -183,8 +189,7 @@ Slice PyVolume::read_wait(Ino ino, uint64_t offset, size_t size) {
 py::list PyVolume::read_files(const py::sequence& inos) {
   const auto volume = open();
   if (volume->has_subtrees()) return read_parts(*volume, inos);
-  std::vector<Extent> extents;
-  for (const py::object ino : inos) extents.push_back(volume->extent(to_index(ino)));
+  const auto extents = extents_of(inos, [&](Ino ino) { return volume->extent(ino); });
   return read_arrays(volume->fetcher(), extents, options_.check_data);
 }
 
@@ -195,7 +200,7 @@ py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
   for (const py::object object : inos) {
     const Ino ino = to_index(object);
     const TreePtr part = wait_for_tree(volume, Need::kInode, ino);
-    const auto attributes = volume.attributes(*part, ino);
+    const auto attributes = unlocked([&] { return volume.attributes(*part, ino); });
     if (!attributes || S_ISDIR(attributes->mode)) {
       throw RangeError("inode " + std::to_string(ino) + " is no file");
     }
@@ -364,7 +369,8 @@ void bind_reading(VolumeClass& volume) {
       .def("path", &PyVolume::path, py::arg("ino"))
       .def("file_of",
            [](const PyVolume& self, uint64_t record) {
-    return self.open()->tree().file_of(record);
+    const auto volume = self.open();
+    return unlocked([&] { return volume->tree().file_of(record); });
   }, py::arg("record"))
       .def("read_wait", &PyVolume::read_wait, py::arg("ino"), py::arg("offset"), py::arg("size"))
       .def("read_files", &PyVolume::read_files, py::arg("inos"))

@@ -85,7 +85,7 @@ class PyVolume {
   [[nodiscard]] py::bytes target(Ino ino) const;
   // Returns the packed permissions and time; None if they are unknown.
   [[nodiscard]] py::object stored(Ino ino) const;
-  [[nodiscard]] py::bytes path(Ino ino) const { return {open()->path(ino)}; }
+  [[nodiscard]] py::bytes path(Ino ino) const;
   [[nodiscard]] py::bytes describe_slow(const std::string& kind, Ino ino,
                                         uint64_t elapsed_ns) const {
     const auto volume = open();
