@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ffrfs import pack_folder
+import ffrfs
+from ffrfs.remote.session import session
+from tests.mount.command import wait_until
 from tests.remote.fetch_client import FetchClient
+from tests.remote.reading import reading_urls
 from tests.remote.running_fetcher import Start, content, put
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import faulty
 
 BEGIN = """
 import json, os, signal, sys, time
@@ -34,7 +43,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "source").mkdir()
     for number in range(40):
         (folder / "source" / f"{number}").write_bytes(content(100_000, number))
-    pack_folder(folder / "source", folder / "tree.ffr")
+    ffrfs.pack_folder(folder / "source", folder / "tree.ffr")
     return f"file://{folder}/tree.ffr"
 
 
@@ -180,3 +189,44 @@ def test_a_fetcher_that_is_let_go_of_ends(start: Start, tmp_path: Path) -> None:
             break
         time.sleep(0.05)
     assert os.waitpid(pid, 0)[0] == pid
+
+
+@pytest.mark.promise("S63")
+def test_other_threads_run_while_names_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One of them brings the next fetcher; what a server says last is the error."""
+    (tmp_path / "web").mkdir()
+    with ffrfs.PackWriter(tmp_path / "web" / "a.ffr") as writer:
+        for number in range(60_000):  # the index has more than a range
+            writer.add(f"{number // 6000}/{number:0200}", b"")
+    with (
+        faulty(tmp_path / "web") as server,
+        reading_urls(monkeypatch, tmp_path),
+        ffrfs.PackedFolder(f"{server.url}/a.ffr") as folder,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        server.forget_counts()
+        server.do(Kind.STALL)
+        listed = pool.submit(folder.list, "5")
+        wait_until(lambda: server.counts().requests, "the server is asked")
+        assert not listed.done()
+        assert session.pid is not None
+        os.kill(session.pid, signal.SIGKILL)
+        server.mend()
+        assert len(listed.result()) == 6000
+        server.do(Kind.CHANGED)
+        with pytest.raises(ffrfs.ChangedAtOriginError, match="changed at its origin"):
+            folder.list("9")
+
+
+def test_an_empty_record_at_a_url_is_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its checksum is wrong, and there is nothing to fetch again."""
+    table = struct.pack("<qIq", 1, 0xDEADBEEF, 24)
+    (tmp_path / "a.ffr").write_bytes(struct.pack("<I", zlib.crc32(table)) + table)
+    with reading_urls(monkeypatch, tmp_path):
+        reader = ffrfs.FileReader(f"file://{tmp_path}/a.ffr")
+        with reader, pytest.raises(ffrfs.ChecksumError, match="record 0"):
+            reader.read([0])
