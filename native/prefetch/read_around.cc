@@ -170,14 +170,14 @@ std::vector<Region> ReadAround::take_rest(size_t count) {
   return rest;
 }
 
-void ReadAround::warm(std::vector<bool> records) {
-  const auto count = static_cast<uint64_t>(std::ranges::count(records, true));
+void ReadAround::warm(WarmedPart part) {
+  part.records.resize(static_cast<size_t>(record_count_));
+  const uint64_t count = part.count(0, record_count_);
   counters_.warm_files.fetch_add(count, std::memory_order_relaxed);
   counters_.warm_left.fetch_add(count, std::memory_order_relaxed);
   counters_.warm_begun.fetch_add(1, std::memory_order_relaxed);
-  records.resize(static_cast<size_t>(record_count_));
   const std::lock_guard lock(mutex_);
-  warmings_.push_back({.records = std::make_shared<const std::vector<bool>>(std::move(records)),
+  warmings_.push_back({.part = std::make_shared<const WarmedPart>(std::move(part)),
                        .room = budget_.load(std::memory_order_relaxed)});
   count_queued();
 }
@@ -187,10 +187,8 @@ std::optional<Region> ReadAround::take_to_warm() {
   if (warmings_.empty()) return std::nullopt;
   Warming& warming = warmings_.front();
   Region region = records_of(warming.next_region++);
-  region.warmed = warming.records;
-  const auto wanted = static_cast<uint64_t>(
-      std::count(warming.records->begin() + static_cast<std::ptrdiff_t>(region.begin),
-                 warming.records->begin() + static_cast<std::ptrdiff_t>(region.end), true));
+  region.warmed = warming.part;
+  const uint64_t wanted = warming.part->count(region.begin, region.end);
   // Pushing more would evict files that were warmed before.
   if (wanted > warming.room) {
     counters_.warm_left_out.fetch_add(wanted, std::memory_order_relaxed);

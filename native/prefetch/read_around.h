@@ -31,6 +31,7 @@
 #include <optional>
 #include <vector>
 
+#include "prefetch/warming.h"
 #include "stats/counters.h"
 
 namespace ffrfs {
@@ -41,8 +42,8 @@ enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: without evide
 struct Region {
   uint64_t begin = 0;
   uint64_t end = 0;
-  // By record: the files that warm() wants of the region; nullptr: it was taken for its neighbours.
-  std::shared_ptr<const std::vector<bool>> warmed = nullptr;
+  // The files that warm() wants, of other regions, too; nullptr: it was taken for its neighbours.
+  std::shared_ptr<const WarmedPart> warmed = nullptr;
   uint64_t warmed_count = 0;
 };
 
@@ -83,8 +84,8 @@ class ReadAround {
     (is_alone ? alone_rate_ : beside_rate_).add(bytes, waited);
   }
 
-  // Takes the regions of these records, front to back, as far as the budget allows.
-  void warm(std::vector<bool> records);
+  // Takes the regions of these files, front to back, as far as the budget allows.
+  void warm(WarmedPart part);
 
   [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
   [[nodiscard]] std::optional<Region> take();
@@ -221,7 +222,7 @@ class ReadAround {
   Rate region_rate_;
 
   struct Warming {
-    std::shared_ptr<const std::vector<bool>> records;
+    std::shared_ptr<const WarmedPart> part;
     uint64_t next_region = 0;
     uint64_t room = 0;  // for this many more records
   };

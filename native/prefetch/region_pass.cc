@@ -42,7 +42,10 @@ std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& regio
   const uint64_t size_max = is_warming_ ? kWholeRecordSize : ReadAround::kRegionBytes;
   found.reserve(static_cast<size_t>(region.end - region.begin));
   for (uint64_t record = region.begin; record < region.end; ++record) {
-    if (is_warming_ ? !(*region.warmed)[record] : around_.is_done(record)) continue;
+    std::span<const WarmedPart::Copy> copies;
+    if (is_warming_) copies = region.warmed->copies_of(record, record + 1);
+    const bool is_first = is_warming_ ? region.warmed->records[record] : !around_.is_done(record);
+    if (!is_first && copies.empty()) continue;
     const auto extent = find_extent(fetcher_.shards(), record);
     if (!extent || extent->size == 0 || extent->size > size_max) continue;
     const bool is_held = table_.knows(whole_plan(*extent, check_data_).key());
@@ -50,7 +53,7 @@ std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& regio
     const bool is_to_push = this->is_to_push(record);
     Hint hint{.record = record};
     if (is_to_push && has_files_) hint.ino = tree_.file_of(record);
-    found.push_back({.hint = hint, .extent = *extent, .is_to_push = is_to_push});
+    found.push_back({hint, *extent, is_to_push, is_first, copies});
   }
   return found;
 }
@@ -93,7 +96,7 @@ void RegionPass::read_piece(const Piece& piece) {
   const auto memory =
       fetcher_.budget().try_reserve(Account::kAhead, BufferPool::capacity_for(piece.size));
   if (!memory) {
-    outcome_.refused += piece.to_push;
+    for (const Neighbour& one : piece.neighbours) outcome_.refused += one.file_count();
     return;
   }
   Buffer buffer = fetcher_.buffers().acquire(piece.size);
@@ -103,22 +106,23 @@ void RegionPass::read_piece(const Piece& piece) {
   auto& read = piece.is_cached ? counters.bytes_page_cache : counters.bytes_storage;
   read.fetch_add(piece.size, std::memory_order_relaxed);
   outcome_.read_bytes += piece.size;
-  uint64_t pushed = 0;
+  uint64_t pushed = 0;  // records
   for (const Neighbour& one : piece.neighbours) {
     if (!one.is_to_push) continue;
     const auto offset = static_cast<size_t>(one.extent.offset - piece.begin);
     const size_t whole = static_cast<size_t>(one.extent.size) + one.extent.trailer_size();
-    pushed += push_one(one, bytes.subspan(offset, whole)) ? 1 : 0;
+    const size_t count = push_one(one, bytes.subspan(offset, whole));
+    pushed += count > 0 ? 1 : 0;
+    outcome_.pushed += count;
   }
-  outcome_.pushed += pushed;
   if (piece.is_cached) return;
   if (pushed == piece.neighbours.size()) return piece.file->drop_cached(piece.begin, piece.size);
   outcome_.unknown += piece.neighbours.size() - piece.to_push;
 }
 
-// `bytes` include the trailer.
-bool RegionPass::push_one(const Neighbour& neighbour, std::span<const std::byte> bytes) {
-  if (!is_to_push(neighbour.hint.record)) return false;  // a READ has come meanwhile
+// Returns the number of files that were pushed. `bytes` include the trailer.
+size_t RegionPass::push_one(const Neighbour& neighbour, std::span<const std::byte> bytes) {
+  if (!is_to_push(neighbour.hint.record)) return 0;  // a READ has come meanwhile
   const Extent& extent = neighbour.extent;
   const auto content = bytes.first(static_cast<size_t>(extent.size));
   try {
@@ -127,14 +131,18 @@ bool RegionPass::push_one(const Neighbour& neighbour, std::span<const std::byte>
                    bytes.subspan(content.size()), fetcher_.counters());
     }
   } catch (const ChecksumError&) {
-    return false;
+    return 0;
   }
-  if (!push_(neighbour.hint, content)) {
+  size_t count = neighbour.is_first && push_(neighbour.hint, content) ? 1 : 0;
+  for (const auto& [record, ino] : neighbour.copies) {
+    count += push_({.record = record, .ino = ino}, content) ? 1 : 0;
+  }
+  if (count == 0) {
     around_.note_unknown(neighbour.hint.record);
-    return false;
+  } else {
+    around_.note_pushed(neighbour.hint.record);
   }
-  around_.note_pushed(neighbour.hint.record);
-  return true;
+  return count;
 }
 
 }  // namespace ffrfs

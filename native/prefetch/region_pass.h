@@ -22,6 +22,7 @@
 #include "fetch/unit_table.h"
 #include "prefetch/hint.h"
 #include "prefetch/read_around.h"
+#include "prefetch/warming.h"
 #include "shard/extent.h"
 #include "tree/tree.h"
 
@@ -47,6 +48,12 @@ class RegionPass {
     Hint hint;
     Extent extent;
     bool is_to_push = false;
+    bool is_first = true;  // the file of `hint` is wanted, and
+    std::span<const WarmedPart::Copy> copies;  // these are
+
+    [[nodiscard]] size_t file_count() const {
+      return is_to_push ? (is_first ? 1 : 0) + copies.size() : 0;
+    }
   };
 
   struct Piece {
@@ -65,7 +72,7 @@ class RegionPass {
   [[nodiscard]] bool is_to_push(uint64_t record) const {
     return is_warming_ ? around_.is_to_warm(record) : around_.is_to_push(record);
   }
-  [[nodiscard]] bool push_one(const Neighbour& neighbour, std::span<const std::byte> bytes);
+  [[nodiscard]] size_t push_one(const Neighbour& neighbour, std::span<const std::byte> bytes);
 
   const Tree& tree_;
   const bool has_files_;

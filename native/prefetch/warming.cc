@@ -1,5 +1,6 @@
 #include "prefetch/warming.h"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 
@@ -12,7 +13,8 @@ constexpr uint64_t kEntriesAtOnce = 4096;
 
 class Records {
  public:
-  Records(const Tree& tree, uint64_t count) : tree_(tree), found_(static_cast<size_t>(count)) {}
+  Records(const Tree& tree, uint64_t count)
+      : tree_(tree), found_{std::vector<bool>(static_cast<size_t>(count)), {}} {}
 
   void add(Ino ino) {
     std::vector<Ino> folders;
@@ -27,29 +29,37 @@ class Records {
       }
     }
   }
-  [[nodiscard]] std::vector<bool> take() { return std::move(found_); }
+  [[nodiscard]] WarmedPart take() {
+    std::ranges::sort(found_.copies);
+    return std::move(found_);
+  }
 
  private:
   void note(Ino ino, std::vector<Ino>& folders) {
     const Subtrees* const subtrees = tree_.subtrees();
     const auto record = subtrees != nullptr ? subtrees->record_of(ino) : std::nullopt;
-    if (record) return set(*record);
+    if (record) return set(*record, 0);
     const std::optional<Inode> inode = tree_.inode(ino);
     if (!inode) return;
     if (inode->is_directory()) folders.push_back(ino);
-    if (inode->is_file()) set(inode->record);
+    if (inode->is_file()) set(inode->record, tree_.file_of(inode->record) == ino ? 0 : ino);
   }
-  void set(uint64_t record) {
-    if (record < found_.size()) found_[static_cast<size_t>(record)] = true;
+  void set(uint64_t record, Ino copy) {
+    if (record >= found_.records.size()) return;
+    if (copy == 0) {
+      found_.records[static_cast<size_t>(record)] = true;
+    } else {
+      found_.copies.emplace_back(record, copy);
+    }
   }
 
   const Tree& tree_;
-  std::vector<bool> found_;
+  WarmedPart found_;
 };
 
 }  // namespace
 
-std::vector<bool> records_below(const Tree& tree, uint64_t record_count, Ino ino) {
+WarmedPart records_below(const Tree& tree, uint64_t record_count, Ino ino) {
   Records records(tree, record_count);
   try {
     records.add(ino);

@@ -7,10 +7,12 @@ import os
 import random
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ffrfs import pack_folder
 from ffrfs.errors import MountError
 from ffrfs.mount.client.control_client import ask
 from ffrfs.mount.daemon.server import WARMINGS_MAX
@@ -39,13 +41,13 @@ def tree(mount: MakeMount, tmp_path: Path) -> Mount:
     return made
 
 
-def read_requests(tree: Mount) -> int:
-    """How many READs it takes to read all of "d", each file as it is in the pack.
+def read_requests(tree: Mount, folder: str = "d", names: Sequence[str] = NAMES) -> int:
+    """How many READs it takes to read a folder, each file as it is in the pack.
 
     Without those of pages that a busy machine has dropped meanwhile.
     """
     before = settled(tree)
-    misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", DIGESTS, NAMES)
+    misread, given_up = tree.ask(cached_files.misread_and_given_up, folder, DIGESTS, names)
     assert misread == []
     reads = increase(before, settled(tree))["requests.read.count"]
     return max(reads - sum(given_up.values()), 0)
@@ -67,6 +69,24 @@ def test_a_part(tree: Mount, form: str) -> None:
     assert (done.status, done.err) == (0, "")
     assert figures(tree)["warm.files"] == len(FILES)
     assert read_requests(tree) == 0
+
+
+@pytest.mark.parametrize("part", ["/", "p", "q"])
+def test_files_that_share_a_record(mount: MakeMount, tmp_path: Path, part: str) -> None:
+    """Whichever of them are in the part."""
+    source = tmp_path / "source"
+    for folder in "dpq":
+        (source / folder).mkdir(parents=True)
+        for name in NAMES[1:100]:
+            (source / folder / name).write_bytes(FILES[name])
+    pack_folder(source, tmp_path / "packed.ffr", dedup=True)
+    tree = mount(tmp_path / "packed.ffr", "--read-around", "off")
+    wait_until(lambda: figures(tree)["pushed_limit_bytes"] > 0, "what may be pushed")
+    assert ffrfs("warm", "-q", tree.path, part).status == 0
+    found = figures(tree)
+    assert found["warm.files"] == found["warm.pushed"] == (99 if part != "/" else 3 * 99)
+    for folder in "dpq" if part == "/" else part:
+        assert read_requests(tree, folder, NAMES[1:100]) == 0
 
 
 def test_what_the_kernel_has_dropped_comes_again(tree: Mount) -> None:

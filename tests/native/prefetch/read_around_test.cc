@@ -351,7 +351,7 @@ TEST_CASE("what is warmed is taken front to back, and nothing else") {
   std::vector<bool> wanted(kCount);
   for (uint64_t record = 100; record < 5000; record += 2) wanted[record] = true;
   const auto count = static_cast<uint64_t>(std::ranges::count(wanted, true));
-  kernel.around.warm(wanted);
+  kernel.around.warm({.records = wanted, .copies = {}});
   CHECK(kernel.counters.warm_left == count);
   uint64_t last = 0;
   for (auto region = kernel.around.take(); region; region = kernel.around.take()) {
@@ -360,7 +360,7 @@ TEST_CASE("what is warmed is taken front to back, and nothing else") {
     REQUIRE(region->warmed);
     ReadAround::Outcome outcome;
     for (uint64_t record = region->begin; record < region->end; ++record) {
-      outcome.pushed += (*region->warmed)[record] && kernel.around.is_to_warm(record) ? 1 : 0;
+      outcome.pushed += region->warmed->records[record] && kernel.around.is_to_warm(record) ? 1 : 0;
     }
     kernel.around.finish(*region, outcome);
   }
@@ -373,7 +373,7 @@ TEST_CASE("warming leaves out what the budget has no room for") {
   Kernel kernel;
   kernel.list();
   kernel.around.set_budget(kCount / 4 * kSize);
-  kernel.around.warm(std::vector<bool>(kCount, true));
+  kernel.around.warm({.records = std::vector<bool>(kCount, true), .copies = {}});
   while (kernel.around.has_work()) kernel.push_region();
   CHECK(kernel.counters.warm_left == 0);
   CHECK(kernel.counters.warm_left_out > kCount / 2);
