@@ -10,8 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <memory>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "io/error.h"
@@ -22,6 +22,7 @@ namespace {
 constexpr mode_t kMode = 0666;  // less the umask
 // How much of the name is in the staging name, so that this stays below NAME_MAX.
 constexpr size_t kNamePartSize = 200;
+constexpr int kLinksMax = 40;  // as the kernel
 // Write-back to disk is started after each of these.
 constexpr uint64_t kWriteBackSize = uint64_t{8} << 20;
 
@@ -31,13 +32,17 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Returns the target of a symbolic link, because a rename would replace the link itself.
+// Returns the target of a symbolic link, because a rename would replace the link itself. The target
+// need not exist.
 std::string resolve_link(const std::string& path) {
-  struct stat info{};
-  if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
-  const std::unique_ptr<char, decltype(&std::free)> place(realpath(path.c_str(), nullptr),
-                                                          &std::free);
-  return place ? place.get() : path;
+  std::filesystem::path place = path;
+  for (int count = 0; count < kLinksMax; ++count) {
+    std::error_code is_no_link;
+    const auto target = std::filesystem::read_symlink(place, is_no_link);
+    if (is_no_link) return place;
+    place = place.parent_path() / target;
+  }
+  return path;
 }
 
 // Returns a number that identifies the machine, as ffrfs/files/leftovers.py computes it.

@@ -217,8 +217,11 @@ TEST_CASE("a link is written through, as by open()") {
   CHECK(content(elsewhere / "real") == ffrecord({}));
   CHECK(entry_count(elsewhere) == 1);
   fs::remove(elsewhere / "real");
-  Writer(folder / "x.ffr", 0).finish();  // a link that leads nowhere is replaced
-  CHECK(content(folder / "x.ffr") == ffrecord({}));
+  fs::create_directory(folder / "d");
+  fs::create_symlink("../x.ffr", folder / "d/y.ffr");
+  Writer(folder / "d/y.ffr", 0).finish();  // the target of the target does not exist
+  CHECK(content(elsewhere / "real") == ffrecord({}));
+  CHECK(fs::is_symlink(folder / "x.ffr"));
 }
 
 TEST_CASE("a target that cannot be is refused at the start") {
@@ -241,10 +244,12 @@ TEST_CASE("a target that cannot be is refused at the start") {
   CHECK(code("/dev/null") == EEXIST);
   fs::create_symlink("/dev/null", folder / "null");
   CHECK(code(folder / "null") == EEXIST);
+  fs::create_symlink("loop", folder / "loop");
+  CHECK(code(folder / "loop") == ELOOP);
   CHECK(code("") == ENOENT);
   CHECK(code(folder / std::string("a\0b", 3)) == EINVAL);
   CHECK(code(folder / std::string(300, 'x')) == ENAMETOOLONG);
-  CHECK(entry_count(folder) == 3);
+  CHECK(entry_count(folder) == 4);
 }
 
 TEST_CASE("a longest name is no obstacle") {
