@@ -34,8 +34,10 @@ bool is_folder(const std::string& path) {
 template <typename Add> void add_local(const std::string& folder, const Add& add) {
   try {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      add(entry.path().filename().string(), entry.path().string(),
-          [&] { return !entry.is_directory(); });
+      add(entry.path().filename().string(), entry.path().string(), [&] {
+        std::error_code unknown;  // a link to itself, say: then opening it reports the error
+        return !entry.is_directory(unknown);
+      });
     }
   } catch (const std::filesystem::filesystem_error& error) {
     throw StorageError(error.code().value(), folder, "cannot list");

@@ -176,6 +176,10 @@ def test_a_folder_of_nothing(tmp_path: Path) -> None:
         verify_packs([tmp_path])
     with pytest.raises(ValueError, match="at least one"):
         PackedFolder([])
+    (tmp_path / "x.ffr").symlink_to("x.ffr")
+    with pytest.raises(OSError, match="cannot open") as caught:
+        PackedFolder(tmp_path)
+    assert caught.value.filename == str(tmp_path / "x.ffr")
 
 
 def test_extract_over_shards_restores_times(shards: Path, tmp_path: Path) -> None:
