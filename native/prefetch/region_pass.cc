@@ -31,8 +31,13 @@ ReadAround::Outcome RegionPass::run(const Region& region) {
     for (const Piece& piece : pieces) {
       if (!piece.is_cached) piece.file->will_need(piece.begin, piece.size);
     }
-    for (const Piece& piece : pieces) read_piece(piece);
-  } catch (const std::exception&) {  // its readers get the error; or the index is far
+    for (const Piece& piece : pieces) {
+      try {
+        read_piece(piece);
+      } catch (const StorageError&) {  // its readers get the error
+      }
+    }
+  } catch (const std::exception&) {  // the index is far
   }
   return outcome_;
 }
