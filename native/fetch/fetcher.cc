@@ -255,8 +255,8 @@ template <typename Work> void Fetcher::share(uint64_t total, size_t count, const
     for (size_t i = 0; i < std::min(helper_count(), count - 1); ++i) {
       helpers_.submit([pass] { pass->run(); });
     }
-  } catch (const std::system_error&) {
-    // No thread can be created: this one does all the work.
+  } catch (const std::exception&) {
+    // No thread can be created, or no memory is left: those that have begun do all the work.
   }
   pass->run();
   pass->wait();

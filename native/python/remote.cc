@@ -50,7 +50,12 @@ void check_signals() {
 }
 
 void set_remote(const py::object& get_link, double timeout_s) {
-  if (get_link.is_none()) return remote::set_opener(nullptr);
+  // Without the GIL, because a thread of the opener before may need it to end.
+  const auto set = [](std::shared_ptr<remote::RemoteOpener> opener) {
+    const py::gil_scoped_release unlocked;
+    remote::set_opener(std::move(opener));
+  };
+  if (get_link.is_none()) return set(nullptr);
   const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(timeout_s));
   // Never destroyed, because that needs the GIL, wherever it happens.
@@ -58,7 +63,7 @@ void set_remote(const py::object& get_link, double timeout_s) {
   auto opener =
       std::make_shared<remote::RemoteOpener>([kept] { return ask_for_link(*kept); }, timeout);
   remote::set_wait_check(check_signals);
-  remote::set_opener(std::move(opener));
+  set(std::move(opener));
 }
 
 struct PySource {
