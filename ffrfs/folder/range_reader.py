@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ffrfs.errors import FormatError, PackWarning
 from ffrfs.files.batches import in_batches
-from ffrfs.folder.ranges import RecordRange, open_records
+from ffrfs.folder.ranges import RecordRange, identity_of, open_records
 from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import PackTree
 
@@ -78,7 +78,7 @@ def read_range(part: RecordRange, on_error: OnError = "raise") -> Iterator[Batch
 def _pack_source(part: RecordRange) -> Iterator[_Source]:
     with PackTree(part.file.path) as tree:
         volume = tree.volume
-        _check_same(part, volume.record_count - 1, volume.byte_count)
+        _check_same(part, volume.record_count - 1, volume.byte_count, identity_of(part.file.path))
         inos = _inos(volume, part) if part.file.is_plain else _shared_inos(volume, part)
         rows = (_Row(record, ino, _size(volume, ino)) for record, ino in inos)
         yield _Source(rows, tree.read_files, tree.path)
@@ -89,7 +89,8 @@ def _record_source(part: RecordRange) -> Iterator[_Source]:
     records = open_records(part.file.kind, part.file.path)
     try:
         offsets = records.offsets(0)
-        _check_same(part, records.count, int(offsets[-1] - offsets[0]))
+        identity = identity_of(part.file.path, records)
+        _check_same(part, records.count, int(offsets[-1] - offsets[0]), identity)
         sizes = (offsets[part.first + 1 : part.end + 1] - offsets[part.first : part.end]).tolist()
         first_number = part.file.first_number
         yield _Source(
@@ -101,11 +102,10 @@ def _record_source(part: RecordRange) -> Iterator[_Source]:
         records.close()
 
 
-def _check_same(part: RecordRange, record_count: int, byte_count: int) -> None:
-    if (record_count, byte_count) != (part.file.record_count, part.file.byte_count):
-        raise FormatError.at(
-            part.file.path, "is another file than the one that was cut into ranges"
-        )
+def _check_same(part: RecordRange, record_count: int, byte_count: int, identity: int) -> None:
+    file = part.file
+    if (record_count, byte_count, identity) != (file.record_count, file.byte_count, file.identity):
+        raise FormatError.at(file.path, "is another file than the one that was cut into ranges")
 
 
 def _inos(volume: Volume, part: RecordRange) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from ffrfs._native import Pack, Records, TFRecords, crc32
+from ffrfs._native import Pack, Records, Source, TFRecords, crc32, header_checksum
 from ffrfs.errors import FormatError, OptionError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, PathType, pack_files
 from ffrfs.remote.paths import let_urls_in
@@ -46,8 +46,9 @@ class RecordFile(NamedTuple):
     row_size: int  # of all its records, without the index
     # True: each record is one row. False: several files of the pack share a record (--dedup).
     is_plain: bool
-    # A digest of the header's tables, which changes with the bytes. TFRecord: of sizes and time.
+    # A digest of the header's tables, which changes with the bytes. TFRecord: of the sizes.
     identity: int
+    mtime_ns: int = 0  # of TFRecord, whose bytes may change without their sizes
 
 
 class RecordRange(NamedTuple):
@@ -112,7 +113,8 @@ class RangeCutter:
                     for unverified in look.unverified:
                         warnings.warn(UnverifiedHeaderWarning.of(unverified), stacklevel=4)
                 sizes = look.record_count, look.byte_count, look.row_size
-                file = RecordFile(path, self.kind, number, *sizes, is_plain, look.identity)
+                facts = is_plain, look.identity, look.mtime_ns
+                file = RecordFile(path, self.kind, number, *sizes, *facts)
                 self.files.append(file)
                 number += look.record_count
 
@@ -179,6 +181,23 @@ def open_records(kind: Kind, path: str) -> Records | TFRecords:
     return records
 
 
+def identity_of(path: str, records: Records | TFRecords | None = None) -> int:
+    """Return the identity of a file, the same for its copies. `records`: it, unless it is a pack.
+
+    That of a pack is its header's checksum, which needs no look at the tables.
+    """
+    if not isinstance(records, TFRecords):
+        begin = bytearray(4)
+        Source(os.fsencode(path)).read_into(0, begin)
+        if stored := header_checksum(bytes(begin)):
+            return stored
+    records = records or Records([os.fsencode(path)])  # an old writer's, without a checksum
+    identity = crc32(records.offsets(0).tobytes())
+    if isinstance(records, TFRecords):
+        return identity
+    return crc32(records.checksums(0).tobytes(), identity)
+
+
 class _Look(NamedTuple):
     """The facts about a file that cutting needs."""
 
@@ -186,6 +205,7 @@ class _Look(NamedTuple):
     byte_count: int  # with the index
     row_size: int  # without the index
     identity: int
+    mtime_ns: int
     unverified: list[str]  # the file, if its header has no checksum
 
     @classmethod
@@ -193,19 +213,18 @@ class _Look(NamedTuple):
         records = open_records(kind, path)
         try:
             offsets = records.offsets(0)
-            identity = crc32(offsets.tobytes())
-            unverified: list[str] = []
+            identity = identity_of(path, records)
+            mtime_ns, unverified = 0, list[str]()
             if isinstance(records, TFRecords):
-                identity = crc32(str(records.mtimes_ns).encode(), identity)
+                [mtime_ns] = records.mtimes_ns
             else:
-                identity = crc32(records.checksums(0).tobytes(), identity)
                 unverified = [os.fsdecode(file) for file in records.unverified_paths]
         finally:
             records.close()
         count = len(offsets) - 1 - (kind == "pack")
         begin = int(offsets[0])
         byte_count, row_size = int(offsets[-1]) - begin, int(offsets[count]) - begin
-        return cls(count, byte_count, row_size, identity, unverified)
+        return cls(count, byte_count, row_size, identity, mtime_ns, unverified)
 
 
 def _absolute(path: str) -> str:
