@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Unpack
 
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, get_worker_info
 
 from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.adapters.torch.record_stream import find_place, find_ranks
@@ -54,6 +54,7 @@ class MultiTFRecordDataset(IterableDataset[Any]):
         self.infinite = infinite
         self.bad_samples = BadSamples(on_error)
         self._ranks: tuple[int, int] | None = None
+        self._epoch = 0  # of this worker: one that persists keeps torch's seed
         self._datasets: list[tuple[RecordDataset, float]] = [
             (
                 item_dataset(
@@ -78,7 +79,11 @@ class MultiTFRecordDataset(IterableDataset[Any]):
             (dataset.part(place.workers, place.number, "record", place.seed), ratio)
             for dataset, ratio in self._datasets
         ]
-        return _mixed(parts, random.Random(repr((place.seed, place.number))), self.infinite)
+        for part, _ in parts:
+            part.set_epoch(self._epoch)
+        draws = random.Random(repr((place.seed, place.number, self._epoch)))
+        self._epoch += get_worker_info() is not None
+        return _mixed(parts, draws, self.infinite)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_ranks": find_ranks(None)}

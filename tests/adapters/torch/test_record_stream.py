@@ -269,6 +269,24 @@ def test_splits_are_mixed_by_their_ratios_without_end(splits: str) -> None:
     assert [item for item, _ in zip(data, range(100), strict=False)] == items[:100]
 
 
+def test_workers_that_persist_mix_each_epoch_in_another_order(splits: str) -> None:
+    data = MultiTFRecordDataset(
+        splits, None, {"a": 0.5, "b": 0.5}, ["number"], 20, number_of, infinite=False
+    )
+
+    def epochs() -> list[list[int]]:
+        torch.manual_seed(1)
+        loader = DataLoader(
+            data, None, num_workers=2, persistent_workers=True, multiprocessing_context="fork"
+        )
+        return [[*map(int, loader)] for _ in range(3)]
+
+    orders = epochs()
+    assert [sorted(order) for order in orders] == [sorted(orders[0])] * 3
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+    assert epochs() == orders
+
+
 @pytest.mark.parametrize("ratios", [{}, {"a": 0}, {"a": -1, "b": 2}, {"a": float("nan")}])
 def test_ratios_that_are_none(splits: str, ratios: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="ratios"):
