@@ -45,8 +45,10 @@ def shown_paths(
 
 def _column_paths(dataset: Any) -> list[PathType] | None:  # noqa: ANN401 - of any library
     """Return the paths in the first column of files that a data set of Hugging Face has."""
+    if not hasattr(dataset, "with_format"):
+        return None
     features = getattr(dataset, "features", None)
-    if not isinstance(features, dict) or not hasattr(dataset, "with_format"):
+    if not isinstance(features, dict):
         return None
     for name, feature in features.items():
         if not hasattr(feature, "decode"):  # Image, Audio, Video

@@ -161,19 +161,21 @@ class DataLoader(TorchDataLoader[T_co]):
 def _bad_samples(dataset: object) -> Iterator[BadSamples]:
     """Yield those of a data set, and of those that it is made of, which leave samples out.
 
-    Only data sets are looked into: other things have these names, too, and answer by any.
+    Only data sets are looked into, and only what they hold: other things answer by any name, and
+    a property may open files, which forked workers would share.
     """
     pending, seen = [dataset], set[int]()
     while pending:
         each = pending.pop()
-        bad = getattr(each, "bad_samples", None)
+        held = getattr(each, "__dict__", {})
+        bad = held.get("bad_samples")
         if isinstance(bad, BadSamples) and bad.on_error != "raise":
             yield bad
         if id(each) not in seen and (each is dataset or isinstance(each, Dataset)):
             seen.add(id(each))
-            several = getattr(each, "datasets", None)  # taking from an iterator would change it
+            several = held.get("datasets")  # taking from an iterator would change it
             pending += several if isinstance(several, list | tuple) else []
-            pending.append(getattr(each, "dataset", None))
+            pending.append(held.get("dataset"))
 
 
 def _check_step(step: int, steps: Iterable[Any]) -> None:

@@ -387,6 +387,17 @@ def test_a_data_set_that_has_other_things_by_the_names_of_data_sets() -> None:
     assert len(list(DataLoader(data, 4))) == 6  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["bad_samples", "dataset", "datasets"])
+def test_properties_of_a_data_set_are_left_to_workers(name: str) -> None:
+    """They may open a file, which forked workers would share."""
+
+    def opened(_: object) -> None:
+        raise AssertionError("in the main process")
+
+    kind = type("Lazy", (Numbers,), {name: property(opened)})
+    assert len(list(DataLoader(kind(), 4))) == 6
+
+
 def test_a_loader_that_is_not_skippable() -> None:
     loader = DataLoader(Numbers(), 4, skippable=False)  # type: ignore[arg-type]
     assert type(loader.batch_sampler) is BatchSampler
