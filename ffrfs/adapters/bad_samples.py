@@ -73,7 +73,7 @@ class BadSamples:
             following = [(numbers[-1] + step) % count]
             found = self.settle(following, self.take(following, read), name)
         if numbers and not found:
-            raise values[0].error
+            raise values.pop(0).error
         return found
 
     def settle(

@@ -5,6 +5,7 @@ Concurrency: a function without state.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ def read_each(
     except Exception as error:
         if not (keys and is_bad(error)):
             raise
-        if len(keys) == 1:
-            return [Bad(error)]
+        if len(keys) == 1:  # its traceback would keep frames, and so the iterator of an epoch
+            return [Bad(copy.copy(error))]
     half = len(keys) // 2
     return [*read_each(keys[:half], read, is_bad), *read_each(keys[half:], read, is_bad)]
