@@ -8,9 +8,14 @@ module too, by PYTHONPATH.
 from __future__ import annotations
 
 import argparse
+import builtins
+import io
 import os
+import pkgutil
 import runpy
 import sys
+import types
+from collections.abc import Callable
 
 from ffrfs.adapters.compat import install
 from ffrfs.errors import FfrfsError, describe
@@ -41,10 +46,25 @@ def main() -> None:
         parser.exit(1, f"ffrfs: {describe(error)}\n")
     _add_to_environment(directory)
     sys.argv = [args.script, *args.arguments]
-    if args.is_module:
-        runpy.run_module(args.script, run_name="__main__", alter_sys=True)
+    _run(args.script, args.is_module)
+
+
+def _run(script: str, is_module: bool) -> None:
+    """Run it in a module that stays: its threads and exit handlers go on after its last line."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=script, __builtins__=builtins)
+    sys.modules["__main__"] = main
+    as_main: Callable[..., object] = runpy._run_module_as_main  # type: ignore[attr-defined]
+    if is_module:
+        as_main(script)
+    elif pkgutil.get_importer(script) is not None:  # a directory or an archive with a __main__.py
+        sys.path.insert(0, script)
+        as_main("__main__", alter_argv=False)
     else:
-        runpy.run_path(args.script, run_name="__main__")
+        with io.open_code(os.path.abspath(script)) as file:
+            data = file.read()
+        code = pkgutil.read_code(io.BytesIO(data))  # of a .pyc
+        exec(code or compile(data, script, "exec", dont_inherit=True), main.__dict__)
 
 
 def _add_to_environment(directory: str) -> None:

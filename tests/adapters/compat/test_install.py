@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,31 @@ def test_a_module(tmp_path: Path) -> None:
     done = python("-m", "ffrfs.compat", "-m", "job.train", "x", cwd=tmp_path)
     file = str(tmp_path / "job" / "train.py")
     assert done.stdout.split()[:3] == ["ffrfs.record.reader", file, "x"], done.stderr
+
+
+@pytest.mark.parametrize("how", ["script", "module", "directory", "compiled"])
+def test_what_goes_on_after_the_last_line_has_its_classes(tmp_path: Path, how: str) -> None:
+    file = tmp_path / ("job/__main__.py" if how == "directory" else "job.py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(
+        "import atexit, pickle, threading\n"
+        "class Config:\n    size: int = 3\n"
+        "def save():\n"
+        "    threading.main_thread().join()\n"
+        "    print(pickle.loads(pickle.dumps(Config())).size)\n"
+        "atexit.register(lambda: print(pickle.loads(pickle.dumps(Config())).size))\n"
+        "threading.Thread(target=save).start()\n"
+        "print(Config.__annotations__)\n"  # of this module, no text
+    )
+    arguments: dict[str, list[str | Path]] = {
+        "script": [file],
+        "module": ["-m", "job"],
+        "directory": [file.parent],
+        "compiled": [tmp_path / "job.pyc"],
+    }
+    py_compile.compile(str(file), str(tmp_path / "job.pyc"))
+    done = python("-m", "ffrfs.compat", *arguments[how], cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("{'size': <class 'int'>}\n3\n3\n", "")
 
 
 def test_programs_that_it_starts_have_it_too(tmp_path: Path) -> None:
