@@ -65,6 +65,10 @@ for num_workers in (0, 2):
     (first, second), *_ = DataLoader(plain, 8, num_workers=num_workers)
     assert torch.equal(first, torch.arange(0, 16, 2))
     assert torch.equal(second, torch.arange(0, 24, 3))
+    singles = DataLoader(plain, batch_size=None, num_workers=num_workers, collate_fn=list)
+    singles.set_step(97)
+    assert len(singles) == 3
+    assert list(singles) == [[(194, 291)], [(196, 294)], [(198, 297)]]
 
 both = ConcatDataset([plain, plain])
 assert both[[0, 150, 99]] == plain[[0, 50, 99]]
