@@ -9,10 +9,10 @@ spawned, write to one file, which the process that made the data set removes.
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -45,9 +45,19 @@ class BadSamples:
         self._unreported: list[str] = []
         self._has_told = False
         if on_error != "raise":
+            from multiprocessing.util import Finalize  # its processes run no weakref.finalize
+
             number, self._notes = tempfile.mkstemp(prefix="ffrfs-bad-samples-")
             os.close(number)
-            weakref.finalize(self, _remove, self._notes, os.getpid())
+            Finalize(self, _remove, (self._notes,), exitpriority=0)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BadSamples:
+        return BadSamples(copy.deepcopy(self.on_error, memo))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._notes and not os.path.exists(self._notes):  # that of a process that has ended
+            self.__init__(self.on_error)  # type: ignore[misc]
 
     def take(self, keys: Sequence[Any], read: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
         """Return read(keys), in which a Bad stands for each that cannot be read."""
@@ -133,6 +143,6 @@ def _open_existing(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_CREAT)
 
 
-def _remove(path: str, pid: int) -> None:
-    if os.getpid() == pid and os.path.exists(path):
+def _remove(path: str) -> None:
+    if os.path.exists(path):
         os.unlink(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import gzip
+import multiprocessing
 import os
 import pickle
 from collections.abc import Iterable, Sequence
@@ -307,12 +309,50 @@ def test_a_report_names_ten(pack: Path) -> None:
 def test_a_worker_that_outlives_the_data_set_leaves_no_file() -> None:
     samples = BadSamples("skip")
     notes = Path(samples._notes)
-    copy = pickle.loads(pickle.dumps(samples))
-    copy.settle([1], [Bad(ChecksumError("x"))], str)
+    other = pickle.loads(pickle.dumps(samples))
+    other.settle([1], [Bad(ChecksumError("x"))], str)
     assert (samples.count(), notes.exists()) == (1, True)
     del samples
-    copy.settle([2], [Bad(ChecksumError("y"))], str)
+    other.settle([2], [Bad(ChecksumError("y"))], str)
     assert not notes.exists()
+
+
+@pytest.mark.parametrize("method", ["deepcopy", "pickle"])
+def test_a_copy_counts_when_the_data_set_has_ended(method: str) -> None:
+    samples = BadSamples("skip")
+    if method == "deepcopy":
+        other = copy.deepcopy(samples)
+        del samples
+    else:
+        sent = pickle.dumps(samples)
+        del samples
+        other = pickle.loads(sent)
+    other.settle([1], [Bad(ChecksumError("x"))], str)
+    notes = Path(other._notes)
+    assert (other.count(), notes.exists()) == (1, True)
+    del other
+    assert not notes.exists()
+
+
+_kept: list[BadSamples] = []
+
+
+def keep_one(pipe: Any) -> None:
+    _kept.append(BadSamples("skip"))
+    pipe.send((_kept[0]._notes, os.path.exists(_kept[0]._notes)))
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_a_process_that_makes_a_data_set_leaves_no_file(method: str) -> None:
+    context = multiprocessing.get_context(method)
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=keep_one, args=(sending,))  # type: ignore[attr-defined]
+    process.start()
+    sending.close()
+    notes, was_there = receiving.recv()
+    process.join()
+    assert (was_there, os.path.exists(notes)) == (True, False)
 
 
 def test_wrong_words() -> None:
