@@ -132,6 +132,7 @@ def _check_name(name: str) -> None:
 
 
 def _flat(name: str, feature: object, depth: int) -> Iterator[TfdsFeature]:
+    _check_name(name)
     fields = _object(feature, name)
     if depth == DEPTH_MAX:
         raise ValueError(f"features are nested more than {DEPTH_MAX} deep")

@@ -287,6 +287,7 @@ def deep(feature: Any, depth: int) -> Any:
         ({"a": {"translation": {"languages": [1]}}}, "its languages are not a list of names"),
         ({"\ud800": tensor()}, "feature '\\ud800' is not UTF-8"),
         ({"a" * 1001: tensor()}, f"the name of feature '{'a' * 100}'… is too long"),
+        ({"a" * 1001: {"featuresDict": {}}}, f"the name of feature '{'a' * 100}'… is too long"),
         (
             {"a": tensor(shape={"dimensions": ["2000000000", "2"]})},
             "feature 'a' has a shape of too many values",
