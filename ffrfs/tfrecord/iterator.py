@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import stat
 import weakref
 from collections.abc import Callable
@@ -68,7 +69,7 @@ def standard_input_iterator() -> RecordIterator:
     # Opened by its name, a file would begin anew, and a socket cannot be opened.
     name = "/dev/stdin"
     try:
-        file = io.FileIO(0, closefd=False)
+        file = _StandardInput(0, closefd=False)
         begin = _beginning(file)
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from None
@@ -76,6 +77,15 @@ def standard_input_iterator() -> RecordIterator:
         stream = DecompressedStream(file, kind, begin)
         return RecordIterator(StreamScan(stream, name, is_compressed=True), "raise")
     return RecordIterator(StreamScan(file, name, begin=begin), "raise")
+
+
+class _StandardInput(io.FileIO):
+    """It waits for bytes, although another program may have made the file non-blocking."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        while (piece := super().read(size)) is None:
+            select.select([self], [], [])
+        return bytes(piece)
 
 
 def check_on_error(on_error: object) -> None:

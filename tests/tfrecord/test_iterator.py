@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import gzip
 import os
+import select
 import threading
 import weakref
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,6 +22,7 @@ from ffrfs.tfrecord import (
     TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,
+    iterator,
     tf_record_iterator,
 )
 from ffrfs.tfrecord.file_scan import FileScan
@@ -293,3 +297,31 @@ def test_an_iterator_that_is_dropped_closes_its_file(tmp_path: Path, kind: str) 
     gc.collect()
     assert gone() is None
     assert opened_count() == 0
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+def test_standard_input_that_does_not_wait_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Another program may have made it so."""
+    data = WRAP[kind](framed(SMALL))
+    pieces = [data[:5], data[5:30], data[30:]]
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+
+    def waits(*files: list[Any]) -> None:
+        if pieces:
+            os.write(writing, pieces.pop(0))
+        else:
+            os.close(writing)
+        select.select(*files)
+
+    monkeypatch.setattr(iterator, "select", SimpleNamespace(select=waits))
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        assert list(iterator.standard_input_iterator()) == SMALL
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reading)
