@@ -30,6 +30,14 @@ class _Record(NamedTuple):
     data: RecordBytes
 
 
+class _Rest(list[Any]):
+    """Samples of which some were left out; `places` of the others among all that were asked for."""
+
+    def __init__(self, samples: Iterable[Any], places: Sequence[int]) -> None:
+        super().__init__(samples)
+        self.places = places
+
+
 class Dataset(TorchDataset[Any], ReaderRegistry):
     """A data set that takes a list of numbers and returns a list of samples.
 
@@ -76,6 +84,10 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
             made = self.process([each.number for each in records], [each.data for each in records])
             for place, sample in zip(places, made, strict=True):
                 found[place] = sample
+            if len(found) < len(numbers):
+                good = {each.number for each in records}
+                kept = [place for place, number in enumerate(numbers) if number in good]
+                return _Rest(found, kept or [0])
         return found
 
     def _records(self, numbers: Sequence[int]) -> list[_Record]:
@@ -137,10 +149,12 @@ class ConcatDataset(Dataset):
         samples: dict[int, Any] = {}  # by position
         for which, wanted in sorted(places.items()):
             found = self.datasets[which][[number for _, number in wanted]]
-            # on_error="skip" leaves some out; those of one data set keep their order.
-            for (position, _), sample in zip(wanted, found, strict=False):
-                samples[position] = sample
-        return [samples[position] for position in sorted(samples)]
+            kept = getattr(found, "places", range(len(wanted)))
+            for place, sample in zip(kept, found, strict=False):
+                samples[wanted[place][0]] = sample
+        order = sorted(samples)
+        rest = [samples[position] for position in order]
+        return rest if len(rest) == len(indices) else _Rest(rest, order)
 
     def _place(self, index: int) -> tuple[int, int]:
         """Return (number of the data set, number in it)."""

@@ -8,6 +8,7 @@ import gzip
 import multiprocessing
 import os
 import pickle
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,21 @@ def test_records_of_several_sets_are_noted_once(tmp_path: Path) -> None:
     assert both[[0, 7, 2]] == ["0 00", "2 02", "2 02"]  # of the second nothing else is asked
     assert both[[9, 0, 7, 1, 8, 4]] == ["3 03", "0 00", "2 02", "4 04"]
     assert dataset.bad_samples.count() == 3
+
+
+def test_samples_of_several_sets_stay_in_order(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "r.ffr", [b"%02d" % i for i in range(6)])
+    good = Texts(shutil.copy(path, tmp_path / "good.ffr"), on_error="skip")
+    flip(path, [1, 5])
+    some = Texts(path, on_error="skip")
+    for both in (
+        ConcatDataset([some, good]),
+        ConcatDataset([Subset(some, range(6)), good]),
+        ConcatDataset([ConcatDataset([some]), good]),
+    ):
+        assert both[[1, 9, 0, 10, 2]] == ["3 03", "0 00", "4 04", "2 02"]
+        assert both[[6, 5, 7, 1]] == ["0 00", "2 02", "1 01"]  # the next good one in their place
+        assert type(both[[0, 6]]) is list
 
 
 def test_errors_of_process_are_raised(tmp_path: Path) -> None:
