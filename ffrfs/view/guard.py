@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -91,12 +91,8 @@ class Guard:
         return f"ffrfs-{scope['server'][1]}"  # cookies do not tell ports apart
 
     def _cookie(self, scope: Scope) -> str:
-        try:
-            cookies = SimpleCookie(Headers(scope=scope).get("cookie", ""))
-        except CookieError:
-            return ""
-        found = cookies.get(self._cookie_name(scope))
-        return found.value if found else ""
+        cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
+        return cookies.get(self._cookie_name(scope), "")
 
     def _safe(self, message: Message) -> Message:
         if message["type"] == "http.response.start":

@@ -48,6 +48,12 @@ def test_wrong_tokens(pages: Pages, query: str) -> None:
     assert refused(pages.ask("/?" + query.format(token=pages.token)), 403, "token")
 
 
+@pytest.mark.parametrize("other", ['prefs={"dark": true}', "name=Jane Doe", "a/b=1", "="])
+def test_cookies_of_other_servers_do_not_hide_ours(pages: Pages, other: str) -> None:
+    """Cookies are shared by all ports of a host."""
+    assert pages.ask("/", headers={"Cookie": f"{other}; {pages.cookie}"}).status == 200
+
+
 def test_wrong_token_beside_a_good_cookie(pages: Pages) -> None:
     answer = pages.ask("/?token=wrong", headers={"Cookie": pages.cookie})
     assert refused(answer, 403, "token")
