@@ -196,6 +196,7 @@ class CacheDirectory:
             failed.callback(self.place.unlink, relative)
             data = self._make_data(label, size)
             failed.callback(os.close, data)
+            failed.callback(self.place.unlink, self.place.relative(label.name, "data"))
             fd = self.place.open_file(relative)
             failed.pop_all()
         # The lock is released here, so an eviction may find the object unused, and remove it.

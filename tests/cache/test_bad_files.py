@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.place import CachePlace
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, StateFile
 from ffrfs.errors import CacheError
 from tests.cache.blocks import URL, check, fill, in_child, present, settle
@@ -146,6 +148,25 @@ def test_data_without_a_state_file_is_left_alone(place: Path) -> None:
     assert refusal(place) == f"{data}: has no state file; remove it"
     assert data.stat().st_size == SIZE
     assert not path.exists()
+
+
+def test_an_object_that_could_not_be_opened_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = CacheDirectory(str(tmp_path), 64 * MIB)
+    with monkeypatch.context() as failing:
+        whole = CachePlace.open_file
+
+        def open_file(place: CachePlace, relative: str, flags: int = 0) -> int:
+            if relative.endswith("state") and (tmp_path / relative).exists():
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return whole(place, relative, flags)
+
+        failing.setattr(CachePlace, "open_file", open_file)
+        with pytest.raises(OSError, match="open files"):
+            cache.open(URL, "v1", SIZE)
+    cache.open(URL, "v1", SIZE).close()
+    cache.close()
 
 
 @pytest.mark.parametrize("ending", ["state", "data"])
