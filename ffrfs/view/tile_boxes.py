@@ -51,9 +51,8 @@ def _boxes(collection: Collection, key: str) -> list[tuple[list[float], str]]:
 def _sides(found: Mapping[str, Column]) -> tuple[float, float] | None:
     """Return the picture's width and height, as features say; None if they do not."""
     for prefix in ("image/", ""):
-        sides = [
-            found[prefix + side].values for side in ("width", "height") if prefix + side in found
-        ]
+        given = [found[prefix + side] for side in ("width", "height") if prefix + side in found]
+        sides = [one.values for one in given if one.kind in ("int64", "float")]
         if len(sides) == 2 and all(len(one) == 1 and one[0] > 0 for one in sides):
             return float(sides[0][0]), float(sides[1][0])
     return None

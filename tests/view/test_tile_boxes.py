@@ -23,15 +23,17 @@ def test_boxes_are_parts_of_the_sides(tmp_path: Path, serve: Serve) -> None:
         if "bbox" in name
     }
     sides = {"image/width": WIDTH, "image/height": HEIGHT}
-    records = (detection(), detection(**pixels, **sides), detection(**pixels), {"x": 1}, b"\xff")
+    texts = {name: str(side).encode() for name, side in sides.items()}
+    unknown = (detection(**pixels), detection(**pixels, **texts), {"x": 1}, b"\xff")
+    records = (detection(), detection(**pixels, **sides), *unknown)
     pages = serve(write(tmp_path / "x.tfrecord", *records))
     for key in (0, 1):
         found = pages.data("/boxes", key=key)["boxes"]
         assert [at for at, _ in found] == [pytest.approx(box) for box in EXPECTED]
         assert [label for _, label in found] == ["car", "truck", "car"]
     # Without the sides, what pixels are of the picture is not known.
-    assert [pages.data("/boxes", key=key)["boxes"] for key in (2, 3, 4)] == [[], [], []]
-    assert pages.get("/boxes", key=5).status == 404
+    assert [pages.data("/boxes", key=key)["boxes"] for key in (2, 3, 4, 5)] == [[]] * 4
+    assert pages.get("/boxes", key=6).status == 404
 
 
 def test_a_turned_picture_has_none(tmp_path: Path, serve: Serve) -> None:
