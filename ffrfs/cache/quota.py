@@ -85,11 +85,11 @@ class Quota:
 
     def _reserve(self, size: int) -> None:
         held = self._number.add(size)
-        if held <= self._high:
-            return
         if held <= self._limit:
-            with self._mutex:
-                self._start()
+            self._full_since = 0.0
+            if held > self._high:
+                with self._mutex:
+                    self._start()
             return
         if not self._has_room():
             self._number.add(-size)

@@ -241,6 +241,22 @@ def test_nothing_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     cache.close()
 
 
+def test_a_fill_that_failed_long_ago_does_not_shorten_a_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
+    quota = cache._quota
+    monkeypatch.setattr(quota, "_wait_for_pass", lambda: False)
+    monkeypatch.setattr("ffrfs.cache.quota._STUCK_S", 0.0)
+    cache._usage.add(16 * MIB)
+    with pytest.raises(CacheError, match="is full"), quota.writing(1):
+        pass
+    cache._usage.add(-16 * MIB)
+    with quota.writing(1):
+        assert quota._full_since == 0
+    cache.close()
+
+
 def test_a_fill_waits_for_blocks_that_are_being_filled(tmp_path: Path) -> None:
     cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
