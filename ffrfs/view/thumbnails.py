@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +35,10 @@ _WAIT_S = 15  # for a child that does not compute: the kernel ends others earlie
 _ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
 
 
+class _KilledError(Exception):
+    """A child was killed, or the machine too busy for it, which says nothing of its picture."""
+
+
 class Thumbnails:
     """`seconds`: of CPU time that a child may take for a picture."""
 
@@ -49,7 +54,10 @@ class Thumbnails:
             self._children.put(None)
 
     def make(self, read: Callable[[], bytes | None], side: int) -> bytes | None:
-        """Return a thumbnail of what `read` returns; None: it has no picture, or one too large."""
+        """Return a thumbnail of what `read` returns; None: it has no picture, or one too large.
+
+        Raises _KilledError.
+        """
         child = self._children.get()
         try:
             picture = read()
@@ -107,7 +115,10 @@ class _Child:
         return self._process.poll() is not None
 
     def ask(self, request: bytes) -> bytes:
-        """Return the answer. b"": it is no picture, or took too much, which ended the child."""
+        """Return the answer. b"": it is no picture, or took too much, which ended the child.
+
+        Raises _KilledError.
+        """
         # The timer also ends a child that does not take the request.
         timer = threading.Timer(_WAIT_S, self._process.kill)
         timer.start()
@@ -116,6 +127,8 @@ class _Child:
             return self._connection.recv_bytes(4 << 20)
         except (EOFError, OSError):
             self.end()
+            if self._process.returncode == -signal.SIGKILL:  # no limit of the child's ends it so
+                raise _KilledError from None
             return b""
         finally:
             timer.cancel()
@@ -138,7 +151,10 @@ def thumbnail(request: Request) -> Response:
         found = collection.read(key)
         return picture_of(found) if item.kind == "example" else found
 
-    made = request.app.state.thumbnails.make(read, side)
+    try:
+        made = request.app.state.thumbnails.make(read, side)
+    except _KilledError:  # another request tries again
+        return Response(status_code=204)
     # `v` is of this run of the server: another one may show another data set here.
     keep = {"cache-control": "private, max-age=86400"} if "v" in request.query_params else None
     if made is None:  # not 404, which browsers report as an error of the page

@@ -6,9 +6,11 @@ import io
 import os
 import signal
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from PIL import Image
 from ffrfs import PackWriter
 from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.examples.example import from_dict
+from ffrfs.view import thumbnails as thumbnails_module
 from ffrfs.view.thumbnails import Thumbnails
 from tests.view.pages import Pages
 
@@ -133,6 +136,25 @@ def test_a_child_has_limits_and_is_replaced(thumbnails: Thumbnails) -> None:
     os.kill(child, signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     assert thumbnails.make(lambda: encoded(Image.new("RGB", (30, 20))), 100)
+
+
+def test_what_took_too_long_is_tried_again(
+    tmp_path: Path, serve: Callable[..., Pages], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the time that has passed says nothing of a picture."""
+    with PackWriter(tmp_path / "a.ffr") as pack:
+        pack.add("a.png", encoded(Image.new("RGB", (20, 20))))
+    pages = serve(tmp_path / "a.ffr")
+
+    class AtOnce(threading.Timer):
+        def start(self) -> None:
+            self.function()
+
+    with monkeypatch.context() as busy:
+        busy.setattr(thumbnails_module, "threading", SimpleNamespace(Timer=AtOnce))
+        answer = pages.get("/thumbnail", key="a.png", v="1")
+        assert (answer.status, answer.headers["cache-control"]) == (204, "no-store")
+    assert pages.get("/thumbnail", key="a.png", v="1").status == 200
 
 
 def children() -> list[int]:
