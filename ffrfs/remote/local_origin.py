@@ -72,6 +72,9 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, "ffrfs-files")
 
 
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
+
+
 def _pin(url: RemoteUrl) -> Pin:
     fd = _open(url)
     try:

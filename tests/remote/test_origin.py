@@ -154,6 +154,20 @@ def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.undo()
 
 
+def test_a_child_of_fork_has_threads_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 100)
+    found = pin(path)
+    child = os.fork()
+    if not child:
+        try:
+            origin = origin_for(found.url, RemoteSettings(timeout_s=10))
+            os._exit(asyncio.run(origin.pin(found.url)) != found)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_traffic_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
