@@ -14,6 +14,7 @@ from ffrfs.folder.tree import PackTree
 from ffrfs.view import scrub
 from ffrfs.view.collection import ExampleCollection
 from ffrfs.view.health import _bounds, _columns, _paths
+from ffrfs.view.job import Job
 from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve
 from tests.view.pages import Pages
@@ -76,6 +77,15 @@ def test_scrub_runs_again(serve: Serve, pack: Path) -> None:
     """Damage of the last run is not kept."""
     pages = serve(pack)
     assert scrubbed(pages)["damaged_count"] == scrubbed(pages)["damaged_count"] == 1
+
+
+def test_damage_is_known_before_its_batch_ends(
+    serve: Serve, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No number of records is negative meanwhile."""
+    pages = serve(pack)
+    monkeypatch.setattr(Job, "tick", lambda *_: None)
+    assert levels(scrubbed(pages)) == {"damaged": 1, "unknown": 13}
 
 
 def test_damaged_index_has_no_path(serve: Serve, pack: Path) -> None:
