@@ -307,8 +307,8 @@ class CachedObject:
             age = time.monotonic() - self._unsynced_since
             if len(self._unsynced) < _SYNC_BLOCKS and age < _SYNC_S:
                 return
-        # The blocks are filled. If the sync fails, the next fill tries again; a crash before that
-        # costs another fetch.
+        # The blocks are filled. If the sync fails, they stay volatile, as the kernel may take their
+        # pages for clean, so that a later sync says nothing of them; a crash costs another fetch.
         with contextlib.suppress(CacheError):
             self.sync()
 
