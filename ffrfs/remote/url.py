@@ -16,7 +16,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from ffrfs.errors import OptionError
 
 SCHEMES = ("s3", "gs", "az", "http", "https", "file")
-_BEGIN = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
+_BEGIN = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE | re.ASCII)
 _LENGTH_MAX = 8192  # a signed URL has one or two thousand characters
 _BUCKET = re.compile(r"[\w.-]{1,255}", re.ASCII)
 _stores: set[str] = set()

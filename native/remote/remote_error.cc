@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 
@@ -44,8 +45,10 @@ RemoteError timeout_error(const std::string& url, double seconds) {
 bool is_url(std::string_view text) {
   constexpr std::array<std::string_view, 6> kSchemes{"s3://",   "gs://",    "az://",
                                                      "http://", "https://", "file://"};
-  return std::ranges::any_of(kSchemes,
-                             [text](std::string_view scheme) { return text.starts_with(scheme); });
+  return std::ranges::any_of(kSchemes, [text](std::string_view scheme) {
+    return std::ranges::equal(text.substr(0, scheme.size()), scheme, {},
+                              [](unsigned char c) { return std::tolower(c); });
+  });
 }
 
 std::string shown_url(std::string_view url) {

@@ -94,7 +94,7 @@ def test_a_child_of_fork(pack: str, folder: Path) -> None:
 
 
 def test_readers(pack: str, shards: str, records: str) -> None:
-    with ffrfs.FileReader(pack) as reader:
+    with ffrfs.FileReader(pack.replace("s3://", "S3://", 1)) as reader:
         assert reader.n == 21
         reader.validate()
     with ffrfs.FileReader(shards) as reader:

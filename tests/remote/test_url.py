@@ -33,7 +33,9 @@ def test_taken(text: str, expected: RemoteUrl) -> None:
     assert parse_url(expected.text) == expected
 
 
-@pytest.mark.parametrize("name", ["a.ffr", "/a", "s3:/a", "./s3://a/b", "ftp://a/b", "", "C:\\a"])
+@pytest.mark.parametrize(
+    "name", ["a.ffr", "/a", "s3:/a", "./s3://a/b", "ftp://a/b", "", "C:\\a", "\u017f3://a/b"]
+)
 def test_paths_are_no_urls(name: str) -> None:
     assert not is_url(name)
     assert not is_url(Path(name))
