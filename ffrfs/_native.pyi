@@ -100,6 +100,9 @@ def set_remote(get_link: Callable[[], int] | None, timeout_s: float) -> None:
     A read gives up after `timeout_s`. None: URLs cannot be opened any more.
     """
 
+def replace_link(link: int) -> None:
+    """Use this link to another fetcher, which opens all objects again. The core then owns it."""
+
 class Source:
     """The bytes of a file, or of an object at a URL; not verified. One thread at a time."""
 

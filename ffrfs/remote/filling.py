@@ -11,7 +11,7 @@ Concurrency: the fetcher's loop alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterator
 from typing import Any
 
 from ffrfs.errors import CacheError, RemoteError
@@ -22,6 +22,7 @@ from ffrfs.remote.schedule import Schedule
 _RANGE_BLOCKS = 8
 _RANGES_MAX = 32  # ranges requested at a time
 _LOOK_BLOCKS = 4096  # blocks whose presence is looked up at a time
+_OPENED_S = 1.0
 _FAILURES_MAX = 8  # failures of an object after which it is left
 
 
@@ -36,19 +37,24 @@ class Filling:
         for name in ("remote_fill_left", "remote_filling"):
             counters.set(name, 0)
 
-    def start(self, targets: Iterable[FetchedObject]) -> None:
+    def start(self, targets: Collection[FetchedObject]) -> None:
         """Begin to fill all targets; a second call does nothing."""
         if not self._is_on:
             self._is_on = True
             for target in targets:
                 self.follow(target)
             # After the first steps of these tasks, which count the blocks that are left.
-            asyncio.get_running_loop().call_soon(self._counters.set, "remote_filling", 1)
+            if targets:
+                asyncio.get_running_loop().call_soon(self._counters.set, "remote_filling", 1)
 
     def follow(self, target: FetchedObject) -> None:
         """Fill an object that has been opened, if filling is on."""
-        if self._is_on and target.pin.is_identified:  # other objects are not kept on disk
-            self._begin(self._fill(target))
+        if self._is_on:
+            if target.pin.is_identified:  # other objects are not kept on disk
+                self._begin(self._fill(target))
+            # After another fetcher has ended, the other objects are opened meanwhile.
+            later = asyncio.get_running_loop().call_later
+            later(_OPENED_S, self._counters.set, "remote_filling", 1)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -1,5 +1,6 @@
 // set_remote: sets the callable that brings links to a fetcher, for all URLs in this process. The
 // callable may be called on a thread of the core. A forked child calls it again.
+// replace_link: brings a link to another fetcher, before a request needs it.
 // Source: the bytes that a URL or a path names.
 
 #include <pybind11/pybind11.h>
@@ -66,6 +67,14 @@ void set_remote(const py::object& get_link, double timeout_s) {
   set(std::move(opener));
 }
 
+void replace_link(int link) {
+  // Without the GIL, because the opener calls `get_link` if it has no link yet.
+  unlocked([&] {
+    FileDescriptor owned(link);
+    if (const auto opener = remote::opener()) opener->replace(std::move(owned));
+  });
+}
+
 struct PySource {
   std::shared_ptr<const Source> file;
   bool has_failed = false;
@@ -100,6 +109,7 @@ void bind_remote(py::module_& module) {
     return source.file->size();
   }).def("read_into", &read_into, py::arg("offset"), py::arg("target"));
   module.def("set_remote", &set_remote, py::arg("get_link"), py::arg("timeout_s"));
+  module.def("replace_link", &replace_link, py::arg("link"));
 }
 
 }  // namespace ffrfs::python

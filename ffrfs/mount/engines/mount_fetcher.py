@@ -149,10 +149,12 @@ class FetchingHere(MountFetcher):
     """A MountFetcher for a process that opens the packs itself, and asks for links."""
 
     def __init__(self, request: MountRequest) -> None:
-        from ffrfs._native import set_remote
+        from ffrfs._native import replace_link, set_remote
 
         super().__init__(request)
         set_remote(self.link, request.remote_settings().timeout_s)
+        # Not only when a read asks for a link: the next fetcher may have to fill the cache.
+        self.bring_links_to(lambda link: replace_link(os.dup(link)))
 
     def close(self) -> None:
         from ffrfs._native import set_remote

@@ -227,14 +227,28 @@ def test_prefetch_all_brings_everything_into_the_cache(
     reach: Reach, pack: Path, server: Nginx
 ) -> None:
     tree = reach(f"{server.url}/{pack.name}")
-    if tree.engine != "pyfuse3":  # whose own process opens it when it is read again
-        os.kill(tree.statistics()["fetcher_pid"], signal.SIGKILL)  # another one fills
-        tree.expect_log("the fetcher has ended; another one takes over")
     done = ffrfs("prefetch", "--all", tree.path)
     assert (done.status, done.out, done.err) == (0, "", "")
     blocks = -(-pack.stat().st_size // (1 << 20))
     wait_until(lambda: remote(tree)["fill_left"] == 0, "the cache is filled")
     wait_until(lambda: remote(tree)["blocks_fetched"] >= blocks, "every block has come")
+    server.program.kill()
+    check(tree)
+
+
+def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server: Nginx) -> None:
+    """Another fetcher fills, and until it knows how much, nobody says that nothing is left."""
+    tree = reach(f"{server.url}/{pack.name}")
+    with server.program.stopped():
+        assert ffrfs("prefetch", "--all", tree.path).status == 0
+        wait_until(lambda: remote(tree)["filling"] == 1, "the missing blocks are counted")
+        os.kill(tree.statistics()["fetcher_pid"], signal.SIGKILL)
+        tree.expect_log("the fetcher has ended; another one takes over")
+        wait_until(lambda: remote(tree)["starts"] == 2, "another fetcher")
+    wait_until(lambda: remote(tree)["starts"] == 2, "another fetcher")
+    wait_until(
+        lambda: remote(tree)["filling"] and not remote(tree)["fill_left"], "the filled cache"
+    )
     server.program.kill()
     check(tree)
 
