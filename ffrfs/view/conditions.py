@@ -19,6 +19,7 @@ from ffrfs.tfrecord.examples.messages import SequenceExample
 Condition = Callable[[SequenceExample], bool]
 
 _PARTS = re.compile(r"(missing|has):(\S.*)|(.*?\S)\s*(==|!=|<=|>=|<|>)\s*(\S.*)")
+_QUOTED = re.compile(r"""[=<>]\s*("[^"]*"|'[^']*')(?=\sand\s|\s*$)""")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -31,7 +32,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 def parse_conditions(text: str) -> list[Condition]:
     """Return what a record must meet. Raises OptionError that shows how to write them."""
-    return [_condition(one.strip()) for one in re.split(r"\sand\s", text)]
+    hidden = _QUOTED.sub(lambda found: "x" * len(found[0]), text)
+    cuts = [place for found in re.finditer(r"\sand\s", hidden) for place in found.span()]
+    ends = zip([0, *cuts[1::2]], [*cuts[::2], len(text)], strict=True)
+    return [_condition(text[first:end].strip()) for first, end in ends]
 
 
 def _condition(text: str) -> Condition:

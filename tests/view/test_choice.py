@@ -214,6 +214,22 @@ def test_examples_by_size(examples: Pages) -> None:
     assert examples.get("/paths", where="label==3").body == b"0\n2\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('name=="salt and pepper"', 1),
+        ("name == 'salt and pepper' and n>1 and name!=\"x and y\"", 3),
+        ("n==5\" and name==it's and has:a", 3),
+    ],
+)
+def test_quotes_hold_a_value_together(text: str, count: int) -> None:
+    message = from_dict({"context": {"name": b"salt and pepper", "n": 2}, "feature_lists": {}})
+    conditions = parse_conditions(text)
+    assert len(conditions) == count
+    assert isinstance(message, SequenceExample)
+    assert all(meets(message) for meets in conditions) == ("salt" in text)
+
+
 def test_records_that_cannot_be_read_are_counted(tmp_path: Path, serve: Any) -> None:
     file = tmp_path / "a.tfrecord"
     with TFRecordWriter(os.fspath(file)) as writer:
