@@ -16,6 +16,7 @@ from hypercorn.config import Config
 from hypercorn.trio import serve as serve_asgi
 from starlette.applications import Starlette
 
+from ffrfs.errors import OptionError
 from ffrfs.view.guard import Guard
 
 _THREADS_MAX = 8
@@ -51,7 +52,10 @@ class Listener:
 
 
 def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
-    """Bind and listen. `port` 0: a free one. Raises OSError, which names host and port."""
+    """Bind and listen. `port` 0: a free one. Raises OSError, which names host and port.
+
+    `host` must be one address: OptionError.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -62,6 +66,9 @@ def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
     except OSError as error:
         bound.close()
         raise OSError(error.errno, f"{error.strerror}: cannot listen", f"{host}:{port}") from None
+    if bound.getsockname()[0] in ("0.0.0.0", "::"):  # which the guard takes for no name of ours
+        bound.close()
+        raise OptionError(f"{host}: stands for all addresses; name one address of this machine")
     return Listener(bound, host, bound.getsockname()[1], secrets.token_urlsafe(24))
 
 

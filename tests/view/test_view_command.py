@@ -94,6 +94,12 @@ def test_other_addresses_need_the_token_too(pack: Path) -> None:
             socket.create_connection(("127.0.0.3", pages.port)).close()
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "0"])
+def test_host_without_a_name(pack: Path, host: str) -> None:
+    """Browsers would send a name that the server does not take for its own."""
+    assert "name one address" in fails(pack, "--host", host)
+
+
 def test_host_that_is_not_ours(pack: Path) -> None:
     assert "192.0.2.1" in fails(pack, "--host", "192.0.2.1")
 
