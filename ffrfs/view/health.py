@@ -45,9 +45,8 @@ def health(request: Request) -> Response:
     damaged_count = len(scrub.damaged)
     if by == "state":  # a cell has good records beside a damaged one
         counts[_DAMAGED] = damaged_count
-        counts[_GOOD] = max(
-            progress.done - damaged_count, 0
-        )  # damage is known before its batch ends
+        # Damage is known before its batch is done.
+        counts[_GOOD] = max(progress.done - damaged_count, 0)
         counts[_UNKNOWN] = collection.count - progress.done
     drawn = _paths(levels, columns)
     values: dict[str, Any] = {
