@@ -15,7 +15,7 @@ import pkgutil
 import runpy
 import sys
 import types
-from collections.abc import Callable
+from typing import Any
 
 from ffrfs.adapters.compat import install
 from ffrfs.errors import FfrfsError, describe
@@ -52,19 +52,20 @@ def main() -> None:
 def _run(script: str, is_module: bool) -> None:
     """Run it in a module that stays: its threads and exit handlers go on after its last line."""
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=script, __builtins__=builtins)
+    main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
-    as_main: Callable[..., object] = runpy._run_module_as_main  # type: ignore[attr-defined]
+    python: Any = runpy  # with its functions for Python itself: others take the module away
     if is_module:
-        as_main(script)
+        python._run_module_as_main(script)
     elif pkgutil.get_importer(script) is not None:  # a directory or an archive with a __main__.py
         sys.path.insert(0, script)
-        as_main("__main__", alter_argv=False)
+        python._run_module_as_main("__main__", alter_argv=False)
     else:
         with io.open_code(os.path.abspath(script)) as file:
             data = file.read()
         code = pkgutil.read_code(io.BytesIO(data))  # of a .pyc
-        exec(code or compile(data, script, "exec", dont_inherit=True), main.__dict__)
+        code = code or compile(data, script, "exec", dont_inherit=True)
+        python._run_code(code, main.__dict__, mod_name="__main__", script_name=script)
 
 
 def _add_to_environment(directory: str) -> None:
