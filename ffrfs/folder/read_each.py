@@ -5,7 +5,6 @@ Concurrency: a function without state.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,7 +37,8 @@ def read_each(
     except Exception as error:
         if not (keys and is_bad(error)):
             raise
-        if len(keys) == 1:  # its traceback would keep frames, and so the iterator of an epoch
-            return [Bad(copy.copy(error))]
+        if len(keys) == 1:  # tracebacks would keep frames, and so the iterator of an epoch
+            error.__context__ = error.__cause__ = None
+            return [Bad(error.with_traceback(None))]
     half = len(keys) // 2
     return [*read_each(keys[:half], read, is_bad), *read_each(keys[half:], read, is_bad)]
