@@ -34,14 +34,15 @@ class FlatTypes:
         self._kinds: dict[str, str] = {}
 
     def note(self, value: Json) -> None:
-        """Raises ValueError if a value is of no type, or of another than before."""
+        """Raises ValueError, and notes nothing, for a value without a type, or of another one."""
+        kinds: dict[str, str] = {}
         for name, item in value.items():
             for kind in _kinds_of(name, item):
-                known = self._kinds.get(feature_name(name), kind)
-                self._kinds[name] = _joined(name, known, kind)
-                if len(self._kinds) > _NAMES_MAX:
-                    del self._kinds[name]
-                    raise ValueError(f"more than {_NAMES_MAX:,} different names in all lines")
+                known = kinds.get(name) or self._kinds.get(feature_name(name), kind)
+                kinds[name] = _joined(name, known, kind)
+        if len(self._kinds) + len(kinds.keys() - self._kinds) > _NAMES_MAX:
+            raise ValueError(f"more than {_NAMES_MAX:,} different names in all lines")
+        self._kinds |= kinds
 
     def message(self, value: Json) -> Example:
         """Raises ValueError if note() would, and for numbers that do not fit."""
@@ -53,11 +54,14 @@ class FlatTypes:
         return Example(features=Features(feature=features))
 
     def _feature(self, name: str, item: object) -> Feature:
+        found = _kinds_of(name, item)
         kind = self._kinds.get(name)
-        if kind is None:
+        if kind is None and not found:
             return Feature()  # an empty list in every line
-        for found in _kinds_of(name, item):
-            _joined(name, kind, found)
+        if kind is None:
+            raise ValueError(f'"{name}" is in no line that can be converted')
+        for each in found:
+            _joined(name, kind, each)
         converters: dict[str, Callable[[Any], object]] = {
             "bytes_list": str.encode,
             "float_list": lambda number: to_float(float(number)),

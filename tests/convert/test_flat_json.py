@@ -92,10 +92,20 @@ def test_a_bad_line(tmp_path: Path, line: dict[str, Any], reason: str) -> None:
     assert convert(file, tmp_path / "y.tfrecord", on_error="skip") == ConvertSummary(2, 1)
 
 
+@pytest.mark.parametrize("bad", [{"x": "text", "y": {"k": 2}}, {"x": ["text", 1]}])
+def test_a_line_that_is_left_out_leaves_nothing(tmp_path: Path, bad: Any) -> None:
+    """Neither its types nor, of a name that no other line has, an empty feature."""
+    file = write_lines(tmp_path / "x.jsonl", [bad, {"x": 1}, bad])
+    done = convert(file, tmp_path / "y.tfrecord", on_error="skip")
+    assert done == ConvertSummary(1, 2)
+    assert examples_of(tmp_path / "y.tfrecord") == [{"x": [1]}]
+
+
 def test_names_have_a_limit(tmp_path: Path) -> None:
-    file = write_lines(tmp_path / "x.jsonl", [{f"a{i}": 1 for i in range(10_001)}])
+    file = write_lines(tmp_path / "x.jsonl", [{f"a{i}": 1 for i in range(10_001)}, {"a": 1}])
     with pytest.raises(FormatError, match="line 1: more than 10,000 different names"):
         convert(file, tmp_path / "y.tfrecord")
+    assert convert(file, tmp_path / "y.tfrecord", on_error="skip") == ConvertSummary(1, 1)
 
 
 @pytest.mark.parametrize(
