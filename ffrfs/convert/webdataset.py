@@ -100,6 +100,8 @@ def name_fault(key: str, field: str) -> str | None:
         return "has no extension, so it is of no sample"
     if _NOT_UTF8.search(field):
         return "has an extension that is not UTF-8"
+    if field == KEY:
+        return "is the name of the key of a sample"
     if field == EXAMPLE:
         return "is a name that ffrfs gives to the Example of a sample"
     if _STEPPED_OVER.match(name) or _UNSAFE.match(name.removeprefix("./")):

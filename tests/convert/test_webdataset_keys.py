@@ -134,6 +134,7 @@ def test_any_key(
         ({".gitignore": b""}, "'.gitignore' has no extension"),
         ({"1.jpg": b"", "1.JPG": b""}, "'1.JPG' and '1.jpg' differ in case only"),
         ({"1.example.json": b"{}"}, "'1.example.json' is a name that ffrfs gives"),
+        ({"1.__key__": b"2", "1.jpg": b""}, "'1.__key__' is the name of the key of a sample"),
         ({"__a__": {"b.txt": b""}}, "'__a__/b.txt' is hidden from WebDataset"),
     ],
 )
