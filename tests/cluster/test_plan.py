@@ -177,6 +177,15 @@ def test_no_more_shards_than_files(tmp_path: Path) -> None:
         assert len(plan) == 2
 
 
+def test_files_of_an_iterator(tmp_path: Path) -> None:
+    make_folder(tmp_path / "tree", {"a": b"1", "b": b"2"})
+    files = iter(["b"])
+    with planned(tmp_path / "tree", tmp_path / "set", tmp_path / "plan", files=files) as plan:
+        run(plan, 0)
+        assert commit(plan).file_count == 1
+    assert list(shown(tmp_path / "set")) == ["b"]
+
+
 def test_an_empty_directory(tmp_path: Path) -> None:
     make_folder(tmp_path / "tree", {})
     with planned(tmp_path / "tree", tmp_path / "set", tmp_path / "plan") as plan:

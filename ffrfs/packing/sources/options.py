@@ -118,6 +118,8 @@ class PackOptions:
         if self.symlinks not in (None, *get_args(Symlinks)):
             known = ", ".join(get_args(Symlinks))
             raise OptionError(f"symlinks must be one of {known}, not {self.symlinks!r}")
+        if self.files is not None and not isinstance(self.files, PathList):
+            object.__setattr__(self, "files", PathList(self.files))  # it may be an iterator
 
     @property
     def is_set(self) -> bool:
@@ -135,8 +137,8 @@ class PackOptions:
 
     @property
     def listed(self) -> PathList | None:
-        files = self.files
-        return files if files is None or isinstance(files, PathList) else PathList(files)
+        assert self.files is None or isinstance(self.files, PathList)
+        return self.files
 
 
 def fixed_time_ns(reproducible: bool) -> int | None:
