@@ -18,16 +18,19 @@ from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Missing
 from ffrfs.errors import ChecksumError, FormatError, RemoteDeniedError, text_within
 from ffrfs.packing.sources.contents import storable_time_ns
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.remote.bucket import pin_of
 from ffrfs.remote.settings import RemoteSettings
 
 _READ_SIZE = 1 << 20
 
 
-def faults_of(kind: Kind, sources: Sequence[str], pieces: Iterable[Piece]) -> list[Missing]:
+def faults_of(
+    kind: Kind, sources: Sequence[str], options: PackOptions, pieces: Iterable[Piece]
+) -> list[Missing]:
     """Return the files that cannot be packed as they were listed; none: the fault is elsewhere."""
     if kind == "packs":
-        return _damaged(sources, pieces)
+        return _damaged(sources, options, pieces)
     if kind == "archive":
         return []
     if kind == "objects":
@@ -85,11 +88,11 @@ def _changed_objects(root: str, pieces: Iterable[Piece]) -> list[Missing]:
     return found
 
 
-def _damaged(packs: Sequence[str], pieces: Iterable[Piece]) -> list[Missing]:
+def _damaged(packs: Sequence[str], options: PackOptions, pieces: Iterable[Piece]) -> list[Missing]:
     from ffrfs.folder.tree import PackTree
 
     found = []
-    tree = PackTree(packs)
+    tree = PackTree(packs, on_conflict=options.on_conflict, allow_missing=options.allow_missing)
     with closing(tree):
         for piece in pieces:
             for path in map(piece.path, range(piece.file_count)):

@@ -79,7 +79,7 @@ def run_task(task: PackTask) -> Row:
             _make(task, gone)
             break
         except (FfrfsError, OSError):
-            more = faults_of(task.kind, task.sources, _left(task, gone))
+            more = faults_of(task.kind, task.sources, task.options, _left(task, gone))
             if not more:
                 raise
             missing += more

@@ -172,6 +172,17 @@ def test_a_damaged_file_is_left_out(pack: Path, target: Path, bad: str, shards: 
     assert shown(target) == expected
 
 
+def test_a_damaged_file_of_packs_that_overlap_is_left_out(
+    pack: Path, target: Path, tmp_path: Path
+) -> None:
+    pack_folder(make_folder(tmp_path / "more", {"top": b"other", "new": b"1"}), tmp_path / "b.ffr")
+    damage(pack, "top")
+    path, packs = tmp_path / "plan", [pack, tmp_path / "b.ffr"]
+    with planned(packs, target, path, on_conflict="first") as plan, ThreadPoolExecutor(2) as pool:
+        _, missing = pack_by_plan(plan, pool, on_error="skip")
+        assert [file.path for file in missing] == ["top"]
+
+
 def test_a_source_that_is_no_pack_any_more(pack: Path, target: Path) -> None:
     with planned(pack, target, target.parent / "plan") as plan:
         pack.write_bytes(b"hello" * 1000)
