@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain, groupby, islice
+from contextlib import closing
+from itertools import chain, islice
 from multiprocessing.synchronize import Event
 
 from ffrfs.errors import FfrfsError
@@ -30,26 +31,27 @@ def summarize_files(
     files: Sequence[str], jobs: int, on_error: OnError, tick: Tick
 ) -> DatasetSummary:
     """Sum up all files, in order. `tick` is called for each batch, or each part, that was read."""
-    parts = list(chain.from_iterable(_parts(files, jobs, on_error)))
+    of_files = list(_parts(files, jobs, on_error))
+    parts = list(chain.from_iterable(of_files))
     jobs = min(jobs, len(parts))
     found = DatasetSummary()
     if jobs <= 1:
         for part in parts:
             found.merge(summarize(part, on_error, tick), part.file)
         return found
-    summaries = zip(parts, _summaries(parts, jobs, on_error, tick), strict=True)
-    for file, of_file in groupby(summaries, lambda pair: pair[0].file):
-        whole = DatasetSummary()
-        for part, summary in of_file:
-            # The summary of a whole file is merged from its units already.
-            whole = summary if part.length is None else whole
-            if part.length is not None:
-                whole.merge(summary, file)
-        found.merge(whole, file)
+    with closing(_summaries(parts, jobs, on_error, tick)) as summaries:
+        for file, of_file in zip(files, of_files, strict=True):
+            whole = DatasetSummary()
+            for part, summary in zip(of_file, summaries, strict=False):
+                # The summary of a whole file is merged from its units already.
+                whole = summary if part.length is None else whole
+                if part.length is not None:
+                    whole.merge(summary, file)
+            found.merge(whole, file)
     return found
 
 
-def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Iterator[list[Part]]:
+def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Generator[list[Part]]:
     """Yield the parts of each file; large files are divided if there are too few files."""
     sizes = [file_size(file) for file in files]
     total = sum(sizes)
@@ -61,7 +63,7 @@ def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Iterator[list[
 
 def _summaries(
     parts: Sequence[Part], jobs: int, on_error: OnError, tick: Tick
-) -> Iterator[DatasetSummary]:
+) -> Generator[DatasetSummary]:
     end = multiprocessing.get_context().Event()
     executor = open_pool(jobs, _begin, end)
     ahead: deque[Future[tuple[DatasetSummary, int]]] = deque()

@@ -100,6 +100,12 @@ def test_files_in_their_order(tmp_path: Path) -> None:
     assert [one.value for one in feature.string_stats.top_values] == ["1", "2"]
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_file_that_is_named_twice_counts_twice(tmp_path: Path, jobs: int) -> None:
+    file = write_tfrecord(tmp_path / "a", [example(a=["1"])] * 2)
+    assert generate_statistics([file] * 3, jobs=jobs).statistics.datasets[0].num_examples == 6
+
+
 def damaged(file: Path, record: int) -> Path:
     data = bytearray(file.read_bytes())
     offset, _ = tfrecord_extents(bytes(data))[record]
