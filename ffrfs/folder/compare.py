@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -18,7 +19,7 @@ from ffrfs.folder.tree import PackTree
 
 _PIECE_SIZE = 1 << 20
 
-Kind: TypeAlias = Literal["directory", "link", "file"]
+Kind: TypeAlias = Literal["directory", "link", "file", "special file"]
 
 
 class Difference(NamedTuple):
@@ -113,10 +114,18 @@ def _entries(root: str, below: str) -> Iterator[_Node]:
     for entry in entries:
         path = f"{below}/{entry.name}" if below else entry.name
         info = entry.stat(follow_symlinks=False)
-        kind: Kind = "link" if entry.is_symlink() else "directory" if entry.is_dir() else "file"
+        kind = _kind_of(info.st_mode)
         size = info.st_size if kind == "file" else 0
         target = os.readlink(entry.path) if kind == "link" else ""
         yield _Node(path, kind, size, target, functools.partial(_read, entry.path))
+
+
+def _kind_of(mode: int) -> Kind:
+    if stat.S_ISLNK(mode):
+        return "link"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "file" if stat.S_ISREG(mode) else "special file"  # to read a FIFO would wait for ever
 
 
 def _read(file: str) -> int:

@@ -62,6 +62,9 @@ def test_each_kind_of_difference(ffrfs: Run, folder: Path, tmp_path: Path) -> No
         "+ new",
         "! z  (0 and 6 bytes)",
     ]
+    (folder / "z").unlink()
+    os.mkfifo(folder / "z")  # which nobody writes to
+    assert ffrfs("diff", pack, folder).lines[-1] == "! z  (file, special file)"
     quiet = ffrfs("diff", "-q", pack, folder)
     assert (quiet.status, quiet.out) == (1, b"")
 
