@@ -166,7 +166,7 @@ class _Change:
 
     def make(self, contents: Contents, jobs: int) -> str:
         """Write a pack, which will not have a name; return its path."""
-        path = os.path.join(self._staging, "new files")
+        path = os.path.join(self._staging, os.path.basename(self._staging))  # of no other pack
         self._write(contents, path, jobs, None)
         return path
 

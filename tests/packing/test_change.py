@@ -94,6 +94,14 @@ def test_names_are_no_patterns(tmp_path: Path, out: Path, name: str) -> None:
     assert shown_tree(out) == {"a": b"2", "b": {name: b"3"}}
 
 
+@pytest.mark.parametrize("name", ["new files", ".new", "x"])
+def test_a_pack_of_any_name(tmp_path: Path, new: Path, name: str) -> None:
+    pack_folder(make_folder(tmp_path / "one", {"a": b"1"}), tmp_path / name)
+    make_folder(tmp_path / "two", {"b": b"2"})
+    add_files(str(tmp_path / name), ["b"], folder=str(tmp_path / "two"))
+    assert shown_tree(tmp_path / name) == {"a": b"1", "b": b"2"}
+
+
 @pytest.mark.parametrize("kind", ["pack", "pack_set"])
 def test_a_path_that_exists_is_replaced_if_asked_for(
     kind: str, request: pytest.FixtureRequest, new: Path
