@@ -11,6 +11,7 @@ Concurrency: one thread. The pack appears whole under its name, or never.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import stat
 import tempfile
@@ -110,7 +111,8 @@ class PackWriter:
         if isinstance(data, str):
             raise TypeError("data is bytes, an open file, or a pathlib.Path; encode the text")
         time_ns = self._now_ns() if mtime is None else _in_ns(mtime)
-        pieces = _pieces(data) if isinstance(data, Readable) else iter([data])
+        is_file = isinstance(data, Readable) and not isinstance(data, mmap.mmap)  # which is both
+        pieces = _pieces(cast(Readable, data)) if is_file else iter([cast("Buffer", data)])
         self._add(path, pieces, _MODE if mode is None else mode, time_ns)
 
     def close(self) -> None:

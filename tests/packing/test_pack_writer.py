@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import mmap
 import os
 import stat
 import time
@@ -46,6 +47,9 @@ def test_bytes_files_and_paths(tmp_path: Path, out: Path) -> None:
         pack.add("view", memoryview(b"view"), mtime=1.5)
         with open(tmp_path / "file", "rb") as file:
             pack.add("open", file)
+            with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
+                memory.seek(3)
+                pack.add("mapped", memory)  # a buffer, though it can be read as well
         assert not out.exists()
     assert os.listdir(out.parent) == ["x.ffr"]
     entries = shown(out)
@@ -53,6 +57,7 @@ def test_bytes_files_and_paths(tmp_path: Path, out: Path) -> None:
         "a": None,
         "a/file": LARGE,
         "array": b"\0\0\1\0\2\0",
+        "mapped": b"on disk",
         "nothing": b"",
         "open": b"on disk",
         "view": b"view",
