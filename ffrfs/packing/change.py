@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
@@ -25,7 +24,14 @@ from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.places import MANIFEST_NAME, locked_pack, mend_set, shard_name
+from ffrfs.packing.places import (
+    MANIFEST_NAME,
+    PRIVATE,
+    copy_owner_and_mode,
+    locked_pack,
+    mend_set,
+    shard_name,
+)
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingTree, ShardOf, identity_of, packs_with
 from ffrfs.packing.sources.opening import open_contents
@@ -34,8 +40,6 @@ from ffrfs.packing.sources.pack_source import PackSource, refuse_other_records
 from ffrfs.packing.sources.path_list import PathList
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.remote.url import is_url
-
-_PRIVATE = 0o700
 
 
 class ChangeSummary(NamedTuple):
@@ -146,7 +150,7 @@ def _changing(pack: str, changed: Sequence[str], progress: Progress | None) -> I
         if os.path.islink(old):
             raise PackError(f"{old}: is a symbolic link; change the pack that it leads to")
     shown = pack if is_set else os.path.dirname(pack) or "."
-    with staged_folder(place if is_set else above, name, shown, mode=_PRIVATE) as staging:
+    with staged_folder(place if is_set else above, name, shown, mode=PRIVATE) as staging:
         yield _Change(place if is_set else above, staging, changed, progress)
 
 
@@ -190,7 +194,7 @@ class _Change:
             contents.number()
             shard = Pack(os.fsencode(old)).shard
             self._write(contents, path, 1, shard)
-        _copy_owner_and_mode(place, path)
+        copy_owner_and_mode(place, path)
         self._moves[path] = place
         self._has_changed_set = self._has_changed_set or shard is not None
 
@@ -217,14 +221,3 @@ class _Change:
         write_pack(contents, path, Run(0, listed.record_count), jobs, tick, shard=shard)
         self._files += listed.record_count
         self._bytes += listed.byte_count
-
-
-def _copy_owner_and_mode(old: str, new: str) -> None:
-    """Let no other user read the new pack than could read the old one."""
-    info = os.stat(old)
-    mode = stat.S_IMODE(info.st_mode)
-    try:
-        os.chown(new, info.st_uid, info.st_gid)
-    except PermissionError:
-        mode &= ~stat.S_IRWXG  # its group is another one
-    os.chmod(new, mode)

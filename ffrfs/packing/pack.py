@@ -8,7 +8,7 @@ Concurrency: any thread; the pack or set is complete, or absent.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from typing import NamedTuple, Unpack
@@ -18,7 +18,7 @@ from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
 from ffrfs.packing.cuts import runs_of, set_id_of
 from ffrfs.packing.pack_kind import holds_packs
-from ffrfs.packing.places import FilePlace, FolderPlace, Place, locked_pack
+from ffrfs.packing.places import FilePlace, FolderPlace, Place, SamePlace, locked_pack
 from ffrfs.packing.shards import write_shards
 from ffrfs.packing.sources.archive_progress import ArchiveProgress
 from ffrfs.packing.sources.contents import Contents
@@ -108,12 +108,13 @@ def pack_any(
 ) -> PackSummary:
     """Pack `sources`, by threads of this process. Raises as pack_folder() and its like."""
     locked: AbstractContextManager[None] = nullcontext()
+    place_of: Callable[[str, PackOptions], Place] = _place_of
     if kind == "packs" and len(sources) == 1 and _are_same(sources[0], target):
         options = replace(options, force=True)
         if os.path.isfile(target):  # what is changed after it was read would be lost
-            locked = locked_pack(target)
+            locked, place_of = locked_pack(target), SamePlace
     time_ns = options.time_ns
-    with locked, ProgressBar(target, shown=verbose) as bar, _place_of(target, options) as place:
+    with locked, ProgressBar(target, shown=verbose) as bar, place_of(target, options) as place:
         place.say = bar.say
         archive = ArchiveProgress(bar) if kind == "archive" else None
         contents = open_contents(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"  # of a set that was made by a plan (ffrfs.cluster)
+PRIVATE = 0o700  # of a directory in which a pack may have more readers than it shall have
 _TURN_S = 0.02
 _NAME_OF_MORE = "more"
 _NAME_OF_WHOLE = ".ffrfs-added"  # the directory of new shards, all whole, that are being moved
@@ -87,6 +89,24 @@ class FilePlace(Place):
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
         may_replace(path, options.force)
+
+
+class SamePlace(Place):
+    """That of the pack that is read: the new one has its owner and permissions from its begin."""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        target = os.path.realpath(self.path)
+        above, name = os.path.split(target)
+        with staged_folder(above, name, self.path, mode=PRIVATE) as staging:
+            self._made = os.path.join(staging, name)
+            yield
+            copy_owner_and_mode(target, self._made)
+            os.rename(self._made, target)
+            sync_folder(above)
+
+    def place_of(self, number: int) -> str:
+        return self._made
 
 
 class FolderPlace(Place):
@@ -152,6 +172,17 @@ class FolderPlace(Place):
     def close(self) -> None:
         super().close()
         self._lock.close()
+
+
+def copy_owner_and_mode(old: str, new: str) -> None:
+    """Let no other user read the new pack than could read the old one."""
+    info = os.stat(old)
+    mode = stat.S_IMODE(info.st_mode)
+    try:
+        os.chown(new, info.st_uid, info.st_gid)
+    except PermissionError:
+        mode &= ~stat.S_IRWXG  # its group is another one
+    os.chmod(new, mode)
 
 
 def add_shards(staging: str, folder: str) -> None:

@@ -59,6 +59,14 @@ def test_the_same_bytes_come_out(old: Path, out: Path) -> None:
     assert_packed(out, TREE)
 
 
+def test_a_pack_that_is_packed_in_place_stays_private(old: Path) -> None:
+    before = shown(old)
+    old.chmod(0o600)
+    repack(old, old, order="size")
+    assert (old.stat().st_mode & 0o777, shown(old)) == (0o600, before)
+    assert sorted(os.listdir(old.parent)) == ["folder", "old.ffr"]
+
+
 @pytest.mark.long
 @settings(max_examples=50)
 @given(tree=trees)
