@@ -5,7 +5,8 @@ that forks (data loader workers) would copy the server. Both run `ffrfs mount`. 
 mounted() also watches a pipe that this process holds, so that it unmounts even if this
 process is killed; a mount of mount() stays until it is unmounted.
 
-Not here: unmounting (unmount.py). Concurrency: no state; from any thread.
+Not here: unmounting (unmount.py). Concurrency: from any thread. A forked child keeps no end of a
+pipe, and leaves the mount to its parent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -26,13 +28,18 @@ from ffrfs.errors import MountError, OptionError
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.settings import MountKeywords, PathType
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import escape
 from ffrfs.mount.kernel.process import Process
 from ffrfs.remote.url import is_url, parse_url
 
 _FD_MIN = 3  # after those of standard input, output and error
+
+# The ends of the pipes that daemons watch.
+_owned: set[int] = set()
+# Held while one is made or closed, so that a fork waits for it.
+_lock = threading.Lock()
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +84,10 @@ def mounted(
     reason if it cannot be mounted.
     """
     words = _words(keywords)
-    end, ours = os.pipe()
+    owner = os.getpid()
+    with _lock:
+        end, ours = os.pipe()
+        _owned.add(ours)
     # Without a standard input the pipe has its number, which is /dev/null in `ffrfs mount`.
     theirs = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
     os.close(end)
@@ -90,16 +100,36 @@ def mounted(
         try:
             yield place
         finally:
-            there = mount_at(str(place))
-            # The daemon may have made it anew.
-            is_same = there == entry or (daemon is not None and daemon == _daemon_at(place))
-            # Else others have unmounted it; its daemon ends with our pipe, wherever it is mounted.
-            if there is not None and there.is_ours and is_same:
-                done = unmount(str(place))
-                if done.notice is not None:
-                    log.warning("%s", done.notice)
+            if os.getpid() == owner:
+                _unmount_same(place, entry, daemon)
     finally:
-        os.close(ours)
+        if os.getpid() == owner:
+            with _lock:
+                _owned.remove(ours)
+                os.close(ours)
+
+
+def _unmount_same(place: Path, entry: MountEntry | None, daemon: Process | None) -> None:
+    there = mount_at(str(place))
+    # The daemon may have made it anew.
+    is_same = there == entry or (daemon is not None and daemon == _daemon_at(place))
+    # Else others have unmounted it; its daemon ends with our pipe, wherever it is mounted.
+    if there is not None and there.is_ours and is_same:
+        done = unmount(str(place))
+        if done.notice is not None:
+            log.warning("%s", done.notice)
+
+
+def _leave_to_parent() -> None:
+    for end in _owned:
+        os.close(end)
+    _owned.clear()
+    _lock.release()
+
+
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_leave_to_parent
+)
 
 
 def _daemon_at(place: Path) -> Process | None:

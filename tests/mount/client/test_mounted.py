@@ -145,11 +145,13 @@ def test_failure_is_raised_with_its_reason(tmp_path: Path, places: Path) -> None
 
 
 @pytest.mark.promise("S21")
-def test_killed_program_leaves_no_mount(pack_tree: PackTree, places: Path) -> None:
+@pytest.mark.parametrize("before", ["pass", "os.fork()"])
+def test_killed_program_leaves_no_mount(before: str, pack_tree: PackTree, places: Path) -> None:
     program = (
-        "import sys, time, ffrfs\n"
+        "import os, sys, time, ffrfs\n"
         "with ffrfs.mounted(sys.argv[1]) as root:\n"
         "    print(root, flush=True)\n"
+        f"    {before}\n"
         "    time.sleep(1000)\n"
     )
     process = subprocess.Popen(
@@ -168,6 +170,27 @@ def test_killed_program_leaves_no_mount(pack_tree: PackTree, places: Path) -> No
         wait_until(lambda: not root.exists(), "mount and mount point are gone")
     finally:
         kill_group(process)
+
+
+@pytest.mark.promise("S21")
+def test_forked_child_leaves_the_mount_to_its_parent(pack_tree: PackTree) -> None:
+    program = (
+        "import os, sys, ffrfs\n"
+        "with ffrfs.mounted(sys.argv[1]) as root:\n"
+        "    if child := os.fork():\n"
+        "        status = os.waitpid(child, 0)[1]\n"
+        "        print(status, os.path.ismount(root), root)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(pack_tree(TREE))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    status, is_mounted, root = done.stdout.split()
+    assert (status, is_mounted, done.stderr) == ("0", "True", "")
+    assert not Path(root).exists()
 
 
 def test_program_with_closed_stdin_beside_files_named_like_modules(
