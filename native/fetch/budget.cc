@@ -83,11 +83,6 @@ Budget::Budget(size_t limit_bytes, Counters& counters)
     : first_limit_bytes_(limit_bytes), ledger_(std::make_shared<Ledger>()) {
   ledger_->limit_bytes = limit_bytes;
   ledger_->counters = &counters;
-  // The counters' page outlives a process: overwrite the values of an earlier one.
-  for (const Account account :
-       {Account::kInFlight, Account::kKept, Account::kAhead, Account::kMetadata}) {
-    ledger_->show(account);
-  }
 }
 
 Budget::~Budget() {

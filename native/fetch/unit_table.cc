@@ -4,10 +4,7 @@
 
 namespace ffrfs {
 
-UnitTable::UnitTable(Budget& budget, Counters& counters) : budget_(budget), counters_(counters) {
-  // The counters' page outlives a process: overwrite the value of an earlier one.
-  counters_.queue_depth = 0;
-}
+UnitTable::UnitTable(Budget& budget, Counters& counters) : budget_(budget), counters_(counters) {}
 
 bool UnitTable::knows(const UnitKey& key) const {
   const std::lock_guard lock(mutex_);

@@ -14,8 +14,11 @@ class Counters {
 
  public:
   // `shared_fd`: see CounterPage.
-  explicit Counters(int shared_fd = -1) : page_(shared_fd) {
-    // The page may be that of a process that has ended, and has what that one held.
+  explicit Counters(int shared_fd = -1) : page_(shared_fd) {}
+
+  // Forgets what a process that had the page before has held. Not before it has ended: while it
+  // serves, the next one opens the packs.
+  void begin() {
     for (Counter* const value :
          {&warm_left, &around_unread_bytes, &queue_depth, &uring_queues, &bytes_in_flight,
           &bytes_kept, &bytes_prefetched, &bytes_metadata, &on_trial}) {

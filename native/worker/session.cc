@@ -21,6 +21,7 @@ Session::Session(Volume& volume, FileDescriptor connection, const SessionOptions
       connection_(std::move(connection)),
       dev_(connection_, handler(options.suspects), fuse::Journal(volume.counters().page())),
       rings_(std::move(rings)) {
+  volume_.counters().begin();
   // In the constructor, because hints may come before the first request.
   volume_.start_prefetch([this](Ino ino, uint64_t offset, std::span<const std::byte> bytes) {
     return connection_.store(ino, offset, bytes);

@@ -402,14 +402,20 @@ TEST_CASE("bytes kept are those of units of which a part was served, until all w
   CHECK(counters.bytes_kept == 0);
 }
 
-TEST_CASE("a new reader does not inherit what another had in flight") {
+TEST_CASE("what a process holds stays until the next one begins, and is not inherited") {
   const ColdRecords file(equal_records(1, 1000));
   const FileDescriptor memory = shared_memory(CounterPage::kSize);
+  Counters present(memory.get());
+  present.queue_depth = present.bytes_in_flight = present.bytes_kept = present.uring_queues = 12;
+  present.bytes_storage = 34;
   Counters counters(memory.get());
-  counters.queue_depth = counters.bytes_in_flight = counters.bytes_kept = 12;
-  counters.bytes_storage = 34;
   Fetcher fetcher(file.shards, counters, 1 << 20);
   const DemandReader reader(fetcher);
+  CHECK(present.queue_depth == 12);
+  CHECK(present.bytes_in_flight == 12);
+  CHECK(present.bytes_kept == 12);
+  CHECK(present.uring_queues == 12);
+  counters.begin();
   CHECK(counters.queue_depth == 0);
   CHECK(counters.bytes_in_flight == 0);
   CHECK(counters.bytes_kept == 0);
