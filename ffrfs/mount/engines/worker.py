@@ -20,6 +20,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from io import FileIO
 
 from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
 from ffrfs.mount.config.request import MountRequest
@@ -128,6 +129,11 @@ class Worker:
         `before`: `identities` of the worker that this one replaces. Raises the error of the pack
         that cannot be opened, or MountError if it is not the one that the other had.
         """
+        # A copy, because drop() may be called meanwhile: the thread that waits here is abandoned.
+        with open(os.dup(self.log), "rb", buffering=0) as log:
+            return self._wait_for_packs(before, log)
+
+    def _wait_for_packs(self, before: bytes | None, log: FileIO) -> list[str]:
         notices = []
         while True:
             match self._receive():
@@ -147,7 +153,7 @@ class Worker:
                     self.kill()
                     raise from_texts(texts)
                 case _:
-                    raise self._early_end()
+                    raise self._early_end(log)
 
     def _receive(self) -> list[str]:
         """Return the texts of the next message; none if the worker has closed the socket."""
@@ -164,15 +170,13 @@ class Worker:
         """End the worker at once, without waiting for its end."""
         self._process.kill()
 
-    def _early_end(self) -> MountError:
+    def _early_end(self, log: FileIO) -> MountError:
         """Return the error for an end without a message; the log's last line may say the reason."""
         self.kill()
         outcome = outcome_of(self.reap())
-        os.set_blocking(self.log, False)  # a child of the worker may have the other end
-        log = b""
-        with contextlib.suppress(BlockingIOError):
-            log = os.read(self.log, _MESSAGE_SIZE_MAX)
-        line = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
+        os.set_blocking(log.fileno(), False)  # a child of the worker may have the other end
+        lines = (log.read(_MESSAGE_SIZE_MAX) or b"").decode(errors="backslashreplace")
+        line = lines.strip().rpartition("\n")[2]
         last = printable(line[:_SHOWN_SIZE])  # the line may have any bytes
         text = f"the worker {outcome} before the packs were open"
         return MountError(f"{text}: {last}" if last else text)

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 import trio
 
+from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.mount.engines.native_engine import NativeEngine
@@ -348,6 +349,34 @@ def test_program_that_cannot_run_leaves_no_descriptor(
         Worker(request, "dev", page)
     assert os.listdir("/proc/self/fd") == before
     page.close()
+
+
+def test_end_of_a_worker_that_was_dropped_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of its log is another file's by then."""
+    monkeypatch.setenv(PATH_VARIABLE, "/bin/false")
+    (tmp_path / "other").write_bytes(b"other")
+    worker = Worker(
+        MountRequest(packs=("x.ffr",), mountpoint="/mnt", options=TreeOptions()),
+        "dev",
+        CounterPage(),
+    )
+    number, reap = worker.log, worker.reap
+
+    def reap_and_drop() -> int:
+        status = reap()
+        worker.drop()
+        with open(tmp_path / "other", "rb") as file:
+            os.dup2(file.fileno(), number)
+        return status
+
+    monkeypatch.setattr(worker, "reap", reap_and_drop)
+    with pytest.raises(MountError, match=r"status 1 before the packs were open$"):
+        worker.wait_for_packs()
+    assert os.get_blocking(number)
+    assert os.read(number, 10) == b"other"
+    os.close(number)
 
 
 def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
