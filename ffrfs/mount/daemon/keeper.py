@@ -97,7 +97,8 @@ class Keeper:
             found = replace(self.now(), is_renewal=is_renewal).descriptors()
             try:
                 if self._notifier.keeps_descriptors:
-                    self._notifier.keep(found)
+                    if not self._notifier.keep(found):
+                        return False
                 elif self.socket is not None:
                     names = ":".join(found).encode("ascii")
                     socket.send_fds(self.socket, [names], list(found.values()))

@@ -103,13 +103,17 @@ class Notifier:
         self._send("STOPPING=1")
         self._is_stopping = True
 
-    def keep(self, descriptors: Mapping[str, int]) -> None:
-        """Let the manager give copies of them to the next daemon, in place of those before."""
+    def keep(self, descriptors: Mapping[str, int]) -> bool:
+        """Let the manager give copies of them to the next daemon, in place of those before.
+
+        Return whether it has got them.
+        """
         for name, fd in descriptors.items():
             # FDPOLL: the manager would drop the connection of a dead worker.
             stored = ("FDSTORE=1", f"FDNAME={name}", "FDPOLL=0")
             if not (self._send(*_removed(name)) and self._send(*stored, fds=(fd,))):
-                return
+                return False
+        return True
 
     def keep_none(self, names: Iterable[str]) -> None:
         """Let the manager close what it keeps under these names."""

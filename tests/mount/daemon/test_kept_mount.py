@@ -13,7 +13,9 @@ import pytest
 
 from ffrfs.mount.config.config import make_config
 from ffrfs.mount.config.request import make_request
+from ffrfs.mount.daemon.keeper import Keeper
 from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount, kept_mount, mount_of
+from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.kernel.mount_table import MountEntry
 from ffrfs.mount.kernel.process import Process
@@ -73,6 +75,16 @@ def test_fields_of_a_later_version_are_left_out(kept: KeptMount) -> None:
     for part in (fields, *(fields[name] for name in parts), fields["request"]["options"]):
         part["later"] = 1
     assert mount_of(json.dumps(fields).encode(), FOUND) == kept
+
+
+def test_mount_that_the_service_manager_has_not_got_is_not_kept(
+    kept: KeptMount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unused: Any = None
+    notifier = Notifier(str(tmp_path / "gone"), keeps_descriptors=True)
+    keeper = Keeper(unused, unused, notifier, kept)
+    monkeypatch.setattr(keeper, "now", lambda: kept)
+    assert not keeper.keep()
 
 
 @pytest.mark.parametrize("part", ["request", "state"])
