@@ -19,6 +19,7 @@ Not here: how the engine shrinks (native/volume/volume.h), reading the pressure 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -104,9 +105,11 @@ class MemoryLimit:
         try:
             self._apply(self._wanted_bytes)
             while True:
-                self._apply_pushed()
-                self._percent = pressure.percent()
-                self._apply(self._next_bytes())
+                # Without a descriptor for a look the sizes stay, and the mount serves on.
+                with contextlib.suppress(OSError):
+                    self._apply_pushed()
+                    self._percent = pressure.percent()
+                    self._apply(self._next_bytes())
                 await trio.sleep(INTERVAL_S)
         finally:
             pressure.close()

@@ -106,13 +106,15 @@ class MetricsFile:
     async def _keep_written(self, file: _File | None) -> None:
         """Write the file regularly until change()."""
         while not self._changed.is_set():
-            if file is not None and self._is_mounted():
+            if file is not None:
                 await self._write(file)
             with trio.move_on_after(INTERVAL_S if file else float("inf")):
                 await self._changed.wait()
 
     async def _write(self, file: _File) -> None:
         try:
+            if not self._is_mounted():
+                return
             text = prometheus(self._statistics())
             with trio.fail_after(self._replace_limit_s):
                 await trio.to_thread.run_sync(

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
-from ffrfs.mount.daemon.memory_limit import anonymous_bytes
+from ffrfs.mount.config.config import make_config
+from ffrfs.mount.config.request import make_request
+from ffrfs.mount.daemon import memory_limit
+from ffrfs.mount.daemon.memory_limit import MemoryLimit, anonymous_bytes
 from tests.ffrecord_file import write_folder
 from tests.mount import memory_loads, probes
 from tests.mount.child import child
@@ -42,6 +50,36 @@ def taken(tree: Mount) -> dict[str, int]:
         "threads": sum(len(os.listdir(f"/proc/{pid}/task")) for pid in pids),
         "mappings": sum(len(Path(f"/proc/{pid}/maps").read_text().splitlines()) for pid in pids),
     }
+
+
+def test_sizes_stay_while_there_is_no_descriptor_for_a_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = make_config(packs=["/x.ffr"], mountpoint="/m", settings={"max_memory_bytes": 512 * MIB})
+    applied: list[int] = []
+    engine: Any = SimpleNamespace(
+        **dict.fromkeys(("deaths", "worker_pid", "fetcher_pid", "may_use_rings")),
+        limit_cache=applied.append,
+        limit_pushed=lambda size_bytes: None,
+    )
+    limit = MemoryLimit(make_request(asked), engine)
+    before = limit.figures()["cache_limit_bytes"]
+    is_looking = trio.Event()
+
+    def look(pid: int | None) -> int:
+        is_looking.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(limit.run)
+            await is_looking.wait()
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    monkeypatch.setattr(memory_limit, "anonymous_bytes", look)
+    trio.run(run)
+    assert (applied, limit.figures()["cache_limit_bytes"]) == ([], before)
 
 
 @pytest.fixture(scope="module")

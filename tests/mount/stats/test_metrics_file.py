@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -212,6 +213,24 @@ def test_figures_that_cannot_be_made_do_no_harm(
     during(MetricsFile(str(tmp_path / "x.prom"), fail), body)
     (message,) = caplog.messages
     assert message.endswith("RuntimeError: no figures")
+
+
+@pytest.mark.usefixtures("quick")
+def test_kernel_that_does_not_list_mounts_does_no_harm(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def is_mounted() -> bool:
+        if not caplog.messages:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return True
+
+    path = tmp_path / "x.prom"
+
+    async def body() -> None:
+        await until(path.exists)
+
+    during(MetricsFile(str(path), statistics, is_mounted=is_mounted), body)
+    assert "Too many open files" in caplog.messages[0]
 
 
 @pytest.mark.promise("S70")
