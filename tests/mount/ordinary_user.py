@@ -19,9 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from ffrfs.mount.client import unmount as unmounting
 from ffrfs.mount.client.health import check_mounts
-from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.client.mount_statuses import mount_statuses
+from ffrfs.mount.client.unmount import unmount, unmount_all
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import daemon
 from ffrfs.mount.engines import native_engine, pyfuse3_engine
@@ -244,6 +247,35 @@ def is_killed(given: Arguments) -> Seen:
     return seen
 
 
+def spares_others(given: Arguments) -> Seen:
+    """As root, whose daemon has died at the place before, see and unmount all."""
+    server_id, daemon_id = serve_as_user(given)
+    place, directory = str(given.place), str(given.home.parent / "root")
+    os.mkdir(directory, 0o700)
+    died = state.MountState(
+        mountpoint=place,
+        pack=given.pack,
+        process=Process(os.getpid(), 0),
+        created_mountpoint=False,
+        log_file=None,
+    )
+    state.save(directory, died)
+    with (
+        patch.object(state, "runtime_directories", lambda: [directory]),
+        patch.object(unmounting, "_detach_unknown", lambda: iter(())),
+    ):
+        seen: Seen = {
+            "known": [known == died for _, known in state.load_all()],
+            "ps": [one.state for one in mount_statuses() if one.mountpoint == place],
+            "unmounted": list(unmount_all()),
+            "stays": mount_at(place) is not None,
+        }
+    kill_for_good(int(daemon_id))
+    os.waitpid(server_id, 0)
+    detach_dead(place)
+    return seen
+
+
 def has_privileges(given: Arguments) -> Seen:
     """Look up in /proc what the daemon and the worker may do."""
 
@@ -281,7 +313,8 @@ def mounts_again(given: Arguments) -> Seen:
 
 
 SCENES = {
-    scene.__name__: scene for scene in (mounts, checks, is_killed, has_privileges, mounts_again)
+    scene.__name__: scene
+    for scene in (mounts, checks, is_killed, spares_others, has_privileges, mounts_again)
 }
 
 

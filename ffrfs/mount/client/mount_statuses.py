@@ -61,6 +61,9 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
         _known(one, told, is_mounted=one.mountpoint in ours)
         for (_, one), told in zip(known, answers, strict=True)
     ]
+    # Where a mount of this user was that has died, another user may have mounted.
+    others = {entry.mountpoint for entry in topmost.values() if entry.is_anothers}
+    found = [one for one in found if one.state != "dead" or one.mountpoint not in others]
     places = {entry.mountpoint for entry in found}
     for entry in table:
         is_own = entry.is_ours and entry.user_id == os.geteuid()

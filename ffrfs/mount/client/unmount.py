@@ -83,12 +83,12 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
         waiting = [one for one in waiting if one not in inside]
         yield from _release_all(inside, timeout_s)
         try:
-            detached = _detach(place)
+            detached = _detach(place, is_named=False)
         except (MountError, OSError) as error:
             yield place, error
             continue
         match detached:
-            case None:  # the mount has ended meanwhile
+            case None:  # the mount has ended meanwhile, or the place is another user's by now
                 continue
             case busy, None:
                 yield place, Unmounted(busy)
@@ -98,8 +98,11 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
     yield from _detach_unknown()
 
 
-def _detach(place: str) -> tuple[bool, _Known | None] | None:
-    """Unmount the mount there; return whether it was busy, and its state. None: there is none."""
+def _detach(place: str, *, is_named: bool = True) -> tuple[bool, _Known | None] | None:
+    """Unmount the mount there; return whether it was busy, and its state. None: there is none.
+
+    `is_named`: it is meant even if another user has mounted it.
+    """
     found = state.find(place)
     with contextlib.nullcontext() if found is None else state.locked(found[0]):
         if found is not None:
@@ -111,7 +114,9 @@ def _detach(place: str) -> tuple[bool, _Known | None] | None:
             return None if found is None else (False, found)
         if not there.is_ours:
             raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
-        is_dead = found is not None and not found[1].is_guarded
+        if there.is_anothers and not is_named:
+            return None
+        is_dead = found is not None and not (there.is_anothers or found[1].is_guarded)
         busy = kernel_mount.detach(place, is_dead=is_dead)
         if found is not None and mount_at(place, found[1].process.pid) == there:
             found = None  # this was the copy of another mount namespace

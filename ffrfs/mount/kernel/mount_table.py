@@ -36,6 +36,11 @@ class MountEntry:
     def is_ours(self) -> bool:
         return self.fstype == FSTYPE
 
+    @property
+    def is_anothers(self) -> bool:
+        """Whether another user has mounted it."""
+        return self.user_id not in (None, os.geteuid())
+
 
 def read_mount_table() -> list[MountEntry]:
     """Return all mounts that this process sees; of a place, the topmost one comes last."""

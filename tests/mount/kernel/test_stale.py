@@ -346,3 +346,11 @@ def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUs
     seen = as_ordinary_user("ordinary_user.py", engine, "is_killed")
     # Root itself may not look into it, and is told nothing by the kernel.
     assert seen == {"live": False, "taken": 1, "left": False}
+
+
+@pytest.mark.promise("S51")
+def test_root_leaves_a_mount_of_others_where_its_own_has_died(
+    engine: str, as_ordinary_user: AskAsUser
+) -> None:
+    seen = as_ordinary_user("ordinary_user.py", engine, "spares_others")
+    assert seen == {"known": [True], "ps": [], "unmounted": [], "stays": True}
