@@ -9,6 +9,7 @@ import struct
 import tarfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -301,6 +302,23 @@ def test_more_than_there_is_room_for(tmp_path: Path) -> None:
     sparse[148:156] = b"%06o\0 " % sum(sparse)
     message = damaged_tar(tmp_path, bytes(sparse) + bytes(1024))
     assert "announces 4,611,686,018,427,387,904 bytes of files, more than there is" in message
+
+
+@pytest.mark.parametrize("options", [{}, {"dedup": True}, {"shards": 2}])
+def test_room_is_needed_for_what_is_written(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=2500, f_frsize=1))
+    content = bytes(1000)
+    other = file("c", content if "dedup" in options else b"c" * 1000)
+    links = [link(f"b{number}", "a", tarfile.LNKTYPE) for number in range(9)]
+    members = [file("a", content), *links, other]
+    if "shards" in options:
+        members.append(file("d", b"d" * 1000))
+    pack_members(tmp_path, out, members, **options)
+    with pytest.raises(PackError, match="announces 3,000 bytes of files"):
+        more = [file(name, name.encode() * 1000) for name in "xyz"]
+        pack_members(tmp_path, tmp_path / "more.ffr", more)
 
 
 def test_encrypted_zips_are_refused(tmp_path: Path, out: Path) -> None:

@@ -117,10 +117,12 @@ class ArchiveSource:
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """Append one run of records after the other; ignores `jobs`, because it is a stream."""
-        if self._files is None:
-            self._refuse_too_large()
-            self._files = self._read_files()
         sizes = self.entries.sizes()
+        self._refuse_too_large(
+            sum(int(sizes[file]) for files in batches(self.entries, first, count) for file in files)
+        )
+        if self._files is None:
+            self._files = self._read_files()
         size = 0
         for done, file in enumerate(chain.from_iterable(batches(self.entries, first, count)), 1):
             # Progress within a large file, too.
@@ -237,9 +239,8 @@ class ArchiveSource:
             )
         return size
 
-    def _refuse_too_large(self) -> None:
+    def _refuse_too_large(self, size: int) -> None:
         """What is announced may be anything."""
-        size = self.entries.byte_count
         room = os.statvfs(self._place)
         if size > room.f_bavail * room.f_frsize:
             raise PackError(
