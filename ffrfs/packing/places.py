@@ -139,6 +139,10 @@ class FolderPlace(Place):
         within = os.path.dirname(self._folder) if self._is_new else self._folder
         return FolderIdentity.of(os.stat(within))
 
+    @property
+    def spool(self) -> str:
+        return self._folder if self._is_new else os.path.join(self._folder, "spool")
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         above, name = os.path.split(self._folder) if self._is_new else (self._folder, _NAME_OF_MORE)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import stat
 import struct
+import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -319,6 +322,25 @@ def test_room_is_needed_for_what_is_written(
     with pytest.raises(PackError, match="announces 3,000 bytes of files"):
         more = [file(name, name.encode() * 1000) for name in "xyz"]
         pack_members(tmp_path, tmp_path / "more.ffr", more)
+
+
+def test_a_pipe_is_copied_to_where_the_packs_will_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = []
+
+    def full(*, dir: str, **_: object) -> BinaryIO:
+        places.append(dir)
+        return open("/dev/full", "wb+", buffering=0)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    (tmp_path / "set").mkdir()
+    for name in ("set", "new"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(tar_bytes([file("a")]))))
+        with pytest.raises(OSError, match="No space left") as caught:
+            pack_archive("-", tmp_path / name, shards=1)
+        assert caught.value.filename == places[-1]
+    assert places == [str(tmp_path / "set"), str(tmp_path)]
 
 
 def test_encrypted_zips_are_refused(tmp_path: Path, out: Path) -> None:

@@ -31,7 +31,7 @@ from itertools import chain
 from typing import BinaryIO, TypeAlias, cast
 
 from ffrfs._native import Writer
-from ffrfs.errors import FfrfsError, PackError, is_bad_offset
+from ffrfs.errors import FfrfsError, PackError, is_bad_offset, naming
 from ffrfs.packing.sources.archive_list import ArchiveList
 from ffrfs.packing.sources.archive_member import PIECE_SIZE, Members
 from ffrfs.packing.sources.archive_progress import ArchiveProgress, WatchedFile
@@ -150,14 +150,21 @@ class ArchiveSource:
             return self._copy(file)
 
     def _copy(self, stream: BinaryIO) -> BinaryIO:
-        with contextlib.ExitStack() as cleanup:
-            file = cleanup.enter_context(tempfile.TemporaryFile(dir=self._place))
-            while piece := stream.read(PIECE_SIZE):
+        with naming(self._place), contextlib.ExitStack() as cleanup:
+            # Hidden, for a file system where it has a name for a moment: it may be in a set.
+            file = cleanup.enter_context(tempfile.TemporaryFile(dir=self._place, prefix="."))
+            while piece := self._read(stream):
                 file.write(piece)
                 self._progress.copied(file.tell())
             file.seek(0)
             cleanup.pop_all()
             return cast(BinaryIO, file)
+
+    def _read(self, stream: BinaryIO) -> bytes:
+        try:
+            return stream.read(PIECE_SIZE)
+        except OSError as error:
+            raise PackError.at(self.name, error.strerror or str(error)) from None
 
     def _members(self, file: BinaryIO) -> Members:
         """Begin a pass over `file`, which is the archive."""
