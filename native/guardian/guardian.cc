@@ -102,6 +102,11 @@ bool receive(int socket) {
     std::memcpy(next.fds, CMSG_DATA(part), sizeof(int) * static_cast<size_t>(next.count));
   }
   if (size == 0) return false;
+  // There were not descriptors enough; those before are still a whole mount.
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    next.drop();
+    return true;
+  }
   next.names[size] = '\0';
   kept.drop();
   kept = next;
@@ -148,7 +153,9 @@ struct Daemon {
     if (child == 0) become_daemon(ends[1], command);
     close(ends[1]);
     socket = ends[0];
-    if (child > 0) pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+    if (child < 0) return;
+    pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+    if (pidfd < 0) kill(child, SIGKILL);  // else another one would begin beside it
   }
 
   // Takes its messages until it ends; returns whether it has sent any.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -135,6 +138,37 @@ def test_guardian_does_not_give_up(tmp_path: Path) -> None:
     try:
         wait_until(lambda: starts.exists() and starts.stat().st_size == 11, "it starts another")
         assert guardian.poll() is None
+    finally:
+        os.close(end)
+        assert guardian.wait(TIMEOUT_S) == 0
+
+
+def test_guardian_without_descriptors_keeps_the_mount_that_it_has(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    program = Path(worker_path() or "").with_name("ffrfs-guardian")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection, end = os.pipe()
+
+    def send(names: str) -> None:
+        socket.send_fds(ours, [names.encode()], [connection] * len(names.split(":")))
+        wait_until(lambda: not any(fcntl.ioctl(ours, termios.TIOCOUTQ, bytes(4))), "it has come")
+
+    with ours, theirs, subprocess.Popen("cat", stdin=subprocess.PIPE) as daemon:
+        fds = (theirs.fileno(), os.pidfd_open(daemon.pid))
+        words = ["/bin/sh", "-c", 'echo "$LISTEN_FDS $LISTEN_FDNAMES" >>"$0"; exit 7', begun]
+        guardian = subprocess.Popen([program, *map(str, fds), *words], pass_fds=fds)
+        send("connection")
+        used = {int(fd) for fd in os.listdir(f"/proc/{guardian.pid}/fd")}
+        free = min({*range(len(used) + 1)} - used)
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        before = resource.prlimit(guardian.pid, resource.RLIMIT_NOFILE, (free + 1, most))
+        send("connection:page:worker")
+        resource.prlimit(guardian.pid, resource.RLIMIT_NOFILE, before)
+    for fd in (fds[1], connection):
+        os.close(fd)
+    try:
+        wait_until(lambda: begun.exists() and begun.read_text(), "another daemon begins")
+        assert begun.read_text().splitlines()[0] == "2 connection:guardian"
     finally:
         os.close(end)
         assert guardian.wait(TIMEOUT_S) == 0
