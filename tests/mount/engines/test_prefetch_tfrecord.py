@@ -11,7 +11,7 @@ import pytest
 from tests.ffrecord_file import flip_byte
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount
+from tests.mount.command import Mount, wait_until
 from tests.mount.disk import Disk
 from tests.mount.example_tree import check_record, example, features, image
 from tests.mount.hinted_files import hint_all, hinted, increase, settled
@@ -84,6 +84,7 @@ def test_record_whose_files_the_kernel_knows_is_given_to_it(mount: MakeMount, pa
     """They were listed long ago: nothing is left of that in memory."""
     tree: Mount = mount(pack, "--cache-mb", "1")
     tree.ask(probes.inodes, "")
+    wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
     forget_pages(pack)
     numbers = shuffled()
     start = settled(tree)
