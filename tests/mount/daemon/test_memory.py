@@ -62,7 +62,7 @@ def test_sizes_stay_while_there_is_no_descriptor_for_a_look(
         limit_cache=applied.append,
         limit_pushed=lambda size_bytes: None,
     )
-    limit = MemoryLimit(make_request(asked), engine)
+    limit = MemoryLimit(make_request(asked), engine, base_bytes=32 * MIB)
     before = limit.figures()["cache_limit_bytes"]
     is_looking = trio.Event()
 
