@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
-from typing import NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack, cast
 
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
@@ -26,6 +26,9 @@ from ffrfs.packing.sources.opening import Kind, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
 from ffrfs.packing.sources.order import batches
 from ffrfs.remote.url import is_url, parse_url
+
+if TYPE_CHECKING:
+    from ffrfs.packing.sources.archive import ArchiveSource
 
 
 class PackSummary(NamedTuple):
@@ -142,6 +145,8 @@ def pack_any(
             if time_ns is not None:
                 listed.normalize(time_ns)
             if not options.dry_run:
+                if kind == "archive" and place.at_a_time is None:  # all packs are kept there
+                    cast("ArchiveSource", contents).refuse_too_large(stored)
                 write_shards(contents, runs, place, set_id, options.threads, tick)
             return _summary(contents, stored, len(runs) if options.is_set else 0)
 

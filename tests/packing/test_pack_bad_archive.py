@@ -316,12 +316,11 @@ def test_room_is_needed_for_what_is_written(
     other = file("c", content if "dedup" in options else b"c" * 1000)
     links = [link(f"b{number}", "a", tarfile.LNKTYPE) for number in range(9)]
     members = [file("a", content), *links, other]
-    if "shards" in options:
-        members.append(file("d", b"d" * 1000))
     pack_members(tmp_path, out, members, **options)
     with pytest.raises(PackError, match="announces 3,000 bytes of files"):
         more = [file(name, name.encode() * 1000) for name in "xyz"]
-        pack_members(tmp_path, tmp_path / "more.ffr", more)
+        pack_members(tmp_path, tmp_path / "more", more, **options)
+    assert not (tmp_path / "more").exists()
 
 
 def test_a_pipe_is_copied_to_where_the_packs_will_be(

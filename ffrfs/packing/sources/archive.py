@@ -118,7 +118,7 @@ class ArchiveSource:
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """Append one run of records after the other; ignores `jobs`, because it is a stream."""
         sizes = self.entries.sizes()
-        self._refuse_too_large(
+        self.refuse_too_large(
             sum(int(sizes[file]) for files in batches(self.entries, first, count) for file in files)
         )
         if self._files is None:
@@ -246,8 +246,8 @@ class ArchiveSource:
             )
         return size
 
-    def _refuse_too_large(self, size: int) -> None:
-        """What is announced may be anything."""
+    def refuse_too_large(self, size: int) -> None:
+        """Raise PackError if there is no room for `size` bytes: an archive announces anything."""
         room = os.statvfs(self._place)
         if size > room.f_bavail * room.f_frsize:
             raise PackError(
