@@ -55,7 +55,7 @@ uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
 
 py::list add_found(List& self, uint32_t parent, int folder, const std::string& path) {
   py::list others;
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   FolderWalk walk(folder, path);
   while (true) {
     const std::vector<FolderWalk::Entry>& found = walk.next();
@@ -111,13 +111,13 @@ void number(List& self, const std::string& order) {
   if (order != "path" && order != "size") {
     throw std::invalid_argument("there is no order \"" + order + "\"");
   }
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   self.change(
       [&](EntryList& list) { order == "path" ? list.number_by_path() : list.number_by_size(); });
 }
 
 void number_by(List& self, const std::vector<uint32_t>& files) {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   self.change([&](EntryList& list) { list.number_by(files); });
 }
 

@@ -20,7 +20,7 @@ constexpr size_t kWorthReleasing = 32 << 10;
 
 template <typename Work> void without_gil(size_t size_bytes, Work work) {
   if (size_bytes < kWorthReleasing) return work();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   work();
 }
 

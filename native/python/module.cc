@@ -18,7 +18,7 @@ template <uint32_t (*Checksum)(std::span<const std::byte>, uint32_t)>
 uint32_t checksum(const py::object& data, uint32_t seed) {
   const BytesView view(data);
   if (view.bytes().size() < kWorthReleasingToHash) return Checksum(view.bytes(), seed);
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return Checksum(view.bytes(), seed);
 }
 

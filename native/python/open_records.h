@@ -69,7 +69,7 @@ template <typename File> class OpenRecords {
 
   // `open_shards()` returns the ShardSet, whose shards are all Files.
   template <typename OpenShards> explicit OpenRecords(OpenShards open_shards) {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     open_ = std::make_shared<Open>(open_shards());
   }
 

@@ -37,7 +37,7 @@ PyPack::PyPack(const std::shared_ptr<Volume>& volume, size_t number)
     : shard_(volume, &dynamic_cast<const FfrecordShard&>(volume->shards().shard(number))) {}
 
 bool PyPack::is_folder() const {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return shard_->index() != nullptr || ends_with_folder(*shard_);
 }
 
@@ -64,7 +64,7 @@ py::object PyPack::set() const {
 }
 
 const ShardSet& PyPack::header() {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   const std::lock_guard lock(mutex_);
   if (!header_) header_.emplace(open_header(*shard_));
   return *header_;
@@ -95,7 +95,7 @@ py::str PyPack::find_fault() {
 
 Fetcher& PyPack::fetcher() {
   const ShardSet& plain = header();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   const std::lock_guard lock(mutex_);
   if (!fetcher_) fetcher_ = std::make_unique<Fetcher>(plain, counters_);
   return *fetcher_;
@@ -116,13 +116,13 @@ py::list PyPack::verify(uint64_t first, uint64_t count, size_t jobs) {
 
 void PyPack::open_tree() {
   if (!own_) throw py::value_error("the tree is the volume's");
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   const std::lock_guard lock(mutex_);
   if (!tree_) tree_ = own_->open_tree(counters_).tree;
 }
 
 const Tree& PyPack::tree() {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   const std::lock_guard lock(mutex_);
   if (!tree_) throw std::invalid_argument("the tree is not open");
   return *tree_;

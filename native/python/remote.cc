@@ -53,7 +53,7 @@ void check_signals() {
 void set_remote(const py::object& get_link, double timeout_s) {
   // Without the GIL, because a thread of the opener before may need it to end.
   const auto set = [](std::shared_ptr<remote::RemoteOpener> opener) {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     remote::set_opener(std::move(opener));
   };
   if (get_link.is_none()) return set(nullptr);

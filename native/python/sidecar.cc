@@ -32,19 +32,19 @@ void bind_paths(py::module_& module) {
     return stored_header_checksum(std::as_bytes(std::span(begin)));
   }, py::arg("begin"));
   module.def("is_tfrecord", [](const std::string& path) { return is_tfrecord(path); },
-             py::arg("path"), py::call_guard<py::gil_scoped_release>());
+             py::arg("path"), py::call_guard<Unlocked>());
   module.def("claimed_records", [](const std::string& path) {
     const auto file = remote::open_source(path);
     const uint64_t count = claimed_record_count(*file).value_or(0);
     return std::pair(count, count == 0 ? 0 : file->size() - ffrecord_header_size(count));
-  }, py::arg("path"), py::call_guard<py::gil_scoped_release>());
+  }, py::arg("path"), py::call_guard<Unlocked>());
 }
 
 }  // namespace
 
 void bind_sidecar(py::module_& module) {
   module.def("write_sidecar", [](const std::string& pack, const std::string& target, bool chunks) {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     Counters counters;
     write_sidecar(pack, target, chunks, counters);
   }, py::arg("pack"), py::arg("target"), py::arg("chunks"));

@@ -48,7 +48,7 @@ TreePtr wait_for_tree(Volume& volume, Need need, Ino ino) {
 
 PyVolume::PyVolume(const std::vector<std::string>& paths, const VolumeOptions& options)
     : name_(paths.empty() ? "" : paths.front()), options_(options) {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   volume_ = std::make_shared<Volume>(paths, options);
 }
 
@@ -64,13 +64,13 @@ void PyVolume::start_prefetch(const py::object& self, py::function push) {
   const py::cpp_function stop([left = std::weak_ptr(volume)] { end_prefetch(left.lock()); });
   py::module_::import("weakref").attr("finalize")(self, stop);
   PyPush pushing(std::move(push));
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   volume->start_prefetch(std::move(pushing));
 }
 
 // Also drops the volume. Releases the GIL, because a push may be waiting for it.
 void PyVolume::end_prefetch(std::shared_ptr<Volume> volume) {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   if (volume && !volume->stop_prefetch(kPushLimit)) {
     // Never destroyed, because the destructor would wait for the push.
     [[maybe_unused]] const auto* const kept = new std::shared_ptr<Volume>(volume);
@@ -82,7 +82,7 @@ void PyVolume::take_hints(int fd) const {
   if (fd < 0) throw py::value_error(std::to_string(fd) + " is no file descriptor");
   FileDescriptor client(fd);
   const auto volume = open();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   volume->take_hints(std::move(client));
 }
 
@@ -95,7 +95,7 @@ py::object PyVolume::load_tree(Need need, Ino ino, uint64_t token) {
   const auto volume = open();
   TreePtr part = volume->find_tree(need, ino);
   if (!part) {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     part = volume->load_tree(need, ino,
                              [finished = finished_, token](TreePtr late, std::exception_ptr error) {
       finished->add({token, std::move(late), error});
@@ -108,7 +108,7 @@ py::object PyVolume::read(Ino ino, uint64_t offset, size_t size, uint64_t token)
   const auto volume = open();
   std::optional<Slice> slice;
   {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     slice = volume->read(ino, offset, size,
                          [finished = finished_, token](Slice late, std::exception_ptr error) {
       finished->add({token, std::move(late), error});
@@ -121,7 +121,7 @@ py::list PyVolume::poll() {
   const auto volume = open();
   std::vector<FinishedQueue::Finished> all;
   {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     volume->poll();
     all = finished_->take();
   }
@@ -142,7 +142,7 @@ py::list PyVolume::poll() {
 
 Ino PyVolume::resolve(const std::string& path) const {
   const auto volume = open();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return Waiting(*volume).resolve(path);
 }
 
@@ -182,7 +182,7 @@ py::object PyVolume::stored(Ino ino) const {
 
 Slice PyVolume::read_wait(Ino ino, uint64_t offset, size_t size) {
   const auto volume = open();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return Waiting(*volume).read(ino, offset, size);
 }
 
@@ -216,14 +216,14 @@ py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
 
 std::unique_ptr<const MadeFile> PyVolume::made_file(Ino ino) const {
   const auto volume = open();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   const TreePtr tree = Waiting(*volume).load_tree(Need::kInode, ino);
   return MadeFile::open(*volume, tree, ino, options_.check_data);
 }
 
 Ino PyVolume::find_too_deep(Ino ino) const {
   const auto volume = open();
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return volume->tree().find_too_deep(ino);
 }
 
@@ -251,7 +251,7 @@ py::bytes read_made(const MadeFile& file, uint64_t offset, uint64_t size) {
   if (!bytes) throw py::error_already_set();
   auto* const memory = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr()));
   if (count > 0) {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     file.read(offset, {memory, static_cast<size_t>(count)});
   }
   return bytes;

@@ -90,7 +90,7 @@ class PyVolume {
                                         uint64_t elapsed_ns) const {
     const auto volume = open();
     const auto line = [&] {
-      const py::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       return volume->describe_slow(RequestTimes::kind_of(kind), ino, elapsed_ns);
     }();
     return {line};

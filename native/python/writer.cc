@@ -20,24 +20,24 @@ namespace ffrfs::python {
 namespace {
 
 std::unique_ptr<Writer> make_writer(const std::string& path, uint64_t count) {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return std::make_unique<Writer>(path, count);
 }
 
 void append(Writer& writer, const py::object& data) {
   const BytesView view(data);
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   writer.append(view.bytes());
 }
 
 uint64_t append_pieces(Writer& writer, const py::iterable& pieces) {
   uint64_t size = 0;
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   writer.append_pieces([&](const Writer::Sink& sink) {
     const py::gil_scoped_acquire locked;
     for (const py::handle piece : pieces) {
       const BytesView view(piece);
-      const py::gil_scoped_release writing;
+      const Unlocked writing;
       sink(view.bytes());
       size += view.bytes().size();
     }
@@ -57,7 +57,7 @@ FilePacker::Tick tick_of(const py::object& progress) {
 
 void append_folder(Writer& writer, const SharedFolderList& folder, const std::string& root,
                    uint32_t first, uint32_t count, size_t jobs, const py::object& progress) {
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   folder.read_numbered([&](const EntryList& list) {
     check_run(list, first, count);
     writer.append_files(EntryFiles(list, root, first, count), jobs, tick_of(progress));
@@ -79,7 +79,7 @@ std::optional<IndexSet> to_set(const std::optional<ShardTuple>& shard) {
 void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first,
                   std::optional<uint32_t> count, const std::optional<ShardTuple>& shard) {
   const std::optional<IndexSet> set = to_set(shard);
-  const py::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   folder.read_numbered([&](const EntryList& list) {
     const uint32_t shown =
         count.value_or(list.record_count() - std::min(first, list.record_count()));
@@ -95,7 +95,7 @@ void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first
 }  // namespace
 
 void bind_writer(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> unlocked;
+  const py::call_guard<Unlocked> unlocked;
   py::class_<Writer>(module, "Writer")
       .def(py::init(&make_writer), py::arg("path"), py::arg("count"))
       .def_property_readonly("count", &Writer::count)

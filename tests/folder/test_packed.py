@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
@@ -259,3 +261,34 @@ def test_structure_of_several_packs_with_shared_records_and_links(tmp_path: Path
     with PackedFolder([tmp_path / "1.ffr", tmp_path / "2.ffr"]) as pack:
         assert pack.structure == {"a": 0, "s": {"b": 0, "c": 2}}
         assert [pack.reader[number].tobytes() for number in (0, 2)] == [b"same", b"other"]
+
+
+ENDS = """
+import sys, threading, time
+from ffrfs import PackedFolder
+pack = PackedFolder(sys.argv[1])
+pack.read(["large"])  # the first read imports NumPy, where pybind11 itself waits for the lock
+reads = 0
+def read():
+    global reads
+    while True:
+        pack.read(["large", "larger"])
+        reads += 1
+for _ in range(3):
+    threading.Thread(target=read, daemon=True).start()
+while reads < 10:
+    time.sleep(0.001)
+"""
+
+
+def test_a_program_may_end_while_its_threads_read(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "folder", {"large": b"1" * 2**20, "larger": b"2" * 2**22})
+    pack_folder(folder, tmp_path / "x.ffr")
+    for _ in range(4):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDS, tmp_path / "x.ffr"],
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -190,3 +192,23 @@ def test_an_error_of_map_names_file_and_record(tmp_path: Path) -> None:
     with pytest.raises(KeyError) as behind:
         list(RecordDataset([path], on_error="skip").skip(1).map(refuse))
     assert behind.value.__notes__ == [f"{path}: record 2"]
+
+
+ENDS = """
+import sys
+from ffrfs.tfrecord import RecordDataset
+iterators = [iter(RecordDataset(sys.argv[1:], num_parallel_reads=3)) for _ in range(20)]
+print([next(each) for each in iterators] == [b"0" * 1000] * 20, flush=True)
+"""
+
+
+def test_a_program_may_end_while_threads_read_ahead(files: list[Path]) -> None:
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDS, *files],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
