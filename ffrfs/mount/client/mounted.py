@@ -88,10 +88,12 @@ def mounted(
     with _lock:
         end, ours = os.pipe()
         _owned.add(ours)
-    # Without a standard input the pipe has its number, which is /dev/null in `ffrfs mount`.
-    theirs = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
-    os.close(end)
     try:
+        try:
+            # Without a standard input the pipe has its number, /dev/null in `ffrfs mount`.
+            theirs = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
+        finally:
+            os.close(end)
         try:
             place = _mount(pack, mountpoint, words, options, owner=theirs)
         finally:
@@ -186,20 +188,27 @@ def _mount(
     arguments = [] if owner is None else ["--while-open", str(owner)]
     for value in (*more, ",".join(words)):
         arguments += ["-o", value] if value else []
-    done = subprocess.run(
-        [
-            *(sys.executable, "-P", "-m", "ffrfs", "mount", *arguments, "--"),
-            *(os.fspath(path) for path in packs),
-            place,
-        ],
-        pass_fds=[] if owner is None else [owner],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    command = [
+        *(sys.executable, "-P", "-m", "ffrfs", "mount", *arguments, "--"),
+        *(os.fspath(path) for path in packs),
+        place,
+    ]
+    before = mount_at(place)
+    try:
+        done = subprocess.run(
+            command,
+            pass_fds=[] if owner is None else [owner],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except BaseException:  # Ctrl-C: the daemon's mount ends with its owner, any other one here
+        if owner is None and mount_at(place) not in (None, before):
+            unmount(place)
+        raise
     lines = [line.removeprefix("ffrfs: ") for line in done.stderr.strip().splitlines()]
     # A program that ignores SIGCHLD gets 0 from subprocess in any case.
     if done.returncode != 0 or mount_at(place) is None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -298,6 +299,24 @@ def test_mount_at_a_given_place_twice(pack_tree: PackTree, places: Path) -> None
 def test_failure_of_mount_leaves_nothing(tmp_path: Path, places: Path) -> None:
     with pytest.raises(MountError, match=r"absent\.ffr"):
         mount(tmp_path / "absent.ffr")
+    assert list(places.iterdir()) == []
+
+
+def test_interrupted_mount_leaves_nothing(
+    pack_tree: PackTree, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = subprocess.run
+    with monkeypatch.context() as interrupted:
+
+        def run_and_interrupt(*command: Any, **how: Any) -> None:
+            interrupted.undo()
+            run(*command, **how)
+            raise KeyboardInterrupt
+
+        interrupted.setattr(subprocess, "run", run_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            mount(pack_tree(TREE))
+    assert [line for line in mountinfo() if str(places) in line] == []
     assert list(places.iterdir()) == []
 
 
