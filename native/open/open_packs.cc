@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "example/example_tree.h"
@@ -161,6 +162,16 @@ std::vector<ExampleGroup> groups_of(const ShardSet& shards,
   throw FormatError("the splits do not have as many files as were named");
 }
 
+// A worker that replaces another one shows the same files, whatever was added to their folders.
+void leave_out_added(std::vector<std::string>& paths, const std::vector<std::string>& last_files) {
+  for (const std::string& last : last_files) {
+    const std::string_view folder = std::string_view(last).substr(0, last.rfind('/') + 1);
+    std::erase_if(paths, [&](const std::string& path) {
+      return path.starts_with(folder) && path.find('/', folder.size()) == path.npos && path > last;
+    });
+  }
+}
+
 OpenedPacks open_tfrecords(const std::vector<std::string>& paths, const PackPolicy& policy,
                            Counters& counters) {
   ShardSet shards = open_tfrecord_shards(paths, true, policy.open_source);
@@ -180,7 +191,8 @@ OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& 
                        Counters& counters) {
   if (!policy.splits.empty()) return open_tfrecords(paths, policy, counters);
   const remote::OpenTogether named(paths);  // some are opened twice
-  const RecordFiles files = find_record_files(paths, policy.open_source);
+  RecordFiles files = find_record_files(paths, policy.open_source);
+  leave_out_added(files.paths, policy.last_files);
   const remote::OpenTogether found(files.paths);
   if (files.is_tfrecord) return open_tfrecords(files.paths, policy, counters);
   // A file that is named alone is shown alone, even if it is a shard of a set.

@@ -27,6 +27,8 @@ struct PackPolicy {
   ExampleOptions examples{};
   // Not empty: the paths are TFRecord files of one data set, in the order of these splits.
   std::vector<RecordSplit> splits{};
+  // Files that come after one of these in its folder are left out: they were added since.
+  std::vector<std::string> last_files{};
   OpenSource open_source = remote::open_source;  // opens the files of records
 };
 

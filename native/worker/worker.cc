@@ -107,7 +107,8 @@ WorkerOptions parse_arguments(int argc, char** argv) {
     kFetcher,
     kRemoteTimeout,
     kSuspect,
-    kQuarantined
+    kQuarantined,
+    kLastFile
   };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
@@ -123,6 +124,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       {"option", required_argument, nullptr, kOption},  // NAME=VALUE, of VolumeOptions
       {"suspect", required_argument, nullptr, kSuspect},  // keys of requests; any number
       {"quarantined", required_argument, nullptr, kQuarantined},
+      {"last-file", required_argument, nullptr, kLastFile},  // PackPolicy::last_files; any number
       {"unindexed", required_argument, nullptr, kUnindexed},
       {nullptr, 0, nullptr, 0},
   };
@@ -145,6 +147,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kQuarantined:
         parse(optarg, options.session.operations.quarantined.emplace_back());
         break;
+      case kLastFile: options.volume.packs.last_files.emplace_back(optarg); break;
       case kUnindexed: parse(optarg, options.unindexed.emplace()); break;
       default: reject_usage(argv[optind - 1]);
     }

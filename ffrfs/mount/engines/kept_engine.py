@@ -9,9 +9,10 @@ import os
 import select
 import signal
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ffrfs.mount.config.settings import Transport
 from ffrfs.mount.engines.worker_deaths import UNSEEN
 
 
@@ -21,9 +22,10 @@ class KeptEngine:
 
     # Names: page (of counters), worker (its socket), log (its pipe), process (a pidfd).
     descriptors: dict[str, int]
-    transport: str  # of its workers: "dev" or "uring"
+    transport: Transport  # of its workers: "dev" or "uring"
     identities: str  # of the packs, in hexadecimal digits (Worker.identities)
     deaths: dict[str, Any]  # the fields of WorkerDeaths
+    last_files: list[str] = field(default_factory=list)  # Worker.last_files
 
 
 class KeptProcess:

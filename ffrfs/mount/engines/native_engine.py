@@ -21,6 +21,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ffrfs.errors import (
@@ -32,6 +33,7 @@ from ffrfs.errors import (
     is_shortage,
 )
 from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.config.settings import Transport
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.engines.read_failures import ReadFailures
@@ -103,10 +105,11 @@ class NativeEngine:
                 self._resume()
             undo.pop_all()
 
-    def _new_worker(self) -> Worker:
+    def _new_worker(self, before: Worker | None = None) -> Worker:
+        request = replace(self._request, transport=self._transport)
         link = None if self._fetching is None else self._fetching.link_for_next()
         try:
-            return Worker(self._request, self._transport, self._page, link, self.deaths)
+            return Worker(request, self._page, link, self.deaths, before)
         finally:
             if link is not None:
                 os.close(link)
@@ -183,6 +186,7 @@ class NativeEngine:
             descriptors={"page": self._page.fd} | self._worker.kept(),
             transport=self._transport,
             identities=self._worker.identities.hex(),
+            last_files=list(self._worker.last_files.values()),
             deaths=self.deaths.kept(),
         )
 
@@ -255,7 +259,6 @@ class NativeEngine:
         """Let another worker serve; return False if the connection has ended."""
         import trio
 
-        before = bytes(self._worker.identities)
         while is_connected(connection):
             if self.deaths.is_hopeless:
                 await self._refuse(connection)
@@ -263,7 +266,7 @@ class NativeEngine:
             try:
                 if self._next is None:
                     await trio.sleep(self.deaths.pause_s)
-                    self._next = await self._opened_worker(before)
+                    self._next = await self._opened_worker()
             except (FfrfsError, OSError) as error:
                 log.error("no other worker: %s", describe(error))
                 if is_shortage(error) and time.monotonic() - self._died_s < _SHORTAGE_LIMIT_S:
@@ -292,15 +295,15 @@ class NativeEngine:
         self._changed()
         log.info("another worker serves, after %.2f s: process %d", pause_s, self._worker.pid)
 
-    async def _opened_worker(self, before: bytes) -> Worker:
-        """Return a worker that has opened the packs. Raises FfrfsError and OSError."""
+    async def _opened_worker(self) -> Worker:
+        """Return another worker that has opened the packs. Raises FfrfsError and OSError."""
         import trio
 
-        worker = await trio.to_thread.run_sync(self._new_worker)
+        worker = await trio.to_thread.run_sync(self._new_worker, self._worker)
         try:
             # The fetcher may have died as well, and opening waits for a link to the next one.
             await trio.to_thread.run_sync(self._bring_links, worker)
-            await trio.to_thread.run_sync(worker.wait_for_packs, before, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(worker.wait_for_packs, abandon_on_cancel=True)
         except BaseException:
             worker.kill()
             worker.drop()
@@ -317,7 +320,7 @@ class NativeEngine:
             self.deaths.forgive()
             try:
                 with trio.fail_after(_RESTART_LIMIT_S):
-                    self._next = await self._opened_worker(bytes(self._worker.identities))
+                    self._next = await self._opened_worker()
             except (FfrfsError, OSError, trio.TooSlowError) as error:
                 self._bring_links(self._worker)
                 is_late = isinstance(error, trio.TooSlowError)
@@ -372,7 +375,7 @@ class NativeEngine:
         while self._next is None:
             await trio.sleep(_RETRY_S)
             with contextlib.suppress(FfrfsError, OSError):  # the first one was logged
-                self._next = await self._opened_worker(bytes(self._worker.identities))
+                self._next = await self._opened_worker()
         self.deaths.in_row = 0
         scope.cancel()
 
@@ -388,7 +391,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, OSError) and not isinstance(error, MountError | ChangedAtOriginError)
 
 
-def _choose_transport(wanted: str) -> str:
+def _choose_transport(wanted: str) -> Transport:
     """Return the transport for the workers: rings only if asked for, as they die with a worker."""
     if wanted != "uring":
         return "dev"

@@ -59,17 +59,20 @@ class Worker:
     def __init__(
         self,
         request: MountRequest,
-        transport: str,
         counters: CounterPage,
         fetcher: int | None = None,
         deaths: WorkerDeaths | None = None,
+        before: Worker | None = None,
     ) -> None:
-        """Start the worker. `transport`: one of settings.Transport, in place of the request's.
+        """Start the worker. `fetcher`: a link to a fetcher, which stays the caller's.
 
-        `fetcher`: a link to a fetcher, which stays the caller's. `deaths`: of those before it.
+        `deaths`: of the workers before it. `before`: the one that it replaces, whose files it
+        shows.
         """
         self._title = request.title
         self.identities = bytearray()  # a few bytes for each file that it has opened
+        self.last_files: dict[str, str] = {}  # the last one in each directory
+        self._expected = None if before is None else bytes(before.identities)
         path = worker_path()
         if path is None:
             raise MountError(
@@ -86,8 +89,9 @@ class Worker:
             try:
                 self._process = subprocess.Popen(
                     [
-                        *(path, *_arguments(request, transport, *fds)),
+                        *(path, *_arguments(request, *fds)),
                         *_fetching(request, fetcher),
+                        *(() if before is None else _last_files(before)),
                         *(() if deaths is None else _blamed(deaths)),
                     ],
                     env=_without_secrets(os.environ),
@@ -109,6 +113,7 @@ class Worker:
         worker = cls.__new__(cls)
         worker._title = request.title
         worker.identities = bytearray.fromhex(kept.identities)
+        worker.last_files = {os.path.dirname(file): file for file in kept.last_files}
         worker.process = kept.descriptors["process"]
         worker._process = KeptProcess(worker.process)
         worker._socket = socket.socket(fileno=kept.descriptors["worker"])
@@ -123,18 +128,19 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_for_packs(self, before: bytes | None = None) -> list[str]:
+    def wait_for_packs(self) -> list[str]:
         """Wait until the packs are open; return what the user should know, a line each.
 
-        `before`: `identities` of the worker that this one replaces. Raises the error of the pack
-        that cannot be opened, or MountError if it is not the one that the other had.
+        Raises the error of the pack that cannot be opened, or MountError if it is not the one
+        that the worker before had.
         """
         # A copy, because drop() may be called meanwhile: the thread that waits here is abandoned.
         with open(os.dup(self.log), "rb", buffering=0) as log:
-            return self._wait_for_packs(before, log)
+            return self._wait_for_packs(log)
 
-    def _wait_for_packs(self, before: bytes | None, log: FileIO) -> list[str]:
+    def _wait_for_packs(self, log: FileIO) -> list[str]:
         notices = []
+        expected = self._expected
         while True:
             match self._receive():
                 case ["notice", line]:
@@ -143,10 +149,13 @@ class Worker:
                     notices.append(str(UnverifiedHeaderWarning.of(path)))
                 case ["file", path, identity]:
                     self.identities += blake2b(os.fsencode(identity), digest_size=_ID_SIZE).digest()
-                    if before is not None and not before.startswith(self.identities):
+                    if expected is not None and not expected.startswith(self.identities):
                         raise self._other_pack(path)
+                    folder = os.path.dirname(path)
+                    last = self.last_files.get(folder, path)
+                    self.last_files[folder] = max(last, path, key=os.fsencode)
                 case ["opened"]:
-                    if before is not None and before != self.identities:
+                    if expected is not None and expected != self.identities:
                         raise self._other_pack(self._title)
                     return notices
                 case ["failed", *texts]:
@@ -257,9 +266,7 @@ class Worker:
         self.drop()
 
 
-def _arguments(
-    request: MountRequest, transport: str, daemon_socket: int, counters: int
-) -> list[str]:
+def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list[str]:
     options = request.options
     volume_options = request.volume_options().items()
     arguments = [
@@ -267,7 +274,7 @@ def _arguments(
         f"--daemon-socket={daemon_socket}",
         f"--counters={counters}",
         f"--threads={request.threads}",
-        f"--transport={transport}",
+        f"--transport={request.transport}",
         *(f"--option={name}={_option_text(value)}" for name, value in volume_options),
     ]
     arguments += ["--xattr"] if options.xattr else []
@@ -278,6 +285,10 @@ def _arguments(
 def _blamed(deaths: WorkerDeaths) -> Iterator[str]:
     yield from (f"--suspect={key}" for key in deaths.suspects)
     yield from (f"--quarantined={key}" for key in deaths.quarantined)
+
+
+def _last_files(before: Worker) -> Iterator[str]:
+    yield from (f"--last-file={file}" for file in before.last_files.values())
 
 
 def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

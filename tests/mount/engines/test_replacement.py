@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ffrfs import pack_folder
 from ffrfs.mount.client import control_client
 from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
 from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
@@ -262,6 +263,25 @@ def test_pack_that_was_replaced_is_not_served(
     os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
     wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
     assert tree.ask(probes.errno_of, "d/001", "read") == errno.EIO
+
+
+def test_mount_of_a_set_goes_on_without_what_is_added(mount: MakeMount, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "added")]
+    for folder in folders:
+        folder.mkdir()
+        for number in range(6):
+            (folder / f"{folder.name} {number}").write_bytes(folder.name.encode() * 1000)
+    packs = tmp_path / "set"
+    pack_folder(folders[0], packs, shards=2)
+    tree = mount(packs, *OPTIONS)
+    pack_folder(folders[1], packs, append=True)
+    names = [f"first {number}" for number in range(6)]
+    tree.expect_log("killed by SIGKILL|the worker has ended")  # unseen by another daemon
+    for _ in range(2):  # the second time after another daemon, too
+        os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+        assert tree.ask(probes.read_all_in, "", names) == [b"first" * 1000] * 6
+        assert sorted(tree.ask(probes.listdir, "")) == names
+        assert ffrfs("restart", tree.path).status == 0
 
 
 def test_version_that_does_not_start_is_given_up(

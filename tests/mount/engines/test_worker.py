@@ -346,7 +346,7 @@ def test_program_that_cannot_run_leaves_no_descriptor(
     gc.collect()
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="Exec format"):
-        Worker(request, "dev", page)
+        Worker(request, page)
     assert os.listdir("/proc/self/fd") == before
     page.close()
 
@@ -359,7 +359,6 @@ def test_end_of_a_worker_that_was_dropped_meanwhile(
     (tmp_path / "other").write_bytes(b"other")
     worker = Worker(
         MountRequest(packs=("x.ffr",), mountpoint="/mnt", options=TreeOptions()),
-        "dev",
         CounterPage(),
     )
     number, reap = worker.log, worker.reap
