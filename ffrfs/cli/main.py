@@ -82,6 +82,7 @@ Examples:
 _ALIASES = {"unmount": "umount"}
 
 _WRONG_USAGE_OF_MOUNT = 1  # as mount(8) has it
+_CRITICAL = 2  # 1 of `ffrfs check` is a warning, which counts as success
 _INTERRUPTED = 130  # 128 + SIGINT
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.settle()
             command = "head" if "--example" in argv else argv[0]  # what `cat` takes then
             output.error(failure_line(error, command))
-            return 1
+            return _CRITICAL if argv[0] == "check" else 1
     return status
 
 

@@ -75,6 +75,12 @@ def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None
         )
 
 
+@pytest.mark.promise("S59")
+def test_a_check_that_cannot_say_what_it_found_is_critical(tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full, running("check", tmp_path, stdout=full) as process:
+        assert process.wait(TIMEOUT_S) == 2
+
+
 def test_closed_stdout_and_stderr_are_no_error(pack: Path) -> None:
     command = [sys.executable, "-m", "ffrfs", "ls", str(pack)]
     script = f"{shlex.join(command)} >&-; echo $?; {shlex.join(command)}.none 2>&-; echo $?"

@@ -84,7 +84,7 @@ def make_config(
         spec=_spec(arguments[0], found)
         if len(arguments) == 1 < len(found) and not signed
         else None,
-        mountpoint=canonical(os.path.join(folder, mountpoint)) if mountpoint else None,
+        mountpoint=_mountpoint(mountpoint, folder) if mountpoint else None,
         words=tuple(words),
         settings=fields | settings,
     )
@@ -93,8 +93,10 @@ def make_config(
 def split_packs(argument: str, folder: str = "") -> list[str]:
     r"""Split PACK1:PACK2, which mount(8) takes as one word; `\:` is a colon of a name.
 
-    If a file of the whole name exists, or it is a URL, it is one pack.
+    If a file of the whole name exists, or it is a URL, it is one pack. Raises OptionError.
     """
+    if not argument:  # else the working directory
+        raise OptionError("the name of a pack is empty")
     if ":" not in argument or is_url(argument) or os.path.lexists(os.path.join(folder, argument)):
         return [argument]
     packs = [_ESCAPE.sub(r"\1", pack) for pack in _split_at_colons(argument)]
@@ -118,6 +120,10 @@ def _absolute(pack: str, folder: str) -> str:
     if is_url(pack):
         return parse_url(pack).shown
     return os.path.realpath(os.path.join(folder, pack))
+
+
+def _mountpoint(name: str, folder: str) -> str:
+    return canonical(name if is_url(name) else os.path.join(folder, name))
 
 
 def _spec(argument: str, packs: list[str]) -> str | None:

@@ -67,8 +67,12 @@ def check(mountpoint: str, options: TreeOptions) -> None:
         return
     _find_helper()
     is_free = mount_at(mountpoint) is None
-    if is_free and os.path.isdir(mountpoint) and not os.access(mountpoint, os.W_OK):
-        raise MountError(f"{mountpoint}: cannot mount: user has no write access to it")
+    if is_free and os.path.isdir(mountpoint):
+        place = os.stat(mountpoint)
+        if place.st_mode & stat.S_ISVTX and place.st_uid != os.geteuid():
+            raise MountError(f"{mountpoint}: cannot mount: it is sticky, and user does not own it")
+        if not os.access(mountpoint, os.W_OK):
+            raise MountError(f"{mountpoint}: cannot mount: user has no write access to it")
     if (options.allow_other or options.allow_root) and not _may_users_allow_other():
         raise MountError(
             f"{mountpoint}: cannot mount: option allow_other only allowed if "

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ffrfs.cli import main
-from ffrfs.errors import OptionError
+from ffrfs.errors import MountError, OptionError
 from ffrfs.mount.config.config import KEYS, Config, make_config, read_config, split_packs
 from ffrfs.mount.config.request import MountRequest, make_request, reread
 from ffrfs.mount.kernel.options import TreeOptions
@@ -188,6 +188,7 @@ def test_reread_keeps_what_the_command_line_said(config: Path) -> None:
         ("packs = 7", ["packs = 7", "a list of strings"]),
         ("packs = ['a', 7]", ["packs = 7", "a string"]),
         ("packs = 'a::b'", ["a::b"]),
+        ("packs = ''", ["the name of a pack is empty"]),
         ("mountpoint = ['m']", ["mountpoint", "a string"]),
         ("options = 'bogus'", ["'bogus'"]),
         ("options = 'config=x'", ["config"]),
@@ -248,6 +249,12 @@ def test_file_that_may_be_missing(config: Path) -> None:
     assert reread(missing) == there  # made since
     config.unlink()
     assert reread(there) == missing
+
+
+def test_url_as_the_mount_point_is_refused_as_it_is_written(config: Path) -> None:
+    config.write_text("mountpoint = 's3://a/b'\n")
+    with pytest.raises(MountError, match=r"^s3://a/b: is a URL"):
+        request_of("/p", f"--config={config}")
 
 
 def test_empty_mount_point_is_none(config: Path) -> None:
@@ -326,9 +333,9 @@ def test_split(argument: str, packs: list[str]) -> None:
     assert split_packs(argument) == packs
 
 
-@pytest.mark.parametrize("argument", [":", "a:", ":a", "a::b"])
+@pytest.mark.parametrize("argument", ["", ":", "a:", ":a", "a::b"])
 def test_a_pack_without_a_name(argument: str) -> None:
-    with pytest.raises(OptionError, match="without a name"):
+    with pytest.raises(OptionError, match=r"without a name|is empty"):
         split_packs(argument)
 
 

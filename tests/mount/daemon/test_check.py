@@ -139,7 +139,10 @@ def test_what_an_ordinary_user_may_not(machine: Machine, pack_tree: PackTree, pl
     checked, mounted = both(pack, theirs)
     assert (checked.status, checked.err) == (mounted.status, mounted.err) == (0, "")
     assert machine.ffrfs("umount", theirs, user_id=ORDINARY_USER_ID).status == 0
-    for words, status in (([pack, place], 32), ([pack, places / "new"], 1)):
+    sticky = places / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    for words, status in (([pack, place], 32), ([pack, sticky], 32), ([pack, places / "new"], 1)):
         checked, mounted = both(*words)
         assert (checked.status, mounted.status) == (status, status), (checked, mounted)
         assert checked.err.splitlines()[0].partition(" ")[0] == "ffrfs:"
