@@ -16,11 +16,11 @@ import os
 import time
 from collections.abc import Iterator
 
-from ffrfs.errors import LostWorkerError
+from ffrfs.errors import LostWorkerError, MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import signals
 from ffrfs.mount.daemon.announcement import Announcement, Ready
-from ffrfs.mount.daemon.keeper import Keeper
+from ffrfs.mount.daemon.keeper import FAILED_STATUS, Keeper
 from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.daemon.log import journal_match, logging_to
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
@@ -102,59 +102,77 @@ def _serve_one(
     has_own_log = request.log_file is None and not foreground
     # A log that cannot be opened any more must not end a mount that is in use.
     is_used = kept is not None
-    with logging_to(request.log_file, is_kept=has_own_log, or_keep=is_used) as log_there:
-        versions = {} if is_used else versions_of(request.packs)  # before they are opened
-        engine = open_engine(request, None if kept is None else kept.engine)
-        engine.notices[:0] = notices
-        try:
+    with (
+        logging_to(request.log_file, is_kept=has_own_log, or_keep=is_used) as log_there,
+        contextlib.ExitStack() as at_end,
+    ):
+        with _left_to_next(kept):
+            versions = {} if is_used else versions_of(request.packs)  # before they are opened
+            engine = open_engine(request, None if kept is None else kept.engine)
+            at_end.callback(engine.close)
+            engine.notices[:0] = notices
             memory = MemoryLimit(request, engine, None if kept is None else kept.base_bytes)
             engine.notices += memory.notices()
-            with signals.held() as held_signals:
-                place = request.mountpoint
-                own_log = state.log_path(directory, place) if log_there.is_kept else None
-                log_file = own_log or request.log_file
+            held_signals = at_end.enter_context(signals.held())
+            own_log = state.log_path(directory, request.mountpoint) if log_there.is_kept else None
+            log_file = own_log or request.log_file
+            if kept is None:
                 journal = journal_match() if log_file is None else None
-                if kept is None:
-                    mount = make_mount(request, directory, log_file, journal, versions)
-                else:
-                    mount = take_over(kept, directory, log_file)
-                to_keep = _to_keep(
-                    request, engine, mount, memory=memory, is_foreground=foreground, before=kept
-                )
-                keeper = Keeper(mount, engine, notifier, to_keep)
-                try:
-                    # Not earlier: make_mount() first clears the place of a dead daemon's mount.
-                    if own_log is not None:
-                        log_there.reopen(own_log, is_own=True)
-                    if mount.notice is not None:
-                        log.warning("%s", mount.notice)
-                    announcement = Announcement(request, engine, mount, notifier, ready)
-                    keeper.begin()
-                    with _descriptors_kept():
-                        if kept is not None or engine.connect(mount.connection):
-                            announcement.make_early(is_announced=kept is not None)
-                    from ffrfs.mount.daemon.server import Server
+                mount = make_mount(request, directory, log_file, journal, versions)
+            else:
+                mount = take_over(kept, directory, log_file)
+            at_end.callback(mount.control.close)
+            at_end.callback(mount.take_away)
+            to_keep = _to_keep(
+                request, engine, mount, memory=memory, is_foreground=foreground, before=kept
+            )
+            keeper = Keeper(mount, engine, notifier, to_keep)
+            at_end.callback(keeper.forget)
+            # Not earlier: make_mount() first clears the place of a dead daemon's mount.
+            if own_log is not None:
+                log_there.reopen(own_log, is_own=True)
+            if mount.notice is not None:
+                log.warning("%s", mount.notice)
+            announcement = Announcement(request, engine, mount, notifier, ready)
+            keeper.begin()
+            with _descriptors_kept():
+                if kept is not None or engine.connect(mount.connection):
+                    announcement.make_early(is_announced=kept is not None)
+            from ffrfs.mount.daemon.server import Server
 
-                    server = Server(
-                        request,
-                        engine,
-                        mount,
-                        memory=memory,
-                        announcement=announcement,
-                        notifier=notifier,
-                        keeper=keeper,
-                        log_there=log_there,
-                        held_signals=held_signals,
-                    )
-                    server.serve()
-                except LostWorkerError as error:
-                    raise _LostConnectionError(error, server.request) from None
-                finally:
-                    keeper.forget()
-                    mount.take_away()
-                    mount.control.close()
-        finally:
-            engine.close()
+            server = Server(
+                request,
+                engine,
+                mount,
+                memory=memory,
+                announcement=announcement,
+                notifier=notifier,
+                keeper=keeper,
+                log_there=log_there,
+                held_signals=held_signals,
+            )
+        try:
+            server.serve()
+        except LostWorkerError as error:
+            raise _LostConnectionError(error, server.request) from None
+
+
+@contextlib.contextmanager
+def _left_to_next(kept: KeptMount | None) -> Iterator[None]:
+    """End only this process at an error that says nothing of the mount, such as a lack of threads.
+
+    The mount of another daemon goes on with its worker, and its guardian begins the next daemon.
+    """
+    try:
+        yield
+    except MountError:
+        raise
+    except Exception:
+        if kept is None:
+            raise
+        log.exception("the daemon cannot begin; the next one goes on with the mount")
+        logging.shutdown()
+        os._exit(FAILED_STATUS)
 
 
 def _check_metrics_file(request: MountRequest) -> None:

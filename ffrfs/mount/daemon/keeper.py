@@ -29,9 +29,9 @@ from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.kernel.process import Process
 
+FAILED_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
 _COMMAND = ("-P", "-m", "ffrfs.mount.daemon.resume")
 _END_LIMIT_S = 1.0
-_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Keeper:
         if self.keep(is_renewal=is_renewal):
             log.info("the next daemon begins")
             logging.shutdown()
-            os._exit(_STATUS)
+            os._exit(FAILED_STATUS)
 
     def now(self) -> KeptMount:
         """Return the mount as it is now, which must have a next daemon (`is_keeping`)."""

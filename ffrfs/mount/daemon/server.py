@@ -152,7 +152,8 @@ class Server:
 
     def _leave_to_next(self, what: str) -> None:
         """End this process after an exception, if another daemon goes on with the mount."""
-        if self._keeper.is_keeping and not self._is_stopping:
+        # Not before the caller has its answer: it would take the mount for one that has failed.
+        if self._announcement.is_made and self._keeper.is_keeping and not self._is_stopping:
             log.exception("%s; the next one goes on with the mount", what)
             self._keeper.hand_over()
 

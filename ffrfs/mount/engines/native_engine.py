@@ -97,8 +97,8 @@ class NativeEngine:
                 undo.callback(self._fetching.close)
             self.notices: list[str] = []
             self._worker = self._new_worker() if kept is None else Worker.of(kept, request)
-            undo.callback(self._worker.close)
             if kept is None:
+                undo.callback(self._worker.close)
                 self._bring_links(self._worker)
                 self.notices = self._worker.wait_for_packs()
             else:

@@ -318,3 +318,39 @@ def test_daemon_that_fails_is_replaced(part: str, new_mount: MakeMount, pack: Pa
     tree.expect_log(f"{REPLACED}|the worker has ended")
     assert ffrfs("umount", tree.path).status == 0
     tree.wait_for_daemon()
+
+
+# The log has threads of its own, for which a real shortage may leave room.
+WITHOUT_THREADS = """
+import os, threading
+
+start = threading.Thread.start
+
+def start_or_fail(thread):
+    if not thread.name.startswith("ffrfs-") and os.path.exists(os.environ["SHORT"]):
+        raise RuntimeError("can't start new thread")
+    start(thread)
+
+threading.Thread.start = start_or_fail
+"""
+
+
+@native
+def test_daemon_that_cannot_begin_leaves_the_mount_to_the_next(
+    new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THREADS)
+    short = tmp_path / "short"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("SHORT", str(short))
+    tree: Mount = new_mount(pack)
+    assert tree.mount().status == 0
+    assert tree.process is not None
+    short.touch()
+    os.kill(tree.process.pid, signal.SIGKILL)
+    wait_until(lambda: "the daemon cannot begin" in tree.log(), "the next daemon has failed")
+    assert tree.ask(probes.read, "large") == LARGE
+    short.unlink()
+    wait_until(lambda: tree.statistics()["daemon_starts"] >= 1, "another daemon serves")
+    tree.expect_log("the daemon cannot begin|Traceback")
+    tree.expect_log(REPLACED)
