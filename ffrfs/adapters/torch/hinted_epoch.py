@@ -155,25 +155,30 @@ class _Epoch:
                 raise UnknownOrderError("its sampler gave another order than a copy of it")
         else:
             raise UnknownOrderError("its sampler gave another order than a copy of it")
-        self._has_begun = True
+        if not self._has_begun:
+            self._has_begun = True
+            self._announce(indices)  # workers may not have read it yet, and a receipt counts it
         while self._index_count < self._hinter.ahead and self._step():
             pass
 
     def _step(self) -> bool:
         for item in self._ahead:
             indices = indices_of(item)
-            paths: list[PathType] = []
-            if self._has_begun:
-                found = [self._hinter.paths(index) for index in indices]
-                paths = [path for its in found for path in its]
-                self._hinter.is_complete &= all(found)
-            self._waiting.append((indices, len(paths)))
+            count = self._announce(indices) if self._has_begun else 0
+            self._waiting.append((indices, count))
             self._index_count += len(indices)
-            self._path_count += len(paths)
-            # Samples that were just taken may be unread: workers have a queue.
-            self.window.add(paths, keep=self._path_count + self._hinter.ahead)
+            self._path_count += count
             return True
         return False
+
+    def _announce(self, indices: list[Any]) -> int:
+        """Add the paths of an item to the window; return their number."""
+        found = [self._hinter.paths(index) for index in indices]
+        paths = [path for its in found for path in its]
+        self._hinter.is_complete &= all(found)
+        # Samples that were just taken may be unread: workers have a queue.
+        self.window.add(paths, keep=self._path_count + len(paths) + self._hinter.ahead)
+        return len(paths)
 
     def end(self) -> None:
         self.window.end()

@@ -8,6 +8,7 @@ Not here: the loader (loader.py). Concurrency: the thread that iterates the load
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import itertools
@@ -15,6 +16,8 @@ import logging
 import operator
 import os
 import re
+import sys
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -168,9 +171,20 @@ class _Noted:
 
     def __del__(self) -> None:
         try:
-            self.ffrfs_notes.report()
+            if not sys.is_finalizing():  # _report_all() has done it, and open() is gone by now
+                self.ffrfs_notes.report()
         finally:
             getattr(super(), "__del__", _nothing)()
+
+
+_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@atexit.register
+def _report_all() -> None:
+    """Report for the iterators that are left when the program ends, as of persistent workers."""
+    for each in list(_alive):
+        each.ffrfs_notes.report()
 
 
 @functools.cache
@@ -183,3 +197,4 @@ def note(batches: Any, notes: EpochNotes) -> None:  # noqa: ANN401 - of a privat
     if not isinstance(batches, _Noted):
         batches.__class__ = _noted(batches.__class__)
     batches.ffrfs_notes = notes
+    _alive.add(batches)

@@ -1,7 +1,7 @@
 """A training script of several ranks that knows nothing of ffrfs; torchrun starts it.
 
-Each rank prints a line: the SHA-256 of its batches and random numbers, and that of the files
-behind its first batch, as the hints of a mount have it. In the middle it waits for the file GO.
+Each rank prints a line: the SHA-256 of its batches and random numbers, and that of their files,
+as the hints of a mount have it. In the middle it waits for the file GO.
 
 python distributed_script.py FOLDER WORKERS GO
 """
@@ -55,7 +55,7 @@ def main(folder: str, workers: str, go: str) -> None:
         if step == 1:
             wait_for(go)
         given.update(repr([part.tolist() for part in batch]).encode())
-        for index in batch[0].tolist() if step else ():
+        for index in batch[0].tolist():
             order.update(f"/{os.path.basename(dataset.imgs[index][0])}\0".encode())
         gradient = torch.rand(())
         dist.all_reduce(gradient)

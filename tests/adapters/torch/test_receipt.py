@@ -6,6 +6,7 @@ import copy
 import hashlib
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ffrfs import mounted, pack_folder, prefetch
 from ffrfs.mount.client import control_client
 from ffrfs.torch import DataLoader, PackedFolderDataset
 from tests.adapters.torch.hint_mount import wait_until
+from tests.adapters.torch.program_run import TORCH_PROGRAMS, run
 from tests.ffrecord_file import record_extents
 from tests.folder.folder_model import make_folder
 
@@ -200,18 +202,42 @@ def test_the_digest_is_that_of_a_mount(fuse: None, tmp_path: Path) -> None:
         assert digests() == [receipt.sha256]
 
 
-def test_the_report_of_an_epoch_that_is_left(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A pack of six files, the first of which cannot be read."""
     make_folder(tmp_path / "s", {f"{i}": b"%d" % i * 2000 for i in range(6)})
     pack = tmp_path / "x.ffr"
     pack_folder(tmp_path / "s", pack)
     with open(pack, "r+b") as file:
         file.seek(record_extents(pack)[0][0])
         file.write(b"?")
-    for _ in DataLoader(PackedFolderDataset(pack, on_error="skip"), 3, collate_fn=same):
+    return pack
+
+
+def test_the_report_of_an_epoch_that_is_left(
+    damaged: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in DataLoader(PackedFolderDataset(damaged, on_error="skip"), 3, collate_fn=same):
         break
     assert [text for text in caplog.messages if "1 sample could not be read: " in text]
+
+
+ENDS = """
+import sys
+from ffrfs.torch import DataLoader, PackedFolderDataset
+loader = DataLoader(PackedFolderDataset(sys.argv[1], on_error="skip"), 3, collate_fn=list)
+batches = iter(loader)
+next(batches)
+"""
+
+
+@TORCH_PROGRAMS
+def test_the_report_of_a_program_that_ends_in_an_epoch(damaged: Path) -> None:
+    words = [sys.executable, "-c", ENDS, str(damaged)]
+    said = run("sh", "-c", 'exec "$@" 2>&1', "sh", *words)
+    assert "1 sample could not be read: " in said
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
 
 
 @how
