@@ -304,7 +304,7 @@ class RecordDatasetIterator(Closing):
         self.epoch = run.epoch
         self._stage = build(reading, operations, run)
         self._pid = os.getpid()
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._is_closed = False
         if state is not None:
             self._stage.load(state)
@@ -319,11 +319,14 @@ class RecordDatasetIterator(Closing):
         except StopIteration:
             self._fail(StopIteration())
             raise
-        except BaseException as error:
+        except Exception as error:
             self._fail(error)
             raise
+        except BaseException as error:  # Ctrl-C: an element may be lost
+            self._fail(RuntimeError(f"{type(error).__name__} has interrupted the iterator"))
+            raise
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: Exception) -> None:
         """Read no more. (The traceback keeps the iterator alive, so the threads are ended here.)"""
         self._failure = error
         self._stage.close()
@@ -333,7 +336,7 @@ class RecordDatasetIterator(Closing):
 
         Its size: a few kilobytes, and every element in the buffers of shuffle() and
         prefetch(). Raises the error of an iterator that has failed, or that prefetch() has
-        found ahead.
+        found ahead, and RuntimeError if Ctrl-C has interrupted it.
         """
         self._check(at_end=True)
         return {
