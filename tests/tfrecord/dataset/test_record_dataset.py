@@ -290,3 +290,14 @@ def test_functions_for_bad_records(tmp_path: Path) -> None:
     assert list(again) == ["FormatError 2", 3]
     with pytest.raises(KeyError):
         list(dataset.map(lambda _: {}["a"], on_error=named))
+
+
+def test_the_state_of_an_iterator_that_was_interrupted(directory: Path) -> None:
+    def interrupt(_: bytes) -> None:
+        raise KeyboardInterrupt
+
+    iterator = iter(RecordDataset(directory).map(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    with pytest.raises(RuntimeError, match="KeyboardInterrupt has interrupted"):
+        iterator.state_dict()
