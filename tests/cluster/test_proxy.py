@@ -10,10 +10,9 @@ import random
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import obstore
 import pytest
@@ -22,6 +21,7 @@ import trustme
 from ffrfs import pack_folder
 from tests.checkout import CHECKOUT
 from tests.mount.command import Mount, ffrfs, mount_command_fails
+from tests.mount.makers import MakeMount, closing_mounts
 from tests.remote.epoch import Epoch, Reading, write_files
 from tests.remote.servers.delay import delay
 from tests.remote.servers.nginx import Nginx, nginx, nginx_of
@@ -34,8 +34,6 @@ BLOCK_SIZE = 1 << 20
 EIO = "5"
 # For headers, indexes, and the first byte that each mount asks for.
 ALMOST_ONCE = 1.05
-
-MakeMount = Callable[..., Mount]
 
 
 def proxy_of(
@@ -121,20 +119,15 @@ def proxy(origin: Nginx) -> Iterator[Nginx]:
 @pytest.fixture
 def mounted(tmp_path: Path, fuse: None) -> Iterator[MakeMount]:
     """Mounts of nodes that share nothing: each has a cache directory of its own."""
-    mounts: list[Mount] = []
+    with closing_mounts(tmp_path, tmp_path) as new:
 
-    def make(url: str, *words: str) -> Mount:
-        node = tmp_path / f"node{len(mounts)}"
-        node.mkdir()
-        packs: list[Any] = [url]
-        mounts.append(tree := Mount("native", packs, node / "mnt", node / "log"))
-        done = tree.mount("--cache-dir", str(node / "cache"), *words)
-        assert (done.status, done.out, done.err) == (0, "", "")
-        return tree
+        def make(url: str, *words: str) -> Mount:
+            tree = new("native", url)
+            done = tree.mount("--cache-dir", f"{tree.path}.cache", *words)
+            assert (done.status, done.out, done.err) == (0, "", "")
+            return tree
 
-    yield make
-    for tree in mounts:
-        tree.close()
+        yield make
 
 
 def read_at_once(trees: list[Mount]) -> list[Epoch]:
@@ -220,7 +213,7 @@ def test_an_object_that_changes(
         assert epoch.wrong == 0
         assert epoch.errors.keys() == {EIO}
         assert epoch.right + epoch.errors[EIO] == COUNT
-        assert tree.count_logged("changed at its origin")
+        tree.expect_log("changed at its origin")
     # Who opens it now gets the new one, and nothing of the old.
     after = mounted(url)
     assert Reading(after.path).result() == Epoch(COUNT, 0, {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from ffrfs.mount.kernel import state
 from tests.mount.command import Mount
 from tests.mount.conftest import engine, places
+from tests.mount.makers import MakeMount, closing_mounts
 
 
 @pytest.fixture
@@ -27,32 +28,22 @@ def seed() -> int:
     return drawn
 
 
-MakeMount = Callable[..., Mount]
-
-
 @pytest.fixture
 def mount_as(fuse: None, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
     """Mounts packs by an engine: mount_as("native", pack, ..., "--cache-mb", "8").
 
     The mounts are ended after the test, and their logs checked.
     """
-    mounts: list[Mount] = []
+    with closing_mounts(places, tmp_path) as new:
 
-    def make(engine: str, *packs_and_arguments: Path | str) -> Mount:
-        packs = [given for given in packs_and_arguments if isinstance(given, Path)]
-        arguments = [given for given in packs_and_arguments if isinstance(given, str)]
-        name = f"mount{len(mounts)}"
-        mount = Mount(engine, packs, places / name, tmp_path / f"{name}.log")
-        mounts.append(mount)
-        done = mount.mount(*arguments)
-        assert (done.status, done.out) == (0, ""), done
-        return mount
+        def make(engine: str, *packs_and_arguments: Path | str) -> Mount:
+            packs = [given for given in packs_and_arguments if isinstance(given, Path)]
+            mount = new(engine, *packs)
+            done = mount.mount(*(given for given in packs_and_arguments if isinstance(given, str)))
+            assert (done.status, done.out) == (0, ""), done
+            return mount
 
-    yield make
-    for mount in mounts:
-        mount.close()
-    for mount in mounts:
-        mount.check_log()
+        yield make
 
 
 def check_nothing_left(mount: Mount) -> None:

@@ -6,6 +6,7 @@ there before it is certain that nothing is mounted there.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -38,6 +39,7 @@ from tests.mount.makers import (
     MakeMount,
     PackTree,
     StartService,
+    closing_mounts,
     engine_of,
     write_files,
 )
@@ -135,19 +137,8 @@ def machine(root_user: None, fuse: None, places: Path) -> Iterator[Machine]:
 @pytest.fixture
 def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
     """Makes a Mount of packs, not mounted yet; ended and checked after the test."""
-    mounts: list[Mount] = []
-
-    def make(*packs: Path, mountpoint: Path | None = None) -> Mount:
-        name = f"mount{len(mounts)}"
-        mount = Mount(engine, packs, mountpoint or places / name, tmp_path / f"{name}.log")
-        mounts.append(mount)
-        return mount
-
-    yield make
-    for mount in mounts:
-        mount.close()
-    for mount in mounts:
-        mount.check_log()
+    with closing_mounts(places, tmp_path) as new:
+        yield functools.partial(new, engine)
 
 
 @pytest.fixture

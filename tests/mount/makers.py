@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,28 @@ def ways_of(request: pytest.FixtureRequest) -> list[str]:
     request.getfixturevalue("uring")
     uring_switch.keep_on()
     return WAYS
+
+
+@contextlib.contextmanager
+def closing_mounts(places: Path, logs: Path) -> Iterator[MakeMount]:
+    """Gives what makes a Mount of an engine and its packs, paths or URLs, not mounted yet.
+
+    At the end all are closed, whatever happens, and then their logs checked.
+    """
+    mounts: list[Mount] = []
+
+    def new(engine: str, *packs: Any, mountpoint: Path | None = None) -> Mount:
+        name = f"mount{len(mounts)}"
+        mounts.append(Mount(engine, packs, mountpoint or places / name, logs / f"{name}.log"))
+        return mounts[-1]
+
+    try:
+        yield new
+    finally:
+        for mount in mounts:
+            mount.close()
+    for mount in mounts:
+        mount.check_log()
 
 
 def write_files(folder: Path, tree: Tree) -> None:

@@ -14,7 +14,8 @@ import trustme
 
 from ffrfs import pack_folder
 from tests.mount import probes
-from tests.mount.command import Mount, ffrfs, mount_command_fails
+from tests.mount.command import ffrfs, mount_command_fails
+from tests.mount.makers import closing_mounts
 from tests.remote.servers.nginx import Nginx, nginx
 
 FILES = {f"{number}": bytes([number]) * 50_000 for number in range(40)}
@@ -59,13 +60,11 @@ def test_commands(server: Nginx, trusting: dict[str, str]) -> None:
 
 
 def test_a_mount(fuse: None, server: Nginx, trusting: dict[str, str], tmp_path: Path) -> None:
-    tree = Mount("native", [f"{server.url}/set/"], tmp_path / "mnt", tmp_path / "log")
-    try:
+    with closing_mounts(tmp_path, tmp_path) as new:
+        tree = new("native", f"{server.url}/set/")
         done = tree.mount(env=trusting)
         assert (done.status, done.out, done.err) == (0, "", "")
         assert tree.ask(probes.read_all_in, "", list(FILES)) == list(FILES.values())
-    finally:
-        tree.close()
 
 
 @pytest.mark.parametrize("path", ["set/", "set/none.ffr"])

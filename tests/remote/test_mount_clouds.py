@@ -16,6 +16,7 @@ import pytest
 
 from ffrfs import pack_folder
 from tests.mount.command import Mount, ffrfs
+from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
 from tests.remote.servers.azurite import Azurite
 from tests.remote.servers.fake_gcs import FakeGcs
@@ -105,24 +106,17 @@ def _in_gcs(request: pytest.FixtureRequest, packed: Path) -> Place:
 @pytest.fixture
 def mounted(place: Place, tmp_path: Path, fuse: None) -> Iterator[Callable[[str], Mount]]:
     """Mounts what is there: mounted("one.ffr")."""
-    mounts: list[Mount] = []
     url, words, environment = place
+    with closing_mounts(tmp_path, tmp_path) as new:
 
-    def make(name: str) -> Mount:
-        number = len(mounts)
-        tree = Mount(
-            "native", [f"{url}/{name}"], tmp_path / f"mnt{number}", tmp_path / f"{number}.log"
-        )
-        mounts.append(tree)
-        cache = ["--cache-dir", str(tmp_path / "cache")]
-        done = tree.mount(*cache, *words, env={**os.environ, **environment})
-        assert (done.status, done.out, done.err) == (0, "", "")
-        return tree
+        def make(name: str) -> Mount:
+            tree = new("native", f"{url}/{name}")
+            cache = ["--cache-dir", str(tmp_path / "cache")]
+            done = tree.mount(*cache, *words, env={**os.environ, **environment})
+            assert (done.status, done.out, done.err) == (0, "", "")
+            return tree
 
-    yield make
-    for tree in mounts:
-        tree.close()
-        tree.check_log()
+        yield make
 
 
 def test_a_pack_and_a_set(mounted: Callable[[str], Mount]) -> None:

@@ -27,6 +27,7 @@ from ffrfs.remote.process import FetcherProcess
 from ffrfs.remote.session import session, use_urls
 from ffrfs.remote.settings import RemoteSettings
 from tests.mount.command import ENGINES, Mount, is_fetcher, kill_group, start_ffrfs, wait_until
+from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
 from tests.remote.fetch_client import FetchClient
 from tests.remote.running_fetcher import Start, content, put
@@ -63,10 +64,8 @@ def server(running: Faulty) -> Iterator[Faulty]:
 def tree(request: pytest.FixtureRequest, server: Faulty, tmp_path: Path) -> Iterator[Mount]:
     request.getfixturevalue("fuse")
     urls = [f"{server.url}/{name}.ffr" for name in ("a", "b")]
-    mount = Mount(request.param, urls, tmp_path / "mnt", tmp_path / "log")
-    yield mount
-    mount.close()
-    assert "Traceback" not in mount.log(), mount.log()
+    with closing_mounts(tmp_path, tmp_path) as new:
+        yield new(request.param, *urls)
 
 
 def fetchers(tree: Mount) -> list[Process]:
@@ -106,6 +105,7 @@ def test_a_mount_goes_on_with_another_fetcher(
         if command.poll() is None:
             kill_group(command)
     tree.find_daemon()
+    tree.expect_log("the fetcher has ended; another one takes over")
     assert tree.count_logged("the fetcher has ended; another one takes over") == 2
     for name in ("a", "b"):
         assert read(tree.path / name) == Epoch(COUNT, 0, {})

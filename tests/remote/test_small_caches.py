@@ -21,7 +21,8 @@ from ffrfs.remote.session import session, use_urls
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.tfrecord import TFRecordReader, tf_record_iterator
 from tests.mount import probes
-from tests.mount.command import ENGINES, Mount, mount_command_fails
+from tests.mount.command import ENGINES, mount_command_fails
+from tests.mount.makers import closing_mounts
 from tests.remote.servers.faulty import Faulty, faulty
 from tests.tfrecord_file import framed, write_tfrecord
 
@@ -110,8 +111,8 @@ def test_verify_and_extract(server: Faulty, tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.usefixtures("fuse")
 def test_mounts(server: Faulty, tmp_path: Path, engine: str, name: str, cache: list[str]) -> None:
-    tree = Mount(engine, [f"{server.url}/{name}"], tmp_path / "mnt", tmp_path / "log")
-    try:
+    with closing_mounts(tmp_path, tmp_path) as new:
+        tree = new(engine, f"{server.url}/{name}")
         done = tree.mount(
             *("--cache-dir", str(tmp_path / "cache"), "--remote-timeout", "30", *cache)
         )
@@ -119,9 +120,6 @@ def test_mounts(server: Faulty, tmp_path: Path, engine: str, name: str, cache: l
         for _ in range(2):
             found = tree.ask(probes.digests, ".", timeout_s=120)
             assert sorted(filter(None, found.values())) == sorted(digests())
-    finally:
-        tree.close()
-    tree.check_log()
 
 
 @pytest.mark.usefixtures("fuse")
@@ -129,9 +127,8 @@ def test_mounts(server: Faulty, tmp_path: Path, engine: str, name: str, cache: l
 def test_too_little_memory_is_said_as_of_any_mount(
     server: Faulty, tmp_path: Path, engine: str
 ) -> None:
-    tree = Mount(engine, [f"{server.url}/tree.ffr"], tmp_path / "mnt", tmp_path / "log")
-    try:
-        done = tree.mount("--cache-mode", "stream", "--max-memory", "32M")
+    with closing_mounts(tmp_path, tmp_path) as new:
+        done = new(engine, f"{server.url}/tree.ffr").mount(
+            *("--cache-mode", "stream", "--max-memory", "32M")
+        )
         mount_command_fails(done, 1, "--max-memory 32M cannot hold this mount")
-    finally:
-        tree.close()

@@ -3,7 +3,7 @@
 What they share with the mount tests (children, the command) is imported from there.
 """
 
-# ruff: noqa: F401, F811 - fixtures of another room
+# ruff: noqa: F401 - fixtures of another room
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs import pack_folder
-from tests.mount.command import Mount
-from tests.mount.conftest import engine, places
+from tests.mount.conftest import engine, new_mount, places
 from tests.mount.engines.conftest import ways
 from tests.soak.readers import write_checkable_files
 
@@ -53,19 +52,3 @@ def pack_checkable(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], 
         return made[size_mb]
 
     return pack
-
-
-@pytest.fixture
-def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[Callable[[Path], Mount]]:
-    """Makes a Mount of a pack, not mounted yet; ended, and its log checked, after the test."""
-    mounts: list[Mount] = []
-
-    def make(pack: Path) -> Mount:
-        mounts.append(Mount(engine, [pack], places / "mount", tmp_path / "log"))
-        return mounts[-1]
-
-    yield make
-    for mount in mounts:
-        mount.close()
-    for mount in mounts:
-        mount.check_log()

@@ -18,6 +18,7 @@ from tests.mount import probes, survey
 from tests.mount.child import ask
 from tests.mount.command import Mount
 from tests.mount.example_tree import KINDS, Features, example
+from tests.mount.makers import closing_mounts
 from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
 NOBODY = 65534
@@ -79,12 +80,8 @@ def tree(order: random.Random) -> Tree:
 def mounts(ways: list[str], places: Path, tmp_path: Path) -> Iterator[list[Mount]]:
     """One over each engine and transport, not mounted yet."""
     pack = tmp_path / "tree.ffr"
-    found = [Mount(name, [pack], places / name, tmp_path / f"{name}.log") for name in ways]
-    yield found
-    for mount in found:
-        mount.close()
-    for mount in found:
-        mount.check_log()
+    with closing_mounts(places, tmp_path) as new:
+        yield [new(name, pack) for name in ways]
 
 
 def compare(

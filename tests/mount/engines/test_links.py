@@ -12,8 +12,7 @@ import pytest
 from ffrfs import pack_folder
 from tests.mount import probes, survey
 from tests.mount.child import ask
-from tests.mount.command import Mount
-from tests.mount.makers import MakeMount
+from tests.mount.makers import MakeMount, closing_mounts
 
 TARGETS = {
     "beside": b"file",
@@ -85,15 +84,12 @@ def test_a_target_is_asked_for_once(mount: MakeMount, linked: Path) -> None:
 def test_engines_agree_on_links(
     places: Path, linked: Path, ways: list[str], tmp_path: Path
 ) -> None:
-    found = [Mount(name, [linked], places / name, tmp_path / f"{name}.log") for name in ways]
-    try:
+    with closing_mounts(places, tmp_path) as new:
+        found = [new(name, linked) for name in ways]
         for tree in found:
             assert tree.mount("-o", "xattr").status == 0
         roots = [str(tree.path) for tree in found]
         count, different = ask(survey.differences, roots, 1, timeout_s=100)
-    finally:
-        for tree in found:
-            tree.close()
     assert different == []
     assert count > 100
 
