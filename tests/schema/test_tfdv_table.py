@@ -17,10 +17,11 @@ from ffrfs import schema
 from ffrfs.cli.main import main
 from ffrfs.errors import FormatError
 from tests.checkout import CHECKOUT
+from tests.docs.compatibility import row_names
 from tests.schema.records import example, sequence
 from tests.tfrecord_file import write_tfrecord
 
-HEADING = "## TensorFlow Data Validation"
+ROWS = row_names("TensorFlow Data Validation")
 
 
 @pytest.fixture
@@ -141,14 +142,8 @@ CHECKS: dict[str, Callable[..., None]] = {
 }
 
 
-def rows() -> list[str]:
-    page = (CHECKOUT / "docs/compatibility.md").read_text()
-    part = page[page.index(HEADING) + len(HEADING) :].split("\n## ")[0]
-    return re.findall(r"^\| `([\w.]+)", part, re.MULTILINE)
-
-
 def test_every_row_has_a_check() -> None:
-    assert rows() == list(CHECKS)
+    assert list(CHECKS) == ROWS
 
 
 @pytest.mark.parametrize("row", CHECKS)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -32,28 +28,13 @@ from ffrfs.tfrecord import (
     serialize_tensor,
     tf_record_iterator,
 )
-from tests.checkout import CHECKOUT
+from tests.docs.compatibility import Differences, Row, defaults, parameters, rows
 
-ROW = re.compile(r"^\| `(tf\.[\w.]+)(\(.*\))?` \| `(ffrfs\.[\w.]+)` \|(.*)\|$", re.MULTILINE)
-HEADING = "\n## tf.io and tf.train\n"
-
-
-class Row(NamedTuple):
-    original: str
-    parameters: str  # "(a, b=1)"; "": it is no function
-    ours: str
-    difference: str
+ROWS = rows("tf.io and tf.train", "tf")
+difference = Differences()
 
 
-def rows() -> list[Row]:
-    page = (CHECKOUT / "docs/compatibility.md").read_text()
-    section = page.split(HEADING)[1].split("\n## ")[0]
-    found = [Row(*map(str.strip, groups)) for groups in ROW.findall(section)]
-    assert len(found) + 2 == section.count("\n|")  # no row is of another shape
-    return found
-
-
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.original)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.original)
 def test_name(row: Row) -> None:
     found = resolve_name(row.ours)
     renamed = {"SparseTensor": "SparseValue", "from_row_splits": "RaggedValue"}
@@ -61,27 +42,9 @@ def test_name(row: Row) -> None:
     assert renamed.get(name, name) == row.ours.rpartition(".")[2]
     if not row.parameters:
         return
-    parameters = row.parameters[1:-1].removeprefix("sp_input, ")  # which is `self`
-    function: Any = eval(f"lambda {parameters}: None", {"np": np})
-    wanted = inspect.signature(function).parameters.values()
-    given = [*inspect.signature(found).parameters.values()]
-    if given and given[0].name in ("self", "_cls"):
-        del given[0]
-    assert [(each.name, each.default) for each in given[: len(wanted)]] == [
-        (each.name, each.default) for each in wanted
-    ]
-
-
-Check = Callable[[Path], None]
-DIFFERENCES: dict[str, Check] = {}
-
-
-def difference(*names: str) -> Callable[[Check], Check]:
-    def note(check: Check) -> Check:
-        DIFFERENCES.update(dict.fromkeys(names, check))
-        return check
-
-    return note
+    text = row.parameters[1:-1].removeprefix("sp_input, ")  # which is `self`
+    wanted = parameters(eval(f"lambda {text}: None", {"np": np}))
+    assert defaults(parameters(found)[: len(wanted)]) == defaults(wanted)
 
 
 def record(**values: object) -> bytes:
@@ -224,9 +187,9 @@ def rows_of_ragged(_: Path) -> None:
 
 
 def test_every_difference_has_a_check() -> None:
-    assert {row.original for row in rows() if row.difference} == DIFFERENCES.keys()
+    assert {row.original for row in ROWS if row.difference} == difference.keys()
 
 
-@pytest.mark.parametrize("name", sorted(DIFFERENCES))
+@pytest.mark.parametrize("name", sorted(difference))
 def test_difference(tmp_path: Path, name: str) -> None:
-    DIFFERENCES[name](tmp_path)
+    difference[name](tmp_path)

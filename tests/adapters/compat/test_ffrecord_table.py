@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import ffrfs
 from ffrfs import compat
-from tests.checkout import CHECKOUT
+from tests.docs.compatibility import Check, Differences, Row, defaults, parameters, rows
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
-ROW = re.compile(r"^\| `(ffrecord\.[\w.]+)(\(.*\))?` \| `(ffrfs\.[\w.]+)` \|(.*)\|$", re.MULTILINE)
+ROWS = rows("ffrecord", "ffrecord")
 RECORDS = [b"one", b"two", b"three"]
-COMPARED = "docs/compatibility.md"
-
-
-class Row(NamedTuple):
-    original: str
-    parameters: str  # "(a, b=1)"; "": it is no function
-    ours: str
-    difference: str
-
-
-def rows() -> list[Row]:
-    section = (CHECKOUT / COMPARED).read_text().split("\n## ffrecord\n")[1].split("\n## ")[0]
-    found = [Row(*map(str.strip, groups)) for groups in ROW.findall(section)]
-    assert len(found) + 2 == section.count("\n|")  # no row is of another shape
-    return found
+difference = Differences()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +51,7 @@ def instances(root: ModuleType, folder: Path) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.original)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.original)
 def test_name(ffrecord: ModuleType, tmp_path: Path, row: Row) -> None:
     importlib.import_module("ffrfs.torch")
     for name, root in ((row.original, ffrecord), (row.ours, ffrfs)):
@@ -78,51 +62,35 @@ def test_name(ffrecord: ModuleType, tmp_path: Path, row: Row) -> None:
             continue
         found = resolve_name(name)
         if row.parameters:
-            function: Any = eval(f"lambda {row.parameters[1:-1]}: None")
-            expected = inspect.signature(function).parameters.values()
-            check_parameters(found, [(each.name, each.default) for each in expected])
+            check_parameters(found, parameters(eval(f"lambda {row.parameters[1:-1]}: None")))
 
 
-def check_parameters(found: Any, expected: list[tuple[str, Any]]) -> None:
+def check_parameters(found: Any, expected: list[Any]) -> None:
     """`found` takes the original's parameters in its order, and needs no other."""
-    given = [*inspect.signature(found).parameters.values()]
-    if given and given[0].name == "self":
-        del given[0]
+    given = parameters(found)
     if found is resolve_name("ffrfs.torch.DataLoader"):  # which passes on what torch's takes
-        given = [*inspect.signature(found.__mro__[1]).parameters.values()]
+        given = parameters(found.__mro__[1])
     own, more = given[: len(expected)], given[len(expected) :]
-    assert [(each.name, each.default) for each in own] == expected
+    assert defaults(own) == defaults(expected)
     assert all(each.default is not each.empty or each.kind in (2, 4) for each in more)
 
 
 def test_all_that_the_modules_have_is_in_the_table(ffrecord: ModuleType) -> None:
-    named = {row.original for row in rows()}
+    in_table = {row.original for row in ROWS}
     for module in ("", ".fileio", ".package", ".utils", ".torch", ".torch.dataset"):
         name = f"ffrecord{module}"
         public = set(importlib.import_module(name).__all__)
         # What a module has only since it imports it, as the original's do.
         public -= {"FileReader", "FileWriter"} if module not in ("", ".fileio") else set()
-        assert {f"{name}.{each}" for each in public} <= named
+        assert {f"{name}.{each}" for each in public} <= in_table
 
 
-Check = Callable[[Any, Path], None]
-DIFFERENCES: dict[str, Check] = {}
-
-
-def difference(*names: str) -> Callable[[Check], Check]:
-    def note(check: Check) -> Check:
-        DIFFERENCES.update(dict.fromkeys((f"ffrecord.{name}" for name in names), check))
-        return check
-
-    return note
-
-
-@difference("__version__")
+@difference("ffrecord.__version__")
 def version(ffrecord: Any, folder: Path) -> None:
     assert ffrecord.__version__ == "1.4.0"
 
 
-@difference("FileReader")
+@difference("ffrecord.FileReader")
 def names_and_headers(ffrecord: Any, folder: Path) -> None:
     path = write_records(folder / "records.bin", RECORDS)
     assert ffrecord.FileReader(path).n == 3
@@ -131,7 +99,7 @@ def names_and_headers(ffrecord: Any, folder: Path) -> None:
         ffrecord.FileReader(path, check_data=False)
 
 
-@difference("FileReader.read", "FileReader.read_one")
+@difference("ffrecord.FileReader.read", "ffrecord.FileReader.read_one")
 def errors_of_reading(ffrecord: Any, folder: Path) -> None:
     path = write_records(folder / "records.ffr", RECORDS)
     flip_byte(path, record_extents(path)[1][0])
@@ -145,7 +113,7 @@ def errors_of_reading(ffrecord: Any, folder: Path) -> None:
                 read(1)
 
 
-@difference("FileReader.validate")
+@difference("ffrecord.FileReader.validate")
 def validate(ffrecord: Any, folder: Path) -> None:
     path = write_records(folder / "records.ffr", RECORDS)
     flip_byte(path, record_extents(path)[2][0])
@@ -153,7 +121,7 @@ def validate(ffrecord: Any, folder: Path) -> None:
         ffrecord.FileReader(path).validate()
 
 
-@difference("FileReader.get_offsets", "FileReader.get_checksums")
+@difference("ffrecord.FileReader.get_offsets", "ffrecord.FileReader.get_checksums")
 def arrays_outlive_the_reader(ffrecord: Any, folder: Path) -> None:
     path = write_records(folder / "records.ffr", RECORDS)
     reader = ffrecord.FileReader(path)
@@ -165,7 +133,7 @@ def arrays_outlive_the_reader(ffrecord: Any, folder: Path) -> None:
     assert before[0][-1] == path.stat().st_size
 
 
-@difference("FileWriter", "FileWriter.write_one", "FileWriter.close")
+@difference("ffrecord.FileWriter", "ffrecord.FileWriter.write_one", "ffrecord.FileWriter.close")
 def a_file_is_whole(ffrecord: Any, folder: Path) -> None:
     path = folder / "written.bin"
     writer = ffrecord.FileWriter(path, 1)
@@ -180,7 +148,7 @@ def a_file_is_whole(ffrecord: Any, folder: Path) -> None:
     assert not (folder / "none.ffr").exists()
 
 
-@difference("PackedFolder", "PackedFolder.structure")
+@difference("ffrecord.PackedFolder", "ffrecord.PackedFolder.structure")
 def packs(ffrecord: Any, folder: Path) -> None:
     hostile = write_records(folder / "hostile.ffr", [b"piouhjgbrcos\nabort\n(tR."])
     with pytest.raises(ffrfs.UnsafeIndexError):
@@ -193,7 +161,7 @@ def packs(ffrecord: Any, folder: Path) -> None:
     assert packed.read_one("/a").tobytes() == b"a"
 
 
-@difference("PackedFolder.read", "PackedFolder.read_one")
+@difference("ffrecord.PackedFolder.read", "ffrecord.PackedFolder.read_one")
 def reading_a_path(ffrecord: Any, folder: Path) -> None:
     packed = ffrecord.PackedFolder(write_folder(folder / "pack.ffr", {"a": b"1"}))
     assert packed.read("a").tobytes() == b"1"
@@ -201,14 +169,14 @@ def reading_a_path(ffrecord: Any, folder: Path) -> None:
         packed.read_one("b")
 
 
-@difference("PackedFolder.list")
+@difference("ffrecord.PackedFolder.list")
 def listing(ffrecord: Any, folder: Path) -> None:
     path = write_folder(folder / "pack.ffr", {"a": b"", "d": {"b": b""}})
     assert ffrecord.PackedFolder(path).list(recursive=True) == ["a", "d", Path("d/b")]
     assert ffrfs.PackedFolder(path).list(recursive=True) == ["a", "d", "d/b"]
 
 
-@difference("checkFsAlign")
+@difference("ffrecord.checkFsAlign")
 def alignment(ffrecord: Any, folder: Path) -> None:
     path = write_records(folder / "records.ffr", RECORDS)
     with path.open("rb") as file:
@@ -216,7 +184,7 @@ def alignment(ffrecord: Any, folder: Path) -> None:
     assert ffrecord.FileReader(path).read_one(0).tobytes() == b"one"
 
 
-@difference("pack_folder")
+@difference("ffrecord.pack_folder")
 def links(ffrecord: Any, folder: Path) -> None:
     (folder / "source").mkdir()
     (folder / "outside").write_bytes(b"x")
@@ -238,7 +206,7 @@ class Failing:
         return b"x"
 
 
-@difference("utils.dump")
+@difference("ffrecord.utils.dump")
 def dumping(ffrecord: Any, folder: Path) -> None:
     with pytest.raises(LookupError, match="record 3"):
         ffrecord.utils.dump(Failing(), folder / "parts", 2)
@@ -254,7 +222,9 @@ def texts() -> Any:
     return Texts
 
 
-@difference("torch.Dataset", "torch.Dataset.ffreaders", "torch.ConcatDataset")
+@difference(
+    "ffrecord.torch.Dataset", "ffrecord.torch.Dataset.ffreaders", "ffrecord.torch.ConcatDataset"
+)
 def data_sets(ffrecord: Any, folder: Path) -> None:
     dataset = texts()(write_records(folder / "records.ffr", RECORDS))
     both = dataset + dataset
@@ -264,7 +234,7 @@ def data_sets(ffrecord: Any, folder: Path) -> None:
     assert both.ffreaders() == [dataset.reader, other]
 
 
-@difference("torch.DataLoader", "torch.DataLoader.set_step")
+@difference("ffrecord.torch.DataLoader", "ffrecord.torch.DataLoader.set_step")
 def loaders(ffrecord: Any, folder: Path) -> None:
     dataset = texts()(write_records(folder / "records.ffr", RECORDS))
     loader = ffrecord.torch.DataLoader(dataset, num_workers=1)
@@ -283,11 +253,9 @@ def loaders(ffrecord: Any, folder: Path) -> None:
 
 
 def test_every_difference_has_a_check() -> None:
-    assert {row.original for row in rows() if row.difference} == DIFFERENCES.keys()
+    assert {row.original for row in ROWS if row.difference} == difference.keys()
 
 
-@pytest.mark.parametrize(
-    "check", {check.__name__: check for check in DIFFERENCES.values()}.values()
-)
+@pytest.mark.parametrize("check", {check.__name__: check for check in difference.values()}.values())
 def test_difference(ffrecord: ModuleType, tmp_path: Path, check: Check) -> None:
     check(ffrecord, tmp_path)

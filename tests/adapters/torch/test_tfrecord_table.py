@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from tfrecord.tools import tfrecord2idx
 
 from ffrfs.errors import FormatError, TruncatedError
 from ffrfs.tfrecord import RecordDataset, create_index, from_dict
-from tests.checkout import CHECKOUT
+from tests.docs.compatibility import row_names
 from tests.tfrecord_file import write_tfrecord
 
 if not os.environ.get("CI"):
@@ -27,7 +26,7 @@ import torch
 
 from ffrfs.torch import MultiTFRecordDataset, RecordStream, TFRecordDataset
 
-HEADING = "## The tfrecord package and tf.data"
+ROWS = row_names("The tfrecord package and tf.data")
 COUNT = 6
 
 
@@ -201,14 +200,8 @@ CHECKS: dict[str, Callable[[Path], None]] = {
 }
 
 
-def rows() -> list[str]:
-    page = (CHECKOUT / "docs/compatibility.md").read_text()
-    part = page[page.index(HEADING) + len(HEADING) :].split("\n## ")[0]
-    return re.findall(r"^\| `([\w.]+)", part, re.MULTILINE)
-
-
 def test_every_row_has_a_check() -> None:
-    assert rows() == list(CHECKS)
+    assert list(CHECKS) == ROWS
 
 
 @pytest.mark.parametrize("row", CHECKS)
