@@ -157,6 +157,18 @@ def mount(new_mount: MakeMount) -> MakeMount:
 
 
 @pytest.fixture
+def pack(request: pytest.FixtureRequest, pack_tree: PackTree) -> Path:
+    """A pack of the module's TREE; a module may have another one."""
+    return pack_tree(dict(request.module.TREE))
+
+
+@pytest.fixture
+def tree(request: pytest.FixtureRequest, mount: MakeMount, pack: Path) -> Mount:
+    """It is mounted with the module's OPTIONS, if it has any."""
+    return mount(pack, *getattr(request.module, "OPTIONS", ()))
+
+
+@pytest.fixture
 def manager(tmp_path: Path) -> Iterator[ServiceManager]:
     made = ServiceManager(tmp_path / "notify")
     yield made

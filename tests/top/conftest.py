@@ -7,9 +7,11 @@ from tests.mount.conftest import (
     engine,
     mount,
     new_mount,
+    pack,
     pack_tree,
     places,
     root_user,
+    tree,
 )
 
 __all__ = [
@@ -17,7 +19,9 @@ __all__ = [
     "engine",
     "mount",
     "new_mount",
+    "pack",
     "pack_tree",
     "places",
     "root_user",
+    "tree",
 ]

@@ -30,12 +30,6 @@ HOME, END_OF_SCREEN = b"\x1b[H", b"\x1b[J"
 pytestmark = pytest.mark.promise("S56")
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(dict(TREE)))
-    return made
-
-
 def top(*arguments: Path, size: tuple[int, int] = (24, 80)) -> LiveTerminal:
     return LiveTerminal("-m", "ffrfs", "top", *arguments, size=size)
 

@@ -38,12 +38,6 @@ print(waited_s() - began_s)
 STALL_LIMIT_S = 60.0
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(dict(TREE)))
-    return made
-
-
 def check(*places: Path) -> Done:
     done = ffrfs("check", *places)
     assert done.err == ""

@@ -27,12 +27,6 @@ TREE = {"a": b"alpha" * 10_000}
 ANSWER_LIMIT_S = 2.0
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(TREE))
-    return made
-
-
 def seen(tree: Mount) -> dict[str, Any]:
     """What `ffrfs ps --json` says of it; others may have mounts, too.
 

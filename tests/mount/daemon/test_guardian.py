@@ -49,12 +49,6 @@ def pack(pack_tree: PackTree) -> Path:
     return pack_tree({"d": dict(TREE), "large": LARGE})
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack: Path) -> Mount:
-    made: Mount = mount(pack, *OPTIONS)
-    return made
-
-
 def state_of(tree: Mount) -> str:
     lines = ffrfs("ps").out.splitlines()
     (line,) = [line for line in lines if str(tree.path) in line]

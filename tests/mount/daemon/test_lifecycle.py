@@ -42,12 +42,6 @@ def engine(request: pytest.FixtureRequest, fuse: None) -> str:
     return engine_of(request)
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(TREE))
-    return made
-
-
 @pytest.mark.promise("S18")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_unmounts(tree: Mount, number: signal.Signals) -> None:

@@ -33,11 +33,6 @@ NAMES = [f"d{folder}/f{n}" for folder in range(4) for n in range(20)]
 
 
 @pytest.fixture
-def pack(pack_tree: PackTree) -> Path:
-    return pack_tree(dict(TREE))
-
-
-@pytest.fixture
 def server(pack: Path) -> Iterator[Nginx]:
     with nginx(pack.parent) as server:
         yield server

@@ -53,12 +53,6 @@ def pack(pack_tree: PackTree) -> Path:
     return pack_tree({"d": dict(TREE), "large": LARGE})
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack: Path) -> Mount:
-    made: Mount = mount(pack, *OPTIONS)
-    return made
-
-
 def connections(worker: int) -> list[Path]:
     """To the kernel: its threads' own ones, too."""
     found = descriptors(worker).items()

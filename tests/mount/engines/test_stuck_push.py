@@ -13,17 +13,11 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount import probes, stuck_probes
 from tests.mount.child import child
 from tests.mount.command import Mount, children, ffrfs, is_guardian, wait_until
-from tests.mount.makers import MakeMount, PackTree
 from tests.mount.waiting import files_in_calls, states
 
 pytestmark = pytest.mark.promise("S19")
-CONTENT = {name: os.urandom(50_000) for name in "ab"}
-
-
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(dict(CONTENT)), "--read-around", "off")
-    return made
+TREE = {name: os.urandom(50_000) for name in "ab"}
+OPTIONS = ("--read-around", "off")
 
 
 def stores(daemon: int) -> bool:
@@ -52,7 +46,7 @@ def test_stuck_thread_keeps_no_reader(tree: Mount, root_user: None) -> None:
         os.kill(daemon, signal.SIGKILL)
         holder.kill()
         # The bytes, if the thread has stored the last ones before the reader looks again.
-        assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED, CONTENT["b"])
+        assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED, TREE["b"])
     tree.wait_for_daemon()
 
 

@@ -13,14 +13,8 @@ from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.kernel.options import ON_CONFLICT
 from tests.mount.command import Done
 from tests.mount.machine import HELPERS, TEMPLATE, Machine, helper_text
-from tests.mount.makers import PackTree
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
-
-
-@pytest.fixture
-def pack(pack_tree: PackTree) -> Path:
-    return pack_tree(TREE)
 
 
 @pytest.fixture

@@ -27,12 +27,6 @@ ENTRY_COUNT = 5000
 pytestmark = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(dict(TREE)))
-    return made
-
-
 def new_requests(tree: Mount, act: Callable[[], object]) -> dict[str, int]:
     """What is asked meanwhile, by kind."""
     before = tree.requests()

@@ -37,12 +37,6 @@ PIDFD_GETFD = 438
 NOTICE = "removed a dead mount of .*tree.ffr, whose daemon .* has died"
 
 
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(TREE))
-    return made
-
-
 def kill(tree: Mount) -> None:
     """The daemon, and its worker, which would wait for the next one for seconds."""
     tree.kill()

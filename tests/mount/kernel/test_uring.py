@@ -17,17 +17,12 @@ from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.command import ffrfs, mount_command_fails, wait_until
 from tests.mount.machine import Machine
-from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.makers import MakeMount, StartService
 
 MIB = 1 << 20
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 ADVICE = ("Linux 6.14", "echo Y > /sys/module/fuse/parameters/enable_uring", "/etc/modprobe.d")
 over_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
-
-
-@pytest.fixture
-def pack(pack_tree: PackTree) -> Path:
-    return pack_tree(dict(TREE))
 
 
 # What the kernel says.

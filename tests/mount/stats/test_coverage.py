@@ -20,15 +20,10 @@ from tests.mount.makers import MakeMount, PackTree
 
 NAMES = [f"{n % 2}/{n:02}" for n in range(20)]
 TREE = {top: {f"{n:02}": b"%d" % n * 100 for n in range(int(top), 20, 2)} for top in "01"}
+OPTIONS = ("--read-around", "off")
 ORDER = sorted(NAMES)  # of the pack
 native = pytest.mark.parametrize("engine", ["native"], indirect=True)
 COUNTS = ("files", "hinted_once", "hinted_more", "requested", "requested_only", "pushed_only")
-
-
-@pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    made: Mount = mount(pack_tree(dict(TREE)), *("--read-around", "off"))
-    return made
 
 
 def covered(tree: Mount, *options: str) -> dict[str, Any]:
