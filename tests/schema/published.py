@@ -9,6 +9,7 @@ Histograms of equal widths are estimates there.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import text_format
@@ -27,7 +28,50 @@ def parse(text: str, message: Any) -> Any:
     return text_format.Parse(text, message)
 
 
+Rows = Sequence[tuple[float, float, float]]  # of buckets
+
+
+def histogram(name: str, rows: Rows, kind: str = "QUANTILES") -> str:
+    """Nothing without rows."""
+    return f"{name} {{ {buckets(*rows)} type: {kind} }} " if rows else ""
+
+
+def steps(path: str) -> str:
+    return "path { " + " ".join(f'step: "{step}"' for step in path.split(".")) + " }"
+
+
+def numbers(
+    path: str,
+    common: str,
+    values: str = "",
+    *,
+    counts: Rows = (),
+    widths: Rows = (),
+    quantiles: Rows = (),
+    of_both: str = "",
+) -> str:
+    """Statistics of a feature of numbers, `path` with its type: "a INT". `counts`: of values."""
+    name, kind = path.split()
+    common += histogram(" num_values_histogram", counts)
+    return (
+        f"{steps(name)} type: {kind} num_stats {{ "
+        + (f"common_stats {{ {common} }} " if common else "")
+        + f"{values} {histogram('histograms', widths, f'STANDARD {of_both}')}"
+        + f"{histogram('histograms', quantiles, f'QUANTILES {of_both}')} }}"
+    )
+
+
+def lengths(quantiles: Rows, widths: Rows) -> str:
+    """Of the lists of a SequenceExample."""
+    name = "level_2_value_list_length"
+    return (
+        f' custom_stats {{ name: "{name}_quantiles" {histogram("histogram", quantiles)} }}'
+        f' custom_stats {{ name: "{name}_standard" {histogram("histogram", widths, "STANDARD")} }}'
+    )
+
+
 _INF = math.inf
+_WIDTHS = ((1, 2.3333333, 3.0049751), (2.3333333, 3.6666667, 1.0049751), (3.6666667, 5, 1.9900498))
 
 # name: (records, buckets of num_values, of widths, of quantiles; the statistics of features)
 STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
@@ -35,31 +79,15 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
         [example(a=[1.0, 2.0]), example(a=[3.0, 4.0, 5.0]), example(a=[1.0])],
         (4, 3, 4),
         [
-            f"""
-            path {{ step: "a" }} type: FLOAT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 3 min_num_values: 1 max_num_values: 3 avg_num_values: 2
-                tot_num_values: 6
-                num_values_histogram {{
-                  {buckets((1, 1, 1), (1, 2, 1), (2, 3, 0.5), (3, 3, 0.5))} type: QUANTILES
-                }}
-              }}
-              mean: 2.66666666 std_dev: 1.49071198 num_zeros: 0 min: 1 max: 5 median: 3
-              histograms {{
-                {
-                buckets(
-                    (1, 2.3333333, 3.0049751),
-                    (2.3333333, 3.6666667, 1.0049751),
-                    (3.6666667, 5, 1.9900498),
-                )
-            }
-                type: STANDARD
-              }}
-              histograms {{
-                {buckets((1, 1, 2), (1, 3, 2), (3, 4, 1), (4, 5, 1))} type: QUANTILES
-              }}
-            }}"""
+            numbers(
+                "a FLOAT",
+                "num_non_missing: 3 min_num_values: 1 max_num_values: 3 avg_num_values: 2 "
+                "tot_num_values: 6",
+                "mean: 2.66666666 std_dev: 1.49071198 num_zeros: 0 min: 1 max: 5 median: 3",
+                counts=((1, 1, 1), (1, 2, 1), (2, 3, 0.5), (3, 3, 0.5)),
+                widths=_WIDTHS,
+                quantiles=((1, 1, 2), (1, 3, 2), (3, 4, 1), (4, 5, 1)),
+            )
         ],
     ),
     "infinities": (
@@ -70,30 +98,18 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
         ],
         (4, 4, 4),
         [
-            f"""
-            path {{ step: "a" }} type: FLOAT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 3 min_num_values: 3 max_num_values: 5 avg_num_values: 4
-                tot_num_values: 12
-                num_values_histogram {{
-                  {buckets((3, 3, 1), (3, 4, 1), (4, 5, 0.5), (5, 5, 0.5))} type: QUANTILES
-                }}
-              }}
-              mean: nan num_zeros: 0 min: -inf max: inf median: 3
-              histograms {{
-                {
-                buckets(
-                    (-_INF, -_INF, 3), (1, 2, 3), (2, 3, 1), (3, 4, 1), (4, 5, 1), (_INF, _INF, 3)
-                )
-            }
-                type: STANDARD
-              }}
-              histograms {{
-                {buckets((-_INF, 1, 5), (1, 3, 2), (3, _INF, 2.5), (_INF, _INF, 2.5))}
-                type: QUANTILES
-              }}
-            }}"""
+            numbers(
+                "a FLOAT",
+                "num_non_missing: 3 min_num_values: 3 max_num_values: 5 avg_num_values: 4 "
+                "tot_num_values: 12",
+                "mean: nan num_zeros: 0 min: -inf max: inf median: 3",
+                counts=((3, 3, 1), (3, 4, 1), (4, 5, 0.5), (5, 5, 0.5)),
+                widths=(
+                    *((-_INF, -_INF, 3), (1, 2, 3), (2, 3, 1), (3, 4, 1), (4, 5, 1)),
+                    (_INF, _INF, 3),
+                ),
+                quantiles=((-_INF, 1, 5), (1, 3, 2), (3, _INF, 2.5), (_INF, _INF, 2.5)),
+            )
         ],
     ),
     "missing": (
@@ -106,54 +122,30 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
         ],
         (4, 3, 4),
         [
-            f"""
-            path {{ step: "a" }} type: INT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 1 num_missing: 4 min_num_values: 2 max_num_values: 2
-                avg_num_values: 2 tot_num_values: 2
-                num_values_histogram {{
-                  {buckets(*[(2, 2, 0.25)] * 4)} type: QUANTILES
-                }}
-              }}
-              mean: 1.5 std_dev: 0.5 min: 1 median: 2 max: 2
-              histograms {{
-                {
-                buckets(
-                    (1, 1.3333333, 1.0016584),
-                    (1.3333333, 1.6666667, 0.0016584),
+            numbers(
+                "a INT",
+                "num_non_missing: 1 num_missing: 4 min_num_values: 2 max_num_values: 2 "
+                "avg_num_values: 2 tot_num_values: 2",
+                "mean: 1.5 std_dev: 0.5 min: 1 median: 2 max: 2",
+                counts=[(2, 2, 0.25)] * 4,
+                widths=(
+                    *((1, 1.3333333, 1.0016584), (1.3333333, 1.6666667, 0.0016584)),
                     (1.6666667, 2, 0.9966833),
-                )
-            }
-              }}
-              histograms {{
-                {buckets((1, 1, 1), (1, 2, 1 / 3), (2, 2, 1 / 3), (2, 2, 1 / 3))} type: QUANTILES
-              }}
-            }}""",
-            f"""
-            path {{ step: "b" }} type: FLOAT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 3 num_missing: 2 min_num_values: 1 max_num_values: 3
-                avg_num_values: 1.66666698 tot_num_values: 5
-                num_values_histogram {{
-                  {buckets((1, 1, 1), (1, 1, 1), (1, 3, 0.5), (3, 3, 0.5))} type: QUANTILES
-                }}
-              }}
-              mean: 3 std_dev: 1.4142136 min: 1 median: 3 max: 5
-              histograms {{
-                {
-                buckets(
-                    (1, 2.3333333, 2.0041667),
-                    (2.3333333, 3.6666667, 1.0041667),
+                ),
+                quantiles=((1, 1, 1), (1, 2, 1 / 3), (2, 2, 1 / 3), (2, 2, 1 / 3)),
+            ),
+            numbers(
+                "b FLOAT",
+                "num_non_missing: 3 num_missing: 2 min_num_values: 1 max_num_values: 3 "
+                "avg_num_values: 1.66666698 tot_num_values: 5",
+                "mean: 3 std_dev: 1.4142136 min: 1 median: 3 max: 5",
+                counts=((1, 1, 1), (1, 1, 1), (1, 3, 0.5), (3, 3, 0.5)),
+                widths=(
+                    *((1, 2.3333333, 2.0041667), (2.3333333, 3.6666667, 1.0041667)),
                     (3.6666667, 5, 1.9916667),
-                )
-            }
-              }}
-              histograms {{
-                {buckets((1, 2, 2), (2, 3, 1), (3, 4, 1), (4, 5, 1))} type: QUANTILES
-              }}
-            }}""",
+                ),
+                quantiles=((1, 2, 2), (2, 3, 1), (3, 4, 1), (4, 5, 1)),
+            ),
         ],
     ),
     "NaN": (
@@ -165,32 +157,16 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
         ],
         (4, 3, 4),
         [
-            f"""
-            path {{ step: "a" }} type: FLOAT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 3 num_missing: 1 min_num_values: 2 max_num_values: 4
-                avg_num_values: 3 tot_num_values: 9
-                num_values_histogram {{
-                  {buckets((2, 2, 1), (2, 3, 1), (3, 4, 0.5), (4, 4, 0.5))} type: QUANTILES
-                }}
-              }}
-              mean: 2.66666666 std_dev: 1.49071198 num_zeros: 0 min: 1 max: 5 median: 3
-              histograms {{
-                num_nan: 3 type: STANDARD
-                {
-                buckets(
-                    (1, 2.3333333, 3.0049751),
-                    (2.3333333, 3.6666667, 1.0049751),
-                    (3.6666667, 5, 1.9900498),
-                )
-            }
-              }}
-              histograms {{
-                num_nan: 3 type: QUANTILES
-                {buckets((1, 1, 2), (1, 3, 2), (3, 4, 1), (4, 5, 1))}
-              }}
-            }}"""
+            numbers(
+                "a FLOAT",
+                "num_non_missing: 3 num_missing: 1 min_num_values: 2 max_num_values: 4 "
+                "avg_num_values: 3 tot_num_values: 9",
+                "mean: 2.66666666 std_dev: 1.49071198 num_zeros: 0 min: 1 max: 5 median: 3",
+                counts=((2, 2, 1), (2, 3, 1), (3, 4, 0.5), (4, 4, 0.5)),
+                widths=_WIDTHS,
+                quantiles=((1, 1, 2), (1, 3, 2), (3, 4, 1), (4, 5, 1)),
+                of_both="num_nan: 3",
+            )
         ],
     ),
     "strings": (
@@ -246,64 +222,37 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
               common_stats {{
                 num_non_missing: 20 min_num_values: 1 max_num_values: 1 avg_num_values: 1
                 tot_num_values: 20
-                num_values_histogram {{ {buckets(*[(1, 1, 20 / 3)] * 3)} type: QUANTILES }}
+                {histogram("num_values_histogram", [(1, 1, 20 / 3)] * 3)}
               }}
             }}""",
-            f"""
-            path {{ step: "##SEQUENCE##" step: "float" }} type: FLOAT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 10 num_missing: 10 min_num_values: 2 max_num_values: 2
-                avg_num_values: 2 tot_num_values: 20
-                num_values_histogram {{ {buckets(*[(2, 2, 10 / 3)] * 3)} type: QUANTILES }}
-                presence_and_valency_stats {{
-                  num_non_missing: 10 num_missing: 10 min_num_values: 1 max_num_values: 1
-                  tot_num_values: 10
-                }}
-                presence_and_valency_stats {{
-                  num_non_missing: 10 min_num_values: 2 max_num_values: 2 tot_num_values: 20
-                }}
-              }}
-              num_zeros: 20
-              histograms {{ {buckets((0, 0, 20))} }}
-              histograms {{ {buckets(*[(0, 0, 20 / 3)] * 3)} type: QUANTILES }}
-            }}
-            custom_stats {{
-              name: "level_2_value_list_length_quantiles"
-              histogram {{ {buckets(*[(2, 2, 10 / 3)] * 3)} type: QUANTILES }}
-            }}
-            custom_stats {{
-              name: "level_2_value_list_length_standard"
-              histogram {{ {buckets((2, 2, 10))} }}
-            }}""",
-            f"""
-            path {{ step: "##SEQUENCE##" step: "int64" }} type: INT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 20 min_num_values: 2 max_num_values: 3 avg_num_values: 2.5
-                tot_num_values: 50
-                num_values_histogram {{
-                  {buckets((2, 2, 10), (2, 3, 5), (3, 3, 5))} type: QUANTILES
-                }}
-                presence_and_valency_stats {{
-                  num_non_missing: 20 min_num_values: 1 max_num_values: 3 tot_num_values: 40
-                }}
-                presence_and_valency_stats {{
-                  num_non_missing: 30 num_missing: 10 max_num_values: 3 tot_num_values: 50
-                }}
-              }}
-              mean: 2.4 std_dev: 1.019803902718557 min: 1 median: 2 max: 4
-              histograms {{ {buckets((1, 2, 30), (2, 3, 10), (3, 4, 10))} }}
-              histograms {{ {buckets((1, 2, 30), (2, 3, 10), (3, 4, 10))} type: QUANTILES }}
-            }}
-            custom_stats {{
-              name: "level_2_value_list_length_quantiles"
-              histogram {{ {buckets((0, 2, 20), (2, 3, 5), (3, 3, 5))} type: QUANTILES }}
-            }}
-            custom_stats {{
-              name: "level_2_value_list_length_standard"
-              histogram {{ {buckets((0, 1, 10), (1, 2, 10), (2, 3, 10))} }}
-            }}""",
+            numbers(
+                "##SEQUENCE##.float FLOAT",
+                "num_non_missing: 10 num_missing: 10 min_num_values: 2 max_num_values: 2 "
+                "avg_num_values: 2 tot_num_values: 20 "
+                "presence_and_valency_stats { num_non_missing: 10 num_missing: 10 "
+                "min_num_values: 1 max_num_values: 1 tot_num_values: 10 } "
+                "presence_and_valency_stats { num_non_missing: 10 "
+                "min_num_values: 2 max_num_values: 2 tot_num_values: 20 }",
+                "num_zeros: 20",
+                counts=[(2, 2, 10 / 3)] * 3,
+                widths=[(0, 0, 20)],
+                quantiles=[(0, 0, 20 / 3)] * 3,
+            )
+            + lengths([(2, 2, 10 / 3)] * 3, [(2, 2, 10)]),
+            numbers(
+                "##SEQUENCE##.int64 INT",
+                "num_non_missing: 20 min_num_values: 2 max_num_values: 3 avg_num_values: 2.5 "
+                "tot_num_values: 50 "
+                "presence_and_valency_stats { num_non_missing: 20 "
+                "min_num_values: 1 max_num_values: 3 tot_num_values: 40 } "
+                "presence_and_valency_stats { num_non_missing: 30 num_missing: 10 "
+                "max_num_values: 3 tot_num_values: 50 }",
+                "mean: 2.4 std_dev: 1.019803902718557 min: 1 median: 2 max: 4",
+                counts=((2, 2, 10), (2, 3, 5), (3, 3, 5)),
+                widths=((1, 2, 30), (2, 3, 10), (3, 4, 10)),
+                quantiles=((1, 2, 30), (2, 3, 10), (3, 4, 10)),
+            )
+            + lengths(((0, 2, 20), (2, 3, 5), (3, 3, 5)), ((0, 1, 10), (1, 2, 10), (2, 3, 10))),
             """
             path { step: "context_bytes" } type: STRING
             string_stats {
@@ -314,35 +263,27 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
               unique: 2 avg_length: 1
               top_values { value: "1" frequency: 10 } top_values { value: "0" frequency: 10 }
             }""",
-            f"""
-            path {{ step: "context_int64" }} type: INT
-            num_stats {{
-              common_stats {{
-                num_non_missing: 10 num_missing: 10
-                num_values_histogram {{ {buckets(*[(0, 0, 10 / 3)] * 3)} type: QUANTILES }}
-              }}
-            }}""",
-            f"""
-            path {{ step: "label" }} type: FLOAT
-            num_stats {{
-              mean: 1.5 std_dev: 0.5 min: 1 median: 2 max: 2
-              histograms {{
-                {
-                buckets(
-                    (1, 1.3333334, 10.0220747),
-                    (1.3333334, 1.6666666, 0.0220751),
+            numbers(
+                "context_int64 INT",
+                "num_non_missing: 10 num_missing: 10",
+                counts=[(0, 0, 10 / 3)] * 3,
+            ),
+            numbers(
+                "label FLOAT",
+                "",
+                "mean: 1.5 std_dev: 0.5 min: 1 median: 2 max: 2",
+                widths=(
+                    *((1, 1.3333334, 10.0220747), (1.3333334, 1.6666666, 0.0220751)),
                     (1.6666666, 2, 9.9558363),
-                )
-            }
-              }}
-              histograms {{ {buckets((1, 1, 10), (1, 2, 5), (2, 2, 5))} type: QUANTILES }}
-            }}""",
+                ),
+                quantiles=((1, 1, 10), (1, 2, 5), (2, 2, 5)),
+            ),
         ],
     ),
     "empty lists": (
         [example(a=FLOATS)],
         (10, 10, 10),
-        ['path { step: "a" } type: FLOAT num_stats { common_stats { num_non_missing: 1 } }'],
+        [numbers("a FLOAT", "num_non_missing: 1")],
     ),
 }
 
