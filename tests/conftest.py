@@ -1,4 +1,4 @@
-"""What all rooms' tests share: the golden files, the need for FUSE, Hypothesis's settings.
+"""What all rooms' tests share: golden files, the command, the need for FUSE, Hypothesis's settings.
 
 Each room's own fixtures are in its own conftest.py.
 """
@@ -20,6 +20,7 @@ from hypothesis import settings
 from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from tests import parts, uring_switch
 from tests.checkout import CHECKOUT
+from tests.cli.command_run import Done, Run
 from tests.golden_files import write_golden_files
 
 # A deadline per example measures the neighbours on a shared machine, not the code.
@@ -105,6 +106,23 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files") / "golden"
     write_golden_files(folder)
     return folder
+
+
+@pytest.fixture
+def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """The command, run in this process."""
+    from ffrfs.cli.main import main
+
+    def run(*arguments: str | os.PathLike[str]) -> Done:
+        capfdbinary.readouterr()
+        try:
+            status = main([os.fspath(argument) for argument in arguments])
+        except SystemExit as end:  # of argparse
+            status = int(str(end.code))
+        out, err = capfdbinary.readouterr()
+        return Done(status, out, err.decode())
+
+    return run
 
 
 @pytest.hookimpl(wrapper=True)

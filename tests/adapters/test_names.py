@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
+
+from tests.interpreter import python
 
 NAMES = {
     "compat": ("ffrfs.compat", "install"),
@@ -31,11 +31,5 @@ def test_both_names_give_one_object(adapter: str) -> None:
         f"import ffrfs.{adapter}, ffrfs.adapters.{adapter} as own, {module}\n"
         f"print(ffrfs.{adapter} is own, {module}.{name} is found is own.{name})"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = python("-W", "ignore", "-c", program, check=True)
     assert done.stdout == "True True\n"

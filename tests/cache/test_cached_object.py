@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -32,6 +30,7 @@ from tests.cache.blocks import (
     settle,
     store,
 )
+from tests.interpreter import python
 
 MIB = 1 << 20
 
@@ -274,8 +273,7 @@ def test_opening_does_not_wait_for_numpy(place: Path) -> None:
         "kept.publish(0, 1)\n"
     )
     for _ in range(2):  # the second one finds a block that the first one did not sync
-        command = [sys.executable, "-c", program, str(place)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = python("-c", program, place, check=True)
         assert done.stdout == "False\n"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.ffrecord_file import Tree
+from tests.interpreter import python
 
 TIMEOUT_S = 120
 
@@ -74,12 +75,6 @@ def peak_kb(*arguments: str | Path, cwd: Path) -> int:
         "print(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]); "
         "sys.exit(status)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = python("-c", program, *arguments, cwd=cwd, timeout=TIMEOUT_S, text=False)
     assert (done.returncode, done.stderr) == (0, b""), arguments
     return int(done.stdout)

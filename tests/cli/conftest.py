@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from ffrfs.cli.main import main
-from tests.cli.command_run import TREE, Done, Run
+from tests.cli.command_run import TREE
 from tests.ffrecord_file import write_folder
-
-
-@pytest.fixture
-def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    def run(*arguments: str | os.PathLike[str]) -> Done:
-        capfdbinary.readouterr()
-        try:
-            status = main([os.fspath(argument) for argument in arguments])
-        except SystemExit as end:  # of argparse
-            status = int(str(end.code))
-        out, err = capfdbinary.readouterr()
-        return Done(status, out, err.decode())
-
-    return run
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.cli.command_run import Run
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
 from tests.folder.archives import write_tree
 from tests.folder.folder_model import make_folder, shown_tree
+from tests.interpreter import python
 
 TREE: Tree = {"a": {"one": b"1" * 3000, "two": b"1" * 3000}, "b": b"b"}
 
@@ -167,23 +167,11 @@ def test_the_order_of_a_list(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
 
 def test_a_list_on_standard_input(folder: Path, tmp_path: Path) -> None:
     def run(lines: bytes) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "ffrfs",
-                "pack",
-                "--force",
-                "--files-from",
-                "-",
-                folder,
-                "x.ffr",
-            ],
+        return python(
+            *("-m", "ffrfs", "pack", "--force", "--files-from", "-", folder, "x.ffr"),
             cwd=tmp_path,
             input=lines,
-            capture_output=True,
-            timeout=60,
-            check=False,
+            text=False,
         )
 
     assert run(b"./b\n").stdout == b"x.ffr: 1 file, 1 byte\n"

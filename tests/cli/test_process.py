@@ -19,6 +19,7 @@ import pytest
 from ffrfs.cli.main import main
 from tests.cli.command_run import Run, running
 from tests.ffrecord_file import write_folder, write_records
+from tests.interpreter import python
 from tests.terminal import run_on_terminal
 
 TIMEOUT_S = 60
@@ -147,9 +148,7 @@ def test_nothing_loads_what_it_does_not_need(pack: Path, call: str) -> None:
         f"    {call}\n"
         "print(sorted({'trio', 'pyfuse3', 'torch'} & sys.modules.keys()), file=sys.stderr)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT_S, check=True
-    )
+    done = python("-c", program, check=True, text=False)
     assert done.stderr == b"[]\n"
 
 

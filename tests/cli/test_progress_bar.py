@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.ffrecord_file import write_folder
+from tests.interpreter import python
 from tests.terminal import TIMEOUT_S, UNKNOWN_SIZE, run_on_terminal
 from tests.tfrecord_file import write_tfrecord
 
@@ -75,11 +74,6 @@ def test_quiet_command_has_no_bar(command: str) -> None:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_a_terminal_there_is_no_bar(command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ffrfs", *command.split()],
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=True,
-    )
+    done = python("-m", "ffrfs", *command.split(), timeout=TIMEOUT_S, check=True, text=False)
     assert done.stderr == b""
     assert b"\r" not in done.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_run import running
+from tests.interpreter import python
 
 TIMEOUT_S = 60
 SHOWS = """
@@ -24,14 +25,10 @@ sys.exit(7)
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ffrfs", "run", *words],
+    return python(
+        *("-m", "ffrfs", "run", *words),
         input="given",
         env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
         preexec_fn=lambda: __import__("resource").setrlimit(
             __import__("resource").RLIMIT_NOFILE, (200, 20_000)
         ),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from statistics import pstdev
 
@@ -12,6 +10,7 @@ import pytest
 
 from ffrfs.schema import Anomalies, Schema, Statistics, load, messages, store
 from tests.cli.command_run import Run
+from tests.interpreter import python
 from tests.schema.records import example, sequence
 from tests.terminal import run_on_terminal
 from tests.tfrecord_file import write_tfrecord
@@ -221,13 +220,7 @@ def test_without_the_package(data: Path) -> None:
         "import sys; sys.modules['tensorflow_metadata'] = None; "
         "from ffrfs.cli.main import main; sys.exit(main(['schema', 'stats', sys.argv[1]]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(data)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", program, str(data))
     assert (done.returncode, done.stderr) == (
         1,
         "ffrfs: schemas and statistics need the package tensorflow-metadata; to install it: "

@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import socket
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import pytest
 
 from ffrfs.tfrecord import SequenceExample, TFRecordWriter, from_dict
 from tests.cli.command_run import Run
+from tests.interpreter import python
 from tests.tfrecord_file import flip_record, framed, tfrecord_extents, write_tfrecord
 
 COUNT = 12
@@ -349,13 +348,7 @@ def test_golden_files(ffrfs: Run, golden: Path) -> None:
 def test_head_as_of_other_files(ffrfs: Run, file: Path) -> None:
     assert ffrfs("head", "-2", file).out == ffrfs("head", "-n", "2", file).out
     with file.open("rb") as stdin:
-        done = subprocess.run(
-            [sys.executable, "-m", "ffrfs", "head", "-"],
-            stdin=stdin,
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
+        done = python("-m", "ffrfs", "head", "-", stdin=stdin, check=True, text=False)
     assert done.stdout == ffrfs("head", file).out
 
 
@@ -371,10 +364,10 @@ def test_head_goes_on_where_standard_input_is(tmp_path: Path, compression: str, 
         file.seek(-len(data), os.SEEK_END)
         ours.sendall(data)
         ours.shutdown(socket.SHUT_WR)
-        done = subprocess.run(
-            [sys.executable, "-m", "ffrfs", "head", "--json", "-"],
+        done = python(
+            *("-m", "ffrfs", "head", "--json", "-"),
             stdin=theirs if kind == "socket" else file,
-            capture_output=True,
             check=True,
+            text=False,
         )
     assert [record["size"] for record in json.loads(done.stdout)] == [6]

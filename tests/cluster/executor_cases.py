@@ -22,6 +22,7 @@ from ffrfs.errors import ChecksumError, FfrfsError, OptionError
 from tests.checkout import CHECKOUT
 from tests.cluster import engines
 from tests.cluster.engines import Engine
+from tests.interpreter import python
 
 ENGINES = [
     "processes",
@@ -152,14 +153,7 @@ def test_ray_client(ray_engine: Engine, tmp_path: Path) -> None:
         pytest.skip("no grpcio here (pip install 'ray[client]')")
     # In a process of its own: Ray knows one way to a cluster at a time.
     program = ["-c", "from tests.cluster.engines import main; main()", ray_engine.client_text]
-    done = subprocess.run(
-        [sys.executable, *program, str(tmp_path), "20", "0"],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = python(*program, str(tmp_path), "20", "0", cwd=CHECKOUT, timeout=100)
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert f"squares {' '.join(str(n * n) for n in range(20))}\n" in done.stdout
     assert "error ChecksumError /a/b.ffr: record 7: checksum mismatch" in done.stdout
@@ -336,5 +330,5 @@ def test_no_engine_is_loaded_before_it_is_asked_for() -> None:
         "import sys, ffrfs.cluster.executors as e; e.open_executor('dask://host:1'); "
         "sys.exit(' '.join({'ray', 'distributed', 'dask', 'mpi4py', 'numpy'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert done.stderr.strip() == ""

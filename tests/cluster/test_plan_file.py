@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from ffrfs.cluster.planned_set import Plan
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
+from tests.interpreter import python
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 HEADER: dict[str, object] = {"kind": "folder"}
@@ -339,13 +338,7 @@ except FormatError as error:
 
 @pytest.mark.parametrize(("text", "mebibytes"), [("x", 200), ("\n", 39), ("[", 39)])
 def test_a_bomb(text: str, mebibytes: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BOMB, text, str(mebibytes)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = python("-c", BOMB, text, str(mebibytes), check=True)
     assert done.stdout.startswith("here: bad plan: ")
 
 

@@ -24,17 +24,6 @@ FILES = "38 files"
 
 
 @pytest.fixture
-def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    def run(*arguments: str | os.PathLike[str]) -> Done:
-        capfdbinary.readouterr()
-        status = main([os.fspath(argument) for argument in arguments])
-        out, err = capfdbinary.readouterr()
-        return Done(status, out, err.decode())
-
-    return run
-
-
-@pytest.fixture
 def tree(tmp_path: Path) -> Path:
     return make_tree(tmp_path / "tree")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from ffrfs.convert.kind import kind_of
 from ffrfs.convert.parquet import ParquetSource
 from ffrfs.errors import FormatError, PackError
 from ffrfs.tfrecord import Example, from_dict, to_dict
+from tests.interpreter import python
 from tests.tfrecord_file import framed, tfrecord_records, write_tfrecord
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -331,8 +331,7 @@ def test_statistics_of_another_schema(tmp_path: Path) -> None:
     optional, required = b"\x15\x04\x25\x02\x18\x01a", b"\x15\x04\x25\x00\x18\x01a"
     assert file.read_bytes().count(optional) == 1
     file.write_bytes(file.read_bytes().replace(optional, required))
-    command = [sys.executable, "-m", "ffrfs", "convert", file, tmp_path / "z.tfrecord"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = python("-m", "ffrfs", "convert", file, tmp_path / "z.tfrecord")
     assert done.returncode == 1
     assert done.stderr.startswith(f"ffrfs: {file}: not a Parquet file, or damaged (row group 0: ")
 
@@ -375,8 +374,7 @@ def test_a_short_last_write_is_an_error(tmp_path: Path) -> None:
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
         "sys.exit(main())"
     )
-    command = [sys.executable, "-c", program, "convert", str(source), str(tmp_path / "z.parquet")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = python("-c", program, "convert", source, tmp_path / "z.parquet")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"ffrfs: {tmp_path}/z.parquet: File too large")
@@ -389,8 +387,7 @@ def test_without_pyarrow(tmp_path: Path) -> None:
         "from ffrfs.cli.main import main\n"
         "sys.exit(main())"
     )
-    command = [sys.executable, "-c", program, "convert", str(file), str(tmp_path / "y.parquet")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = python("-c", program, "convert", file, tmp_path / "y.parquet")
     assert done.returncode == 1
     assert done.stderr == (
         "ffrfs: Parquet, CSV and Arrow need the package pyarrow; to install it: "

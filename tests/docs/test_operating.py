@@ -9,7 +9,6 @@ import re
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from ffrfs import pack_folder
 from tests.checkout import CHECKOUT
 from tests.docs.figures import Given, grouping_labels, selectors
+from tests.interpreter import python
 from tests.mount.command import ffrfs, wait_until
 
 OPERATING = CHECKOUT / "docs" / "operating"
@@ -219,13 +219,7 @@ FAILS = "unable to open database file"
 def test_sqlite(work: Path, name: str, as_usual: int | str, immutable: int) -> None:
     def rows(options: str) -> object:
         place = f"file:{work / 'tree' / name}.db{options}"
-        done = subprocess.run(
-            [sys.executable, "-c", COUNT, place],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=True,
-        )
+        done = python("-c", COUNT, place, check=True)
         return json.loads(done.stdout)
 
     assert [rows(""), rows("?mode=ro"), rows("?immutable=1")] == [as_usual, as_usual, immutable]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 
 ADAPTERS = [f"ffrfs.adapters.{name}" for name in ("dask", "ray", "torch")]
 PACKAGES = ["ffrfs", "ffrfs.cluster", "ffrfs.schema", "ffrfs.tfrecord", *ADAPTERS]
@@ -35,14 +34,7 @@ def public_names(package: str) -> list[str]:
 
 def test_every_public_name_is_in_the_site(tmp_path: Path) -> None:
     pytest.importorskip("mkdocstrings_handlers.python", reason="the site needs mkdocs: make docs")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--site-dir", tmp_path],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    done = python("-m", "mkdocs", "build", "--site-dir", tmp_path, cwd=CHECKOUT, timeout=110)
     assert done.returncode == 0, done.stderr
     shown = set(re.findall(r' id="(ffrfs\.[\w.]+)"', (tmp_path / "api.html").read_text()))
     public = {name for package in PACKAGES for name in public_names(package)} - {MODULE}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from ffrfs.errors import ChecksumError, FormatError, OptionError, PathNotFoundEr
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import read_folder
+from tests.interpreter import python
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 TREE: Tree = {"a": {"b": {"deep": b"deep"}, "large": bytes(3 << 20)}, "empty": {}, "z": b"zz"}
@@ -74,13 +73,7 @@ DAMAGED = [damaged_pack, damaged_set, damaged_tfrecord]
 
 def said(*arguments: str | os.PathLike[str]) -> tuple[Any, int]:
     """What the command says in JSON, and its exit status."""
-    done = subprocess.run(
-        [sys.executable, "-m", "ffrfs", *map(os.fspath, arguments)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-m", "ffrfs", *arguments, cwd=CHECKOUT, text=False)
     return json.loads(done.stdout), done.returncode
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ffrfs import pack_folder
+from tests.interpreter import python
 
 FOLDER_COUNT, FILE_COUNT = 100, 60
 
@@ -24,11 +23,5 @@ def test_a_program_with_a_fault_handler_of_its_own_survives(tmp_path: Path) -> N
     pack_folder(tmp_path / "source", pack)
     program = Path(__file__).with_name("cut_pack_reader.py")
     sizes = [str(FOLDER_COUNT), str(FILE_COUNT)]
-    done = subprocess.run(
-        [sys.executable, program, pack, *sizes, "300"],
-        capture_output=True,
-        timeout=120,
-        text=True,
-        check=False,
-    )
+    done = python(program, pack, *sizes, "300", timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 wrong\n", "")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.house import sources
+from tests.interpreter import python
 from tests.tfrecord_file import write_tfrecord
 
 OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/adapters/compat/original-names
@@ -70,14 +71,7 @@ def run_bare(program: str, *words: str | Path, status: int = 0) -> str:
     absent = {top for _, top in imported() if not is_of(top, known)}
     assert absent >= {"google", "rich", "tqdm", "obstore", "torch", "starlette"}
     hidden = f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)}))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", hidden + program, *words],
-        cwd=sources.CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", hidden + program, *words, cwd=sources.CHECKOUT)
     assert done.returncode == status, done.stderr
     return done.stdout if status == 0 else done.stderr
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from benchmarks.contenders import FOLDER, NATIVE, PYFUSE3
 from tests.house import sources
+from tests.interpreter import python
 
 SLOW_DEMO = """
 import sys
@@ -32,15 +32,12 @@ NO_COMPILER = "there is no slow disk: there is no cc, or no pkg-config"
 def run(
     *arguments: str | Path, timeout_s: float = 110, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
+    return python(
+        *arguments,
         cwd=sources.CHECKOUT,
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=timeout_s,
-        check=False,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.house import sources
+from tests.interpreter import python
 
 # From the top down: a room may call those in the lines below its own, and no other. The commands
 # and the viewer are above three parts. A reader of one need not know those above it.
@@ -427,12 +427,5 @@ def test_import_is_light(statement: str, heavy: list[str]) -> None:
         f"import sys, fnmatch; {statement}; "
         f"print(*(m for m in sys.modules if any(fnmatch.fnmatch(m, h) for h in {heavy!r})))"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=sources.CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    result = python("-c", program, cwd=sources.CHECKOUT, check=True)
     assert result.stdout.split() == []

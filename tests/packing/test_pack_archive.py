@@ -40,6 +40,7 @@ from tests.folder.folder_model import (
     shown_tree,
     trees,
 )
+from tests.interpreter import python
 
 TIMEOUT_S = 60
 TREE: Tree = {
@@ -318,12 +319,8 @@ def touched(entry: Member) -> Member:
 
 def test_standard_input(tmp_path: Path, out: Path) -> None:
     for content in (tar_bytes(tree_members(TREE)), zip_bytes(TREE)):
-        done = subprocess.run(
-            [sys.executable, "-m", "ffrfs", "pack", "--force", "-", out],
-            input=content,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=True,
+        done = python(
+            "-m", "ffrfs", "pack", "--force", "-", out, input=content, check=True, text=False
         )
         assert done.stderr == b""
         assert shown_tree(out) == TREE

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import ffrfs as ffrecord
 from ffrfs import errors
 from ffrfs.errors import FfrfsError
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 
 
 @pytest.mark.parametrize("name", ffrecord.__all__)
@@ -85,14 +84,7 @@ def test_functions_with_the_name_of_a_package(first: str, name: str) -> None:
 
 
 def run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = python("-c", program, cwd=CHECKOUT, check=True)
     return done.stdout
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs.errors import OptionError
 from ffrfs.remote.settings import RemoteSettings
+from tests.interpreter import python
 from tests.mount.command import Mount
 from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
@@ -94,10 +93,7 @@ def test_commands_and_sets(web_root: Path, tmp_path: Path) -> None:
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
 
     def verified(url: str, *words: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "ffrfs", "verify", *words, url]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = python("-m", "ffrfs", "verify", *words, url, env=environment)
         return done.returncode, done.stdout, done.stderr
 
     with nginx(web_root) as server:
@@ -113,10 +109,8 @@ def test_commands_and_sets(web_root: Path, tmp_path: Path) -> None:
 def test_nothing_is_uploaded(tmp_path: Path) -> None:
     (tmp_path / "cache" / "index").mkdir(parents=True)
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-m", "ffrfs", "pack", "--offline", tmp_path, "s3://bucket/x.ffr"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    words = ("-m", "ffrfs", "pack", "--offline", tmp_path, "s3://bucket/x.ffr")
+    done = python(*words, env=environment)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "ffrfs: s3://bucket: offline: nothing is sent to it\n"
 

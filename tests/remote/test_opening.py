@@ -9,8 +9,6 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +24,7 @@ from ffrfs.mount.kernel.process import Process
 from ffrfs.remote.process import FetcherProcess
 from ffrfs.remote.session import session, use_urls
 from ffrfs.remote.settings import RemoteSettings
+from tests.interpreter import python
 from tests.mount.command import ENGINES, Mount, is_fetcher, kill_group, start_ffrfs, wait_until
 from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
@@ -231,13 +230,7 @@ for _ in range(3):
 
 
 def test_one_that_cannot_be_started_for_want_of_descriptors() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_DESCRIPTORS],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    done = python("-c", WITHOUT_DESCRIPTORS, timeout=PATIENCE_S, check=True)
     assert done.stdout.count("the fetcher cannot be started: [Errno 24] Too many open files") == 3
 
 

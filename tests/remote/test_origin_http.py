@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +20,7 @@ from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
+from tests.interpreter import python
 from tests.remote.servers.nginx import Nginx, nginx, nginx_of
 from tests.remote.servers.program import free_ports
 
@@ -190,14 +189,7 @@ def test_without_obstore(tmp_path: Path) -> None:
         "url = parse_url('s3://bucket/a')\n"
         "asyncio.run(origin_for(url, RemoteSettings()).pin(url))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    result = python("-c", program, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert result.stderr.splitlines()[-1] == (
         "ffrfs.errors.RemoteError: s3://bucket: reading URLs needs obstore: "
         "pip install 'ffrfs[remote]'"

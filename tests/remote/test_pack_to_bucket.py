@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ffrfs.errors import PackError, RemoteError, RemoteNotFoundError
 from ffrfs.packing import bucket_target
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
+from tests.interpreter import python
 from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
 from tests.terminal import run_on_terminal
 
@@ -177,14 +177,7 @@ def test_the_command(
     del environment["FFRFS_ENDPOINT_URL"]
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ffrfs", "pack", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return python("-m", "ffrfs", "pack", *arguments, env=environment)
 
     url = f"s3://{bucket}/set/"
     options = ("--endpoint-url", s3.url, "--region", "us-east-1")

@@ -19,6 +19,7 @@ import pytest
 
 import ffrfs
 from ffrfs.remote.session import session
+from tests.interpreter import python
 from tests.mount.command import wait_until
 from tests.remote.fetch_client import FetchClient
 from tests.remote.reading import reading_urls
@@ -52,13 +53,10 @@ def program(url: str, tmp_path: Path) -> Program:
     """Runs lines in a new interpreter; gives what tell() was given, and what stderr had."""
 
     def run(lines: str, **environment: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", BEGIN + lines, url],
+        done = python(
+            *("-W", "error", "-c", BEGIN + lines, url),
             env=os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")} | environment,
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
         )
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

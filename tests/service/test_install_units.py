@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ffrfs.cli.main import main
 from tests.checkout import CHECKOUT
+from tests.cli.command_run import Done, Run
+from tests.interpreter import python
 from tests.service import sealed
 
 UNIT = "usr/local/lib/systemd/system/ffrfs@.service"
@@ -37,32 +39,15 @@ EXPECTED = {
 }
 
 
-@dataclass
-class Done:
-    status: int
-    lines: list[str]
-    err: str
-
-
-Command = Callable[..., Done]
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
 @pytest.fixture
-def command(root: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
+def command(root: Path, ffrfs: Run) -> Run:
     """install-units --destdir ROOT with further arguments."""
-
-    def run(*arguments: str) -> Done:
-        capfdbinary.readouterr()
-        status = main(["install-units", "--destdir", str(root), *arguments])
-        out, err = capfdbinary.readouterr()
-        return Done(status, out.decode().splitlines(), err.decode())
-
-    return run
+    return functools.partial(ffrfs, "install-units", "--destdir", root)
 
 
 def files(root: Path) -> dict[str, Path]:
@@ -91,7 +76,7 @@ def tight_umask() -> Iterator[None]:
 
 @pytest.mark.promise("S46")
 @pytest.mark.usefixtures("tight_umask")
-def test_says_what_it_writes(command: Command, root: Path) -> None:
+def test_says_what_it_writes(command: Run, root: Path) -> None:
     done = command()
     assert (done.status, done.err) == (0, "")
     assert told(done, root) == {"wrote": EXPECTED}
@@ -106,13 +91,13 @@ def test_says_what_it_writes(command: Command, root: Path) -> None:
         assert f"{sys.executable}' -P" in found[name].read_text().replace('"', "'")
 
 
-def test_prefix(command: Command, root: Path) -> None:
+def test_prefix(command: Run, root: Path) -> None:
     assert command("--prefix", "/usr").status == 0
     assert files(root).keys() == {name.replace("usr/local/", "usr/") for name in EXPECTED}
 
 
 @pytest.mark.promise("S46")
-def test_dry_run_does_nothing(command: Command, root: Path) -> None:
+def test_dry_run_does_nothing(command: Run, root: Path) -> None:
     done = command("--dry-run")
     assert told(done, root) == {"would write": EXPECTED}
     assert not root.exists()
@@ -121,7 +106,7 @@ def test_dry_run_does_nothing(command: Command, root: Path) -> None:
     assert files(root).keys() == EXPECTED
 
 
-def test_second_time_changes_nothing(command: Command, root: Path) -> None:
+def test_second_time_changes_nothing(command: Run, root: Path) -> None:
     command()
     before = {name: path.stat() for name, path in files(root).items()}
     done = command()
@@ -133,7 +118,7 @@ def test_second_time_changes_nothing(command: Command, root: Path) -> None:
 
 
 @pytest.mark.promise("S46")
-def test_uninstall_leaves_nothing(command: Command, root: Path) -> None:
+def test_uninstall_leaves_nothing(command: Run, root: Path) -> None:
     command()
     done = command("--uninstall")
     assert (done.status, told(done, root)) == (0, {"removed": EXPECTED})
@@ -142,7 +127,7 @@ def test_uninstall_leaves_nothing(command: Command, root: Path) -> None:
     assert (done.status, done.lines) == (0, [])
 
 
-def test_uninstall_leaves_others_their_folders(command: Command, root: Path) -> None:
+def test_uninstall_leaves_others_their_folders(command: Run, root: Path) -> None:
     theirs = root / "usr/local/share/doc/ffrfs/notes"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("")
@@ -154,7 +139,7 @@ def test_uninstall_leaves_others_their_folders(command: Command, root: Path) -> 
 @pytest.mark.promise("S46")
 @pytest.mark.parametrize("name", [UNIT, HELPER, PAGE])
 def test_foreign_file_is_refused_before_anything_is_written(
-    command: Command, root: Path, name: str
+    command: Run, root: Path, name: str
 ) -> None:
     theirs = root / name
     theirs.parent.mkdir(parents=True)
@@ -173,7 +158,7 @@ def test_foreign_file_is_refused_before_anything_is_written(
 
 @pytest.mark.promise("S46")
 @pytest.mark.parametrize("name", [UNIT, HELPER, PAGE])
-def test_changed_file_is_kept(command: Command, root: Path, name: str) -> None:
+def test_changed_file_is_kept(command: Run, root: Path, name: str) -> None:
     command()
     path = root / name
     text = path.read_text()
@@ -189,7 +174,7 @@ def test_changed_file_is_kept(command: Command, root: Path, name: str) -> None:
     assert path.read_text() == text
 
 
-def test_another_versions_file_is_replaced_and_removed(command: Command, root: Path) -> None:
+def test_another_versions_file_is_replaced_and_removed(command: Run, root: Path) -> None:
     command()
     for name in (UNIT, PAGE):
         sealed.write(root / name, (root / name).read_text().replace("ffrfs", "older", 1))
@@ -198,7 +183,7 @@ def test_another_versions_file_is_replaced_and_removed(command: Command, root: P
     assert told(command("--uninstall"), root) == {"removed": EXPECTED}
 
 
-def test_mode_is_mended(command: Command, root: Path) -> None:
+def test_mode_is_mended(command: Run, root: Path) -> None:
     command()
     (root / HELPER).chmod(0o600)
     assert told(command(), root)["wrote"] == {HELPER}
@@ -207,7 +192,7 @@ def test_mode_is_mended(command: Command, root: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["link", "folder", "large"])
 def test_what_is_no_small_regular_file_is_not_ours(
-    command: Command, root: Path, tmp_path: Path, kind: str
+    command: Run, root: Path, tmp_path: Path, kind: str
 ) -> None:
     path, elsewhere = root / UNIT, tmp_path / "elsewhere"
     path.parent.mkdir(parents=True)
@@ -229,7 +214,7 @@ def test_what_is_no_small_regular_file_is_not_ours(
     assert not elsewhere.exists() or elsewhere.read_text() == "theirs"
 
 
-def test_nothing_is_written_into_a_file(command: Command, tmp_path: Path, root: Path) -> None:
+def test_nothing_is_written_into_a_file(command: Run, tmp_path: Path, root: Path) -> None:
     (root / "usr").mkdir(parents=True)
     (root / "usr/local").write_text("a file")
     assert failed(command(), str(root / "usr/local"))
@@ -243,7 +228,7 @@ def python_that(folder: Path, body: str) -> str:
 
 
 def test_interpreter_without_ffrfs_is_refused(
-    command: Command, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", python_that(tmp_path, "exit 1"))
     assert failed(command(), str(tmp_path / "python"), "ffrfs is not installed")
@@ -252,7 +237,7 @@ def test_interpreter_without_ffrfs_is_refused(
 
 @pytest.mark.parametrize("name", ["it's", 'a"b', "a$b", "a%b", "a`b", "a\\b", "a\nb"])
 def test_interpreter_that_cannot_be_quoted_is_refused(
-    command: Command, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    command: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     folder = tmp_path / name
     folder.mkdir()
@@ -279,16 +264,9 @@ def test_a_wheel_has_the_templates_inside(tmp_path: Path) -> None:
 
 def run_copy(site: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     arguments = ("install-units", "--dry-run", "--destdir", str(tmp_path / "root"))
-    return subprocess.run(
-        # -S: the finder of an editable install would come before the copy.
-        [sys.executable, "-S", "-m", "ffrfs", *arguments],
-        env=os.environ | {"PYTHONPATH": str(site)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    # -S: the finder of an editable install would come before the copy.
+    return python("-S", "-m", "ffrfs", *arguments, env=environment, cwd=tmp_path)
 
 
 def test_two_slashes_are_the_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from ffrfs import tfrecord
+from tests.interpreter import python
 
 
 @pytest.mark.parametrize("name", tfrecord.__all__)
@@ -28,7 +26,5 @@ def test_files_cost_neither_numpy_nor_protobuf() -> None:
         "import sys; import ffrfs.tfrecord as t; t.TFRecordWriter, t.tf_record_iterator; "
         "print(*sorted({'numpy', 'google.protobuf', 'ffrfs._native'} & sys.modules.keys()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = python("-c", program, check=True)
     assert done.stdout.split() == []

@@ -8,8 +8,6 @@ import os
 import pickle
 import random
 import re
-import subprocess
-import sys
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +20,7 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
+from tests.interpreter import python
 from tests.page_cache import forget_pages
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
@@ -282,7 +281,5 @@ def test_memory_of_records_is_used_again(tmp_path: Path) -> None:
     with TFRecordWriter(path) as writer:
         for _ in range(128):
             writer.write(bytes(110_000))
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS, path], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = python("-c", FAULTS, path, check=True)
     assert int(done.stdout) < 128  # a fault for each page would be 27 a record

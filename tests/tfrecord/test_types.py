@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 
 # A program that has the features in a variable first, as TensorFlow's have; strict mypy also
 # refuses an "ignore" on a line that is right.
@@ -48,12 +47,5 @@ def test_features_in_a_variable(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     # From the checkout: its settings, and its cache, so that NumPy is not looked into again.
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", program],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = python("-m", "mypy", "--strict", program, cwd=CHECKOUT, timeout=100)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -15,6 +15,7 @@ import pytest
 
 import ffrfs
 from ffrfs import pack_folder
+from tests.interpreter import python
 from tests.remote.servers.program import free_ports
 from tests.view.pages import Pages
 
@@ -53,8 +54,7 @@ def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], Pages]]
 
 def fails(*arguments: object) -> str:
     """The one line of an error."""
-    command = [sys.executable, "-m", "ffrfs", "view", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = python("-m", "ffrfs", "view", *map(str, arguments))
     assert (done.returncode, done.stdout) == (1, ""), done
     (line,) = done.stderr.splitlines()
     return line
@@ -114,13 +114,7 @@ def test_source_that_cannot_be_opened(pack: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["starlette", "hypercorn", "jinja2", "anyio"])
 def test_packages_that_are_missing(package: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MISSING.format(package)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", MISSING.format(package))
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert package in done.stderr and "ffrfs[view]" in done.stderr
 

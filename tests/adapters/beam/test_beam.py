@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
 from tests.adapters.needed import needed
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 
 beam = needed("apache_beam")
 own = needed("ffrfs.beam")
@@ -283,8 +282,7 @@ def test_two_processes(tree: Path, tmp_path: Path) -> None:
     ffrfs.pack_folder(tree, tmp_path / "x.ffr")
     ffrfs.pack_folder(tree, tmp_path / "want", shards=3, reproducible=True)
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, tmp_path / "program.py", tmp_path / "x.ffr", tmp_path / "got"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = python(tmp_path / "program.py", tmp_path / "x.ffr", tmp_path / "got", timeout=100)
     assert done.returncode == 0, done.stderr[-3000:]
     found = contents(tmp_path / "got")
     assert len(found.pop(".ffrfs-manifest.jsonl").splitlines()) == 4
@@ -296,12 +294,8 @@ def test_the_example(tmp_path: Path) -> None:
     for number in range(3):
         Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"tree/{number}.png")
     ffrfs.pack_folder(tmp_path / "tree", tmp_path / "x.ffr")
-    done = subprocess.run(
-        [sys.executable, CHECKOUT / "examples/with_beam.py", tmp_path / "x.ffr", tmp_path / "set"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+    done = python(
+        CHECKOUT / "examples/with_beam.py", tmp_path / "x.ffr", tmp_path / "set", timeout=100
     )
     assert (done.returncode, done.stdout) == (0, "3 pictures\n"), done.stderr
     assert re.match(rb"\x89PNG", ffrfs.PackedFolder(tmp_path / "set")["2.png"])

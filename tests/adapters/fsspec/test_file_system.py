@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import pickle
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 from ffrfs.errors import ChecksumError, OptionError
 from tests.adapters.needed import needed
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 
 fsspec = needed("fsspec")
 PackFileSystem = needed("ffrfs.fsspec").PackFileSystem
@@ -127,9 +126,7 @@ def test_blocks(fs: Any, local: Any, offset: int, length: int | None, delimiter:
 def test_a_copy_by_pickle_reads(fs: Any, pack: str) -> None:
     copy = f"pickle.loads({pickle.dumps(fs)!r})"
     program = f"import pickle, sys; sys.stdout.buffer.write({copy}.cat('a.txt'))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, timeout=60, check=True
-    )
+    done = python("-c", program, check=True, text=False)
     assert done.stdout == fs.cat("a.txt")
     assert fs.ukey("a.txt") == PackFileSystem(pack).ukey("/a.txt") != fs.ukey("a/two.txt")
 
@@ -183,7 +180,5 @@ def test_the_entry_points_are_what_is_tested() -> None:
     program = (
         "import sys, fsspec; print('ffrfs' in sys.modules, fsspec.get_filesystem_class('ffr'))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = python("-c", program, check=True)
     assert done.stdout == f"False {PackFileSystem}\n"

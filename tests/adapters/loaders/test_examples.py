@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from PIL import Image
 
 import ffrfs
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 
 EXAMPLES = CHECKOUT / "examples"
 LINES_MAX = 30
@@ -57,13 +56,10 @@ def test_an_example(name: str, pack: Path, tmp_path: Path, request: pytest.Fixtu
         mountpoint = [tmp_path / "mnt"]
         mountpoint[0].mkdir()
     pack = pack.with_name("labelled.ffr") if name in LABELLED else pack
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / f"with_{name}.py", pack, *mountpoint],
+    done = python(
+        *(EXAMPLES / f"with_{name}.py", pack, *mountpoint),
         env={**os.environ, "HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")},
-        capture_output=True,
-        text=True,
         timeout=100,
-        check=False,
     )
     assert (done.returncode, done.stdout) == (0, shown), done.stderr
 

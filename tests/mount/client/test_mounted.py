@@ -21,6 +21,7 @@ from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
+from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import TIMEOUT_S, kill_group, wait_until
@@ -182,13 +183,7 @@ def test_forked_child_leaves_the_mount_to_its_parent(pack_tree: PackTree) -> Non
         "        status = os.waitpid(child, 0)[1]\n"
         "        print(status, os.path.ismount(root), root)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(pack_tree(TREE))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_S,
-    )
+    done = python("-c", program, str(pack_tree(TREE)), timeout=TIMEOUT_S)
     status, is_mounted, root = done.stdout.split()
     assert (status, is_mounted, done.stderr) == ("0", "True", "")
     assert not Path(root).exists()
@@ -205,14 +200,7 @@ def test_program_with_closed_stdin_beside_files_named_like_modules(
         "with ffrfs.mounted(sys.argv[1]) as root:\n"
         "    print(root)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program, str(pack_tree(TREE))],
-        cwd=places,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_S,
-    )
+    done = python("-P", "-c", program, str(pack_tree(TREE)), cwd=places, timeout=TIMEOUT_S)
     assert (done.returncode, done.stderr) == (0, "")
     assert not Path(done.stdout.strip()).exists()
 
@@ -262,13 +250,7 @@ def test_words_of_every_kind(pack_tree: PackTree, places: Path, umask: int | str
 
 def test_mount_stays_until_it_is_unmounted(pack_tree: PackTree, places: Path) -> None:
     program = "import sys, ffrfs; print(ffrfs.mount(sys.argv[1], uid=7))"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(pack_tree(TREE))],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=TIMEOUT_S,
-    )
+    done = python("-c", program, str(pack_tree(TREE)), check=True, timeout=TIMEOUT_S)
     root = Path(done.stdout.strip())
     try:
         assert root.parent == places

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 
 from tests.checkout import CHECKOUT
+from tests.interpreter import python
 from tests.mount.command import TIMEOUT_S
 
 PAGE = CHECKOUT / "docs" / "python.md"
@@ -53,14 +52,11 @@ def test_the_code_of_the_page_runs(fuse: None, places: Path) -> None:
     blocks = CODE.findall(PAGE.read_text())
     assert len(blocks) >= 6
     (places / "page.py").write_text("\n".join([*blocks, OUTCOME]))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "page.py"],
+    done = python(
+        *("-W", "error", "page.py"),
         cwd=places,
         env={**os.environ, "TMPDIR": str(places)},
-        capture_output=True,
-        text=True,
         timeout=2 * TIMEOUT_S,
-        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     printed = done.stdout.splitlines()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import namedtuple
 from typing import Any
 
@@ -21,6 +19,7 @@ from ffrfs.tfrecord import (
     parse_single_example,
 )
 from ffrfs.tfrecord.parsing.dtypes import kind_of, numpy_dtype
+from tests.interpreter import python
 
 RECORD = from_dict({"i": [1, 2], "f": 0.5, "b": [b"a\0"]}).SerializeToString()
 
@@ -133,7 +132,5 @@ def test_tensorflow_is_not_imported() -> None:
         "import sys; from ffrfs.tfrecord import VarLenFeature, parse_single_example as p; "
         "p(b'', {'x': VarLenFeature('int64')}); print('tensorflow' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = python("-c", program, check=True)
     assert done.stdout.split() == ["False"]
