@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from types import SimpleNamespace
 from typing import Any
 
 import dask
 from distributed import Client, LocalCluster
 
 from ffrfs.dask import from_packs
-from tests.adapters.dask.calls import Read
+from tests.adapters.other_process import numbers_after
+
+__all__ = ["numbers_after"]  # which is called here
 
 _PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-dask-")
 _OPEN: list[Client | LocalCluster] = []
@@ -38,9 +41,11 @@ def look(packs: str, **options: Any) -> None:
     from_packs(packs, **options)
 
 
-def read(packs: str | list[str], **options: Any) -> Read:
-    partitions = dask.compute(*from_packs(packs, **options).to_delayed())
-    return Read(sorted(row for rows in partitions for row in rows), [*map(len, partitions)])
+def read(packs: str | list[str], **options: Any) -> SimpleNamespace:
+    """The rows, sorted, and how many each partition has."""
+    found = dask.compute(*from_packs(packs, **options).to_delayed())
+    rows = sorted(row for rows in found for row in rows)
+    return SimpleNamespace(rows=rows, partitions=[*map(len, found)])
 
 
 def use(packs: str) -> tuple[int, int, list[tuple[str, bytes]]]:
@@ -67,11 +72,3 @@ def workers_of(packs: str) -> set[int]:
 
 def sizes_of(packs: str, **options: Any) -> list[int]:
     return from_packs(packs, **options).map(lambda row: len(row[1])).compute()
-
-
-def run(code: str, folder: str) -> dict[str, int]:
-    """Run it in that directory; return its variables that are numbers."""
-    os.chdir(folder)
-    variables: dict[str, Any] = {}
-    exec(code, variables)
-    return {name: value for name, value in variables.items() if isinstance(value, int)}

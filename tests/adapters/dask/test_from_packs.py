@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import ffrfs
-from ffrfs.errors import ChecksumError, FormatError, OptionError
-from tests.adapters.dask.conftest import Run
-from tests.checkout import CHECKOUT
+from ffrfs.errors import ChecksumError
+from tests.adapters.other_process import Run
+from tests.adapters.pack_checks import at_a_url, check_loading, check_page, check_wrong, named
 from tests.ffrecord_file import write_folder
 from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
-from tests.remote.servers.nginx import nginx
-
-PAGE = CHECKOUT / "docs" / "cluster.md"
-CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.promise("S69")
@@ -80,11 +72,6 @@ def test_packs_of_other_bytes_have_other_keys(in_dask: Run, tmp_path: Path) -> N
     assert keys[0] != keys[1]
 
 
-def named(error: Exception, path: str) -> bytes:
-    assert isinstance(error, ChecksumError)
-    return path.encode()
-
-
 @pytest.mark.promise("S69")
 def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
@@ -102,62 +89,29 @@ def test_a_large_file(in_dask: Run, tmp_path: Path) -> None:
 
 
 def test_packs_at_a_url(in_dask: Run, samples: dict[str, Sample]) -> None:
-    sample = samples["set"]
-    folder = Path(str(sample.packs))
-    with nginx(folder.parent) as server:
-        found = in_dask("read", f"{server.url}/{folder.name}/", npartitions=5)
-    assert found.rows == sample.rows
+    with at_a_url(samples["set"]) as url:
+        found = in_dask("read", url, npartitions=5)
+    assert found.rows == samples["set"].rows
     assert len(found.partitions) == 5
 
 
 def test_what_is_wrong_is_said_at_once(
     in_dask: Run, samples: dict[str, Sample], tmp_path: Path
 ) -> None:
+    check_wrong(in_dask, samples["set"], tmp_path)
     packs = samples["set"].packs
-    with pytest.raises(OptionError, match="on_error"):
-        in_dask("look", packs, on_error="ignore")
     with pytest.raises(ValueError, match="not both"):
         in_dask("look", packs, npartitions=2, partition_size="1MiB")
     with pytest.raises(ValueError, match="0, not positive"):
         in_dask("look", packs, npartitions=0)
     with pytest.raises(ValueError, match="0, not positive"):
         in_dask("look", packs, partition_size=0)
-    with pytest.raises(FileNotFoundError):
-        in_dask("look", str(tmp_path / "none.ffr"))
-    (tmp_path / "x.ffr").write_bytes(b"no pack at all")
-    with pytest.raises(FormatError) as caught:
-        in_dask("look", str(tmp_path / "x.ffr"))
-    assert caught.value.file == str(tmp_path / "x.ffr")
 
 
 def test_the_code_of_the_page_runs(in_dask: Run, tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "1.jpg").write_bytes(b"one")
-    ffrfs.pack_folder(tmp_path / "photos", tmp_path / "photos.ffr")
-    [code] = [block for block in CODE.findall(PAGE.read_text("utf-8")) if "ffrfs.dask" in block]
-    assert in_dask("run", code, str(tmp_path)) == {"total": 3}
+    check_page(in_dask, "ffrfs.dask", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("program", "printed"),
-    [
-        ("import ffrfs; print(*{'dask', 'distributed', 'ffrfs.dask'} & {*sys.modules})", ""),
-        (
-            "sys.modules['dask'] = None\n"
-            "try: import ffrfs.dask\n"
-            "except ModuleNotFoundError as error: print(error)",
-            "ffrfs.dask needs Dask; to install it: pip install 'ffrfs[dask]'",
-        ),
-    ],
-    ids=["import ffrfs", "no dask"],
-)
-def test_dask_is_loaded_only_where_it_is_asked_for(program: str, printed: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{program}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        cwd=CHECKOUT,
-    )
-    assert done.stdout.strip() == printed
+def test_dask_is_loaded_only_where_it_is_asked_for() -> None:
+    said = "ffrfs.dask needs Dask; to install it: pip install 'ffrfs[dask]'"
+    check_loading({"dask", "distributed", "ffrfs.dask"}, "ffrfs.dask", said)

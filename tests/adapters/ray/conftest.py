@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import multiprocessing
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from tests.adapters.ray.calls import call
-from tests.folder.cut_samples import Sample, small_samples
-
-# Calls a function of ray_process.py by its name, with what it takes.
-Run = Callable[..., Any]
+from tests.adapters.other_process import Run, other_process, run_together
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "in_ray" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("ray-data"))
-
-
-@pytest.fixture(scope="session")
-def ray_installed() -> None:
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("there is no ray here (pip install 'ffrfs[ray]')")
+    run_together(items, "in_ray")
 
 
 # Of the module: other tests look for processes that were left.
 @pytest.fixture(scope="module")
-def in_ray(ray_installed: None) -> Iterator[Run]:
-    spawn = multiprocessing.get_context("spawn")
-    start = functools.partial(call, "start")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=start) as process:
-
-        def run(name: str, *arguments, **options):
-            return process.submit(call, name, *arguments, **options).result()
-
+def in_ray() -> Iterator[Run]:
+    with other_process("tests.adapters.ray.ray_process", "ray", "ffrfs[ray]") as run:
         yield run
-        run("stop")
-
-
-@pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sample]:
-    return small_samples(tmp_path_factory.mktemp("samples"))

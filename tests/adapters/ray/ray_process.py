@@ -9,6 +9,7 @@ import os
 import secrets
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ray
@@ -16,7 +17,9 @@ import ray.data
 
 import ffrfs.ray
 from ffrfs.errors import ChecksumError
-from tests.adapters.ray.calls import Read
+from tests.adapters.other_process import numbers_after
+
+__all__ = ["numbers_after"]  # which is called here
 
 _PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-ray-")  # short: sockets are in there
 
@@ -54,12 +57,14 @@ def look(packs: str, **options: Any) -> None:
     ffrfs.ray.read_packs(packs, **options)
 
 
-def read(packs: str | list[str], **options: Any) -> Read:
+def read(packs: str | list[str], **options: Any) -> SimpleNamespace:
+    """The rows, sorted; name → type; how many there are, as Ray tells it before it reads."""
     found = ffrfs.ray.read_packs(packs, **options)
     schema = found.schema()
     columns = {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
     count = found.count()
-    return Read(sorted(tuple(row.values()) for row in found.take_all()), columns, count)
+    rows = sorted(tuple(row.values()) for row in found.take_all())
+    return SimpleNamespace(rows=rows, columns=columns, count=count)
 
 
 def use(packs: str) -> tuple[int, list[str], set[str]]:
@@ -103,11 +108,3 @@ def metadata(packs: str, **options: Any) -> list[tuple[int | None, int, tuple[st
     tasks = ffrfs.ray.PackDatasource(packs, **options).get_read_tasks(4)
     found = [task.metadata for task in tasks]
     return [(one.num_rows, one.size_bytes, one.input_files) for one in found]
-
-
-def run(code: str, folder: str) -> dict[str, int]:
-    """Run it in that directory; return its variables that are numbers."""
-    os.chdir(folder)
-    variables: dict[str, Any] = {}
-    exec(code, variables)
-    return {name: value for name, value in variables.items() if isinstance(value, int)}

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import ffrfs
-from ffrfs.errors import ChecksumError, FormatError, OptionError
-from tests.adapters.ray.conftest import Run
-from tests.checkout import CHECKOUT
+from ffrfs.errors import FormatError
+from tests.adapters.other_process import Run
+from tests.adapters.pack_checks import at_a_url, check_loading, check_page, check_wrong, named
 from tests.ffrecord_file import write_folder
 from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
-from tests.remote.servers.nginx import nginx
-
-PAGE = CHECKOUT / "docs" / "cluster.md"
-CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # Ray starts processes again and again, each of which imports what it may need.
 pytestmark = pytest.mark.timeout(300)
@@ -70,11 +62,6 @@ def test_numbers_of_rows_that_only_reading_tells(in_ray: Run, samples: dict[str,
     assert {n for n, _, _ in in_ray("metadata", samples["shared"].packs)} == {None}
 
 
-def named(error: Exception, path: str) -> bytes:
-    assert isinstance(error, ChecksumError)
-    return path.encode()
-
-
 @pytest.mark.promise("S69")
 def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
@@ -94,24 +81,15 @@ def test_a_large_file_is_a_block_alone(in_ray: Run, tmp_path: Path) -> None:
 
 
 def test_packs_at_a_url(in_ray: Run, samples: dict[str, Sample]) -> None:
-    sample = samples["set"]
-    folder = Path(str(sample.packs))
-    with nginx(folder.parent) as server:
-        found = in_ray("read", f"{server.url}/{folder.name}/", override_num_blocks=5)
-    assert found.rows == sample.rows
+    with at_a_url(samples["set"]) as url:
+        found = in_ray("read", url, override_num_blocks=5)
+    assert found.rows == samples["set"].rows
 
 
 def test_what_is_wrong_is_said_at_once(
     in_ray: Run, samples: dict[str, Sample], tmp_path: Path
 ) -> None:
-    with pytest.raises(OptionError, match="on_error"):
-        in_ray("look", samples["set"].packs, on_error="ignore")
-    with pytest.raises(FileNotFoundError):
-        in_ray("look", str(tmp_path / "none.ffr"))
-    (tmp_path / "x.ffr").write_bytes(b"no pack at all")
-    with pytest.raises(FormatError) as caught:
-        in_ray("look", str(tmp_path / "x.ffr"))
-    assert caught.value.file == str(tmp_path / "x.ffr")
+    check_wrong(in_ray, samples["set"], tmp_path)
 
 
 def test_a_path_that_is_no_text_is_refused(in_ray: Run, tmp_path: Path) -> None:
@@ -124,33 +102,9 @@ def test_a_path_that_is_no_text_is_refused(in_ray: Run, tmp_path: Path) -> None:
 
 
 def test_the_code_of_the_page_runs(in_ray: Run, tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "1.jpg").write_bytes(b"one")
-    ffrfs.pack_folder(tmp_path / "photos", tmp_path / "photos.ffr")
-    [code] = [block for block in CODE.findall(PAGE.read_text("utf-8")) if "ffrfs.ray" in block]
-    assert in_ray("run", code, str(tmp_path)) == {"total": 3}
+    check_page(in_ray, "ffrfs.ray", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("program", "printed"),
-    [
-        ("import ffrfs; print(*{'ray', 'pyarrow', 'ffrfs.ray'} & {*sys.modules})", ""),
-        (
-            "sys.modules['ray'] = None\n"
-            "try: import ffrfs.ray\n"
-            "except ModuleNotFoundError as error: print(error)",
-            "ffrfs.ray needs Ray Data; to install it: pip install 'ffrfs[ray]'",
-        ),
-    ],
-    ids=["import ffrfs", "no ray"],
-)
-def test_ray_is_loaded_only_where_it_is_asked_for(program: str, printed: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{program}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        cwd=CHECKOUT,
-    )
-    assert done.stdout.strip() == printed
+def test_ray_is_loaded_only_where_it_is_asked_for() -> None:
+    said = "ffrfs.ray needs Ray Data; to install it: pip install 'ffrfs[ray]'"
+    check_loading({"ray", "pyarrow", "ffrfs.ray"}, "ffrfs.ray", said)

@@ -1,0 +1,12 @@
+"""Fixtures of the tests of adapters: samples of packs, which are small."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.folder.cut_samples import Sample, small_samples
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sample]:
+    return small_samples(tmp_path_factory.mktemp("samples"))
