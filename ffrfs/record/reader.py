@@ -7,15 +7,14 @@ Pickling sends the file names; the other process opens the files itself.
 
 from __future__ import annotations
 
-import operator
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, SupportsIndex, Unpack, cast, overload
+from typing import TYPE_CHECKING, SupportsIndex, Unpack, cast
 
 from ffrfs._native import Records, folder_files
-from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
-from ffrfs.files.closing import Closing
+from ffrfs.errors import FormatError, UnverifiedHeaderWarning
+from ffrfs.files.record_reader import RecordReader
 from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
 from ffrfs.remote.paths import is_folder, let_urls_in
 
@@ -27,15 +26,12 @@ if TYPE_CHECKING:
 
 PathType = str | os.PathLike[str]
 
-# validate() handles Ctrl-C after so many records.
-VALIDATE_STEP = 65536
-
 # The limits of a batch for iterating; a larger record is read alone.
 _BATCH_SIZE = 16 << 20
 _BATCH_COUNT = 4096
 
 
-class FileReader(Closing):
+class FileReader(RecordReader["RecordBytes"]):
     """The records of one FFRecord file, or of several as one index space.
 
     `fname`: a file, a list of files, or a directory, whose *.ffr files are read in the
@@ -44,6 +40,8 @@ class FileReader(Closing):
     FormatError for a file that is not sound, OSError for a file that cannot be opened; warns
     (UnverifiedHeaderWarning) if the header has no checksum, as in files of old writers.
     """
+
+    _records: Records
 
     def __init__(
         self,
@@ -58,9 +56,6 @@ class FileReader(Closing):
         for path in self._records.unverified_paths:
             warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(path)), stacklevel=2)
 
-    def __len__(self) -> int:
-        return self.n
-
     def read(self, indices: Iterable[SupportsIndex]) -> list[RecordBytes]:
         """Return one 1-D uint8 array per index, in that order; duplicates are allowed.
 
@@ -70,30 +65,7 @@ class FileReader(Closing):
         """
         if not isinstance(indices, (list, tuple)) and isinstance(indices, Iterable):
             indices = list(indices)
-        try:
-            return self._records.read(cast(Sequence[SupportsIndex], indices))
-        except TypeError:
-            raise TypeError(
-                "read() takes a list of record numbers; for one record there is read_one(5) or "
-                "reader[5]"
-            ) from None
-
-    def read_one(self, index: SupportsIndex) -> RecordBytes:
-        """Return record `index` as a 1-D uint8 array that owns its memory."""
-        return self._records.read([operator.index(index)])[0]
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> RecordBytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[RecordBytes]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> RecordBytes | list[RecordBytes]:
-        """Return a record, counted from the end if the number is negative, or a list."""
-        if isinstance(index, slice):
-            return self.read(range(*index.indices(self.n)))
-        number = operator.index(index)
-        if number >= self.n or number < -self.n:
-            raise IndexError(f"record {number} does not exist: there are {self.n}")
-        return self._records.read([number % self.n])[0]
+        return super().read(cast(Sequence[SupportsIndex], indices))
 
     def __iter__(self) -> Iterator[RecordBytes]:
         """Yield all records, read in batches. Raises ChecksumError at a damaged one, and ends.
@@ -109,18 +81,6 @@ class FileReader(Closing):
                     yield records.pop()
             first += self._records.counts[shard]
 
-    def validate(self) -> None:
-        """Read every record and check it, whatever `check_data` says.
-
-        Raises ChecksumError (with the text of an OSError, if that was the reason) that names
-        the first bad record and counts the others.
-        """
-        bad: list[tuple[int, Exception]] = []
-        for first in range(0, self.n, VALIDATE_STEP):
-            bad += self._records.verify(first, min(VALIDATE_STEP, self.n - first))
-        if bad:
-            raise ChecksumError.first_of(bad)
-
     def get_offsets(self, file_index: int) -> NDArray[np.int64]:
         """Return the begins of the records of a file, and its end: n + 1 offsets in bytes."""
         return self._records.offsets(_shard(file_index))
@@ -128,10 +88,6 @@ class FileReader(Closing):
     def get_checksums(self, file_index: int) -> NDArray[np.uint32]:
         """Return the CRC-32 of each record of one file, from its header."""
         return self._records.checksums(_shard(file_index))
-
-    def close(self) -> None:
-        """Close the files. Reading afterwards raises ValueError."""
-        self._records.close()
 
     def __reduce__(self) -> tuple[type[FileReader], tuple[list[str], bool]]:
         return type(self), (self.fnames, self.check_data)

@@ -8,14 +8,12 @@ Pickling sends the file names; the other process opens the files itself.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from os import fsencode
-from typing import TYPE_CHECKING, SupportsIndex, Unpack, overload
+from typing import TYPE_CHECKING, Unpack
 
 from ffrfs._native import TFRecords
-from ffrfs.errors import ChecksumError
-from ffrfs.files.closing import Closing
+from ffrfs.files.record_reader import RecordReader
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.shards import PathType, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
@@ -24,11 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# validate() handles Ctrl-C after so many records.
-VALIDATE_STEP = 65536
 
-
-class TFRecordReader(Closing):
+class TFRecordReader(RecordReader[bytes]):
     """The records of one TFRecord file, or of several as one index space.
 
     `path`: a file, a list of files, or a directory of shards (shards.py). Opening hops from
@@ -40,6 +35,8 @@ class TFRecordReader(Closing):
     Raises FormatError for a file that has no uncompressed records, TruncatedError for a file
     that ends inside a record, OSError for a file that cannot be opened.
     """
+
+    _records: TFRecords
 
     def __init__(
         self,
@@ -57,39 +54,6 @@ class TFRecordReader(Closing):
         if sidecar:
             keep_sidecars(self._records, self.paths)
 
-    def __len__(self) -> int:
-        return self.n
-
-    def read(self, indices: Sequence[SupportsIndex]) -> list[bytes]:
-        """Return one record per index, in that order; duplicates are allowed.
-
-        Raises IndexError for a number below 0 or not below `n`, ChecksumError for a damaged
-        record, OSError if the disk fails; then it returns no record.
-        """
-        try:
-            return self._records.read(indices)
-        except TypeError:
-            raise TypeError(
-                "read() takes a list of record numbers; for one record there is read_one(5) or "
-                "reader[5]"
-            ) from None
-
-    def read_one(self, index: SupportsIndex) -> bytes:
-        return self._records.read([index])[0]
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> bytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> bytes | list[bytes]:
-        """Return a record, counted from the end if the number is negative, or a list."""
-        if isinstance(index, slice):
-            return self._records.read(range(*index.indices(self.n)))
-        number = operator.index(index)
-        if number >= self.n or number < -self.n:
-            raise IndexError(f"record {number} does not exist: there are {self.n}")
-        return self._records.read([number % self.n])[0]
-
     def __iter__(self) -> Iterator[bytes]:
         """Yield all records in order. Raises ChecksumError at a damaged one, and ends there."""
         for shard in range(len(self.paths)):
@@ -101,25 +65,9 @@ class TFRecordReader(Closing):
         """Return the offsets of a file's records in bytes, and last its size: a new array."""
         return self._records.offsets(shard)
 
-    def validate(self) -> None:
-        """Read every record and check it, whatever `check_data` says.
-
-        Raises ChecksumError (with the text of an OSError, if that was the reason) that names
-        the first bad record and counts the others.
-        """
-        bad: list[tuple[int, Exception]] = []
-        for first in range(0, self.n, VALIDATE_STEP):
-            bad += self.verify(first, min(VALIDATE_STEP, self.n - first))
-        if bad:
-            raise ChecksumError.first_of(bad)
-
     def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
         """Read `count` records from `first` on; return numbers and errors of the damaged ones."""
         return self._records.verify(first, count)
-
-    def close(self) -> None:
-        """Close the files. Reading afterwards raises ValueError."""
-        self._records.close()
 
     def __reduce__(self) -> tuple[type[TFRecordReader], tuple[list[str], bool, bool]]:
         return type(self), (self.paths, self.check_data, self.sidecar)
