@@ -1,4 +1,7 @@
-"""FileReader: the reference's API over the native core."""
+"""FileReader: the reference's API over the native core.
+
+Not here: what both readers do (tests/files/test_record_reader.py).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,11 @@ import json
 import os
 import pickle
 import random
-import threading
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ffrfs import FileReader
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
@@ -43,20 +42,10 @@ def as_bytes(arrays: list[np.ndarray]) -> list[bytes]:
     return [array.tobytes() for array in arrays]
 
 
-@pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
-def test_reads_in_order_with_duplicates(file: Path, records: list[bytes], cached: bool) -> None:
-    wanted = [8, 0, 3, 3, 1, 8, 5]
-    if not cached:
-        forget_pages(file)
-    with FileReader(file) as reader:
-        assert reader.n == len(reader) == len(records)
-        assert as_bytes(reader.read(wanted)) == [records[i] for i in wanted]
-
-
 def test_arrays_are_one_dimensional_and_own_their_memory(file: Path, records: list[bytes]) -> None:
     reader = FileReader(file)
     first, second, empty = reader.read([5, 5, 0])
-    for array in (first, second, empty):
+    for array in (first, second, empty, reader[5]):
         assert array.dtype == np.uint8
         assert array.ndim == 1
         assert array.flags.owndata
@@ -97,52 +86,6 @@ def test_any_batch_size(tmp_path: Path, count: int) -> None:
     forget_pages(path)
     wanted = [random.Random(count + i).randrange(1000) for i in range(count)]
     assert as_bytes(FileReader(path).read(wanted)) == [content(i, i % 977) for i in wanted]
-
-
-@pytest.mark.parametrize("index", [-1, -9, len(SIZES), 1 << 40, 1 << 70, -(1 << 70)])
-def test_a_record_that_is_not_there_is_an_index_error(file: Path, index: int) -> None:
-    reader = FileReader(file)
-    with pytest.raises(IndexError):
-        reader.read_one(index)
-    with pytest.raises(IndexError):
-        reader.read([0, index])
-
-
-def test_indices_may_be_any_integers_and_nothing_else(file: Path, records: list[bytes]) -> None:
-    reader = FileReader(file)
-    assert as_bytes(reader.read(np.array([2, 1]))) == [records[2], records[1]]
-    assert as_bytes(reader.read(range(3))) == records[:3]
-    with pytest.raises(TypeError):
-        reader.read([1.0])
-    with pytest.raises(TypeError):
-        reader.read_one("1")
-
-
-@pytest.mark.parametrize("record", [1, 4, 8])
-@pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
-def test_a_damaged_record_is_named_and_the_others_are_read(
-    file: Path, records: list[bytes], record: int, cached: bool
-) -> None:
-    offset, size = record_extents(file)[record]
-    flip_byte(file, offset + size // 2)
-    if not cached:
-        forget_pages(file)
-    reader = FileReader(file)
-    with pytest.raises(ChecksumError, match=rf"{file}: record {record} \(offset {offset}, "):
-        reader.read([0, record, 2])
-    assert reader.read_one(3).tobytes() == records[3]
-    with pytest.raises(ChecksumError, match=f"record {record} "):
-        reader.validate()
-    assert len(FileReader(file, check_data=False).read_one(record)) == size
-
-
-def test_validate_counts_what_else_is_bad(file: Path) -> None:
-    reader = FileReader(file, check_data=False)
-    reader.validate()
-    for record in (2, 5, 7):
-        flip_byte(file, record_extents(file)[record][0])
-    with pytest.raises(ChecksumError, match=r"record 2 .*\(and 2 more bad records\)"):
-        reader.validate()
 
 
 def test_offsets_and_checksums_outlive_the_reader(file: Path, records: list[bytes]) -> None:
@@ -186,52 +129,6 @@ def test_an_old_header_warns_once_and_records_are_still_verified(
         reader.read_one(4)
 
 
-def test_a_reader_is_pickled_by_name(file: Path, records: list[bytes]) -> None:
-    reader = pickle.loads(pickle.dumps(FileReader(file, check_data=False)))
-    assert reader.check_data is False
-    assert reader.read_one(5).tobytes() == records[5]
-
-
-def test_threads_share_a_reader(file: Path, records: list[bytes]) -> None:
-    reader = FileReader(file)
-
-    def read(seed: int) -> bool:
-        if seed % 3 == 0:
-            forget_pages(file)
-        wanted = random.Random(seed).choices(range(len(records)), k=20)
-        return as_bytes(reader.read(wanted)) == [records[i] for i in wanted]
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(200)))
-
-
-# Python 3.12 and later warn of what this test is about.
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_reads_with_its_parents_reader(file: Path, records: list[bytes]) -> None:
-    reader = FileReader(file)
-    reader.read(range(reader.n))  # threads and queues are there now
-    forget_pages(file)
-    reader.read(range(reader.n))
-    stop = threading.Event()
-
-    def keep_reading() -> None:  # so that locks may be held at the moment of the fork
-        while not stop.is_set():
-            reader.read([7, 8])
-
-    thread = threading.Thread(target=keep_reading)
-    thread.start()
-    try:
-        for _ in range(10):
-            child = os.fork()
-            if child == 0:
-                forget_pages(file)
-                os._exit(0 if as_bytes(reader.read(range(reader.n))) == records else 1)
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        stop.set()
-        thread.join()
-
-
 def test_a_hundred_readers_at_once(file: Path, records: list[bytes]) -> None:
     """The reference fails at the seventeenth: each takes AIO events for itself."""
     readers = [FileReader(file) for _ in range(100)]
@@ -249,20 +146,6 @@ def test_on_a_file_system_in_memory(records: list[bytes]) -> None:
         assert as_bytes(FileReader(write_records(path, records)).read(range(9))) == records
     finally:
         path.unlink(missing_ok=True)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_any_records_any_batch(tmp_path: Path, data: st.DataObject) -> None:
-    size = st.one_of(st.sampled_from(SIZES), st.integers(0, 20_000))
-    sizes = data.draw(st.lists(size, min_size=1, max_size=30))
-    model = [content(i, size) for i, size in enumerate(sizes)]
-    path = write_records(tmp_path / "any.ffr", model)
-    wanted = data.draw(st.lists(st.integers(0, len(model) - 1), max_size=80))
-    if data.draw(st.booleans()):
-        forget_pages(path)
-    with FileReader(path) as reader:
-        assert as_bytes(reader.read(wanted)) == [model[i] for i in wanted]
 
 
 class TestGolden:

@@ -1,24 +1,21 @@
-"""TFRecordReader: records by number, over any index, cached and cold."""
+"""TFRecordReader: records by number, over any index, cached and cold.
+
+Not here: what both readers do (tests/files/test_record_reader.py).
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
-import pickle
 import random
 import re
-import threading
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from ffrfs.errors import ChecksumError, FormatError, TruncatedError
+from ffrfs.errors import FormatError, TruncatedError
 from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
 from tests.interpreter import python
 from tests.page_cache import forget_pages
@@ -41,45 +38,6 @@ def file(tmp_path: Path, records: list[bytes]) -> Path:
     return write_tfrecord(tmp_path / "x.tfrecord", records)
 
 
-def flip(path: Path, offset: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
-def test_reads_in_order_with_duplicates(file: Path, records: list[bytes], cached: bool) -> None:
-    wanted = [9, 0, 3, 3, 1, 8, 5]
-    with TFRecordReader(file) as reader:
-        assert reader.n == len(reader) == len(records)
-        if not cached:
-            forget_pages(file)
-        assert reader.read(wanted) == [records[i] for i in wanted]
-        assert reader.read(np.array(wanted)) == [records[i] for i in wanted]
-        assert reader.read_one(7) == records[7]
-        assert reader.read([]) == []
-        assert type(reader.read_one(0)) is bytes
-
-
-def test_it_is_a_sequence(file: Path, records: list[bytes]) -> None:
-    reader = TFRecordReader(file)
-    assert reader[2] == records[2]
-    assert reader[-1] == records[-1]
-    assert reader[np.int64(-len(records))] == records[0]
-    for part in (slice(None), slice(2, 5), slice(None, None, -2), slice(-3, 100), slice(5, 2)):
-        assert reader[part] == records[part]
-    for index in (len(records), -len(records) - 1, 1 << 70):
-        with pytest.raises(IndexError):
-            reader[index]
-    with pytest.raises(TypeError):
-        reader["1"]
-    with pytest.raises(TypeError, match=r"read_one\(5\)"):
-        reader.read(5)  # type: ignore[arg-type]
-    for index in (-1, len(records), 1 << 70):
-        with pytest.raises(IndexError):
-            reader.read([0, index])
-
-
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
 def test_iteration_gives_all_of_all_files(tmp_path: Path, cached: bool) -> None:
     shards = [[content(i, i * 37 % 5000) for i in range(first, first + 300)] for first in (0, 500)]
@@ -90,46 +48,6 @@ def test_iteration_gives_all_of_all_files(tmp_path: Path, cached: bool) -> None:
     reader = TFRecordReader(tmp_path)
     assert list(reader) == [*shards[0], *shards[1]]
     assert list(reader) == reader[:]  # once more, and by number
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    reader = TFRecordReader(write_tfrecord(tmp_path / "x.tfrecord", []))
-    assert reader.n == 0
-    assert list(reader) == reader[:] == []
-    reader.validate()
-    with pytest.raises(IndexError):
-        reader.read_one(0)
-
-
-@pytest.mark.parametrize("record", [1, 4, 9])
-@pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
-def test_a_damaged_record_is_named_and_the_others_are_read(
-    file: Path, records: list[bytes], record: int, cached: bool
-) -> None:
-    begin, size = tfrecord_extents(file.read_bytes())[record]
-    for offset in (begin + 12, begin + size - 1):
-        flip(file, offset)
-        if not cached:
-            forget_pages(file)
-        reader = TFRecordReader(file, sidecar=False)
-        with pytest.raises(ChecksumError, match=f"{file}: record {record} "):
-            reader.read([0, record, 2])
-        assert reader.read([0, 3]) == [records[0], records[3]]
-        with pytest.raises(ChecksumError, match=f"record {record} "):
-            reader.validate()
-        with pytest.raises(ChecksumError, match=f"record {record} "):
-            list(reader)
-        assert len(TFRecordReader(file, check_data=False).read_one(record)) == size - 16
-        flip(file, offset)
-
-
-def test_validate_counts_what_else_is_bad(file: Path) -> None:
-    reader = TFRecordReader(file, check_data=False)
-    reader.validate()
-    for record in (2, 5, 7):
-        flip(file, tfrecord_extents(file.read_bytes())[record][0] + 12)
-    with pytest.raises(ChecksumError, match=r"record 2 .*\(and 2 more bad records\)"):
-        reader.validate()
 
 
 def test_a_file_that_is_cut_off_is_not_opened(file: Path) -> None:
@@ -167,85 +85,6 @@ def test_which_files(tmp_path: Path) -> None:
         TFRecordReader([])
     with pytest.raises(FileNotFoundError):
         TFRecordReader(tmp_path / "nothing.tfrecord")
-
-
-def test_a_closed_reader(file: Path) -> None:
-    reader = TFRecordReader(file)
-    reader.close()
-    with pytest.raises(ValueError, match="closed"):
-        reader.read([0])
-    with pytest.raises(ValueError, match="closed"):
-        list(reader)
-    reader.close()  # once more: harmless
-
-
-def test_a_reader_is_pickled_by_name(file: Path, records: list[bytes]) -> None:
-    reader = pickle.loads(pickle.dumps(TFRecordReader(file, check_data=False, sidecar=False)))
-    assert not reader.check_data
-    assert not reader.sidecar
-    assert reader.read_one(5) == records[5]
-    assert os.listdir(file.parent) == [file.name]
-
-
-def test_threads_share_a_reader(file: Path, records: list[bytes]) -> None:
-    reader = TFRecordReader(file)
-
-    def read(seed: int) -> bool:
-        if seed % 3 == 0:
-            forget_pages(file)
-        wanted = random.Random(seed).choices(range(len(records)), k=20)
-        return reader.read(wanted) == [records[i] for i in wanted]
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(40)))
-
-
-# Python 3.12 and later warn of what this test is about.
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_reads_with_its_parents_reader(file: Path, records: list[bytes]) -> None:
-    reader = TFRecordReader(file)
-    reader.read(range(reader.n))  # threads and queues are there now
-    forget_pages(file)
-    iterator = iter(reader)
-    begin = next(iterator)
-    stop = threading.Event()
-
-    def keep_reading() -> None:  # so that locks may be held at the moment of the fork
-        while not stop.is_set():
-            reader.read([7, 8])
-
-    thread = threading.Thread(target=keep_reading)
-    thread.start()
-    try:
-        for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                forget_pages(file)
-                same = reader[:] == records == [begin, *iterator]
-                os._exit(0 if same else 1)
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        stop.set()
-        thread.join()
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_any_records_any_batch(tmp_path: Path, data: st.DataObject) -> None:
-    size = st.one_of(st.sampled_from(SIZES[:-1]), st.integers(0, 20_000))
-    sizes = data.draw(st.lists(size, min_size=1, max_size=30))
-    model = [content(i, size) for i, size in enumerate(sizes)]
-    path = write_tfrecord(tmp_path / "any.tfrecord", model)
-    wanted = data.draw(st.lists(st.integers(0, len(model) - 1), max_size=80))
-    cut = slice(*(data.draw(st.none() | st.integers(-35, 35)) for _ in range(2)))
-    if data.draw(st.booleans()):
-        forget_pages(path)
-    # With a sidecar the second time: the first one has written it.
-    for _ in range(2):
-        with TFRecordReader(path) as reader:
-            assert reader.read(wanted) == [model[i] for i in wanted]
-            assert reader[cut] == model[cut]
-            assert list(reader) == model
 
 
 @pytest.mark.parametrize("name", ["examples", "sequences", "raw"])
