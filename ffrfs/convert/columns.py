@@ -11,7 +11,7 @@ error that names it. Not here: files (parquet.py). Concurrency: one thread at a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -20,7 +20,8 @@ from ffrfs.convert.json_lines import not_an_example
 from ffrfs.convert.source import Record
 from ffrfs.errors import PackError
 from ffrfs.printable import quoted
-from ffrfs.tfrecord.examples.example import Example, Feature, FeatureList, SequenceExample
+from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
+from ffrfs.tfrecord.examples.example import Feature, SequenceExample
 
 # The limit of columns: readers of tables hold some memory for each, in every group of rows.
 COLUMNS_MAX = 10_000
@@ -30,7 +31,7 @@ Row: TypeAlias = dict[str, Any]
 
 @dataclass
 class Column:
-    kind: str | None = None  # "int64_list", …; None: no record has a list of it
+    kind: FeatureKind | None = None  # None: no record has a list of it
     is_single: bool = True  # every record that has it has exactly one value
     is_steps: bool = False  # it is a feature list
 
@@ -51,13 +52,14 @@ class Columns:
         try:
             if message is None:
                 raise KeyError
-            for name, feature in features_of(message).items():
+            features, lists = features_in(message)
+            for name, feature in features.items():
                 values = _values(feature, self.by_name[name])
                 if self.by_name[name].is_single:
                     (row[name],) = values
                 else:
                     row[name] = values
-            for name, listed in _feature_lists(message).items():
+            for name, listed in lists.items():
                 column = self.by_name[name]
                 row[name] = [_values(step, column) for step in listed.feature]
         except (KeyError, ValueError):
@@ -71,15 +73,16 @@ class Columns:
         message = parse_record(record)
         if message is None:
             raise not_an_example(self.path, self.count)
-        features, lists = features_of(message), _feature_lists(message)
+        features, lists = features_in(message)
         for name, feature in features.items():
             column = self._column(name, is_steps=False)
-            self._note_kind(column, name, feature)
-            column.is_single = column.is_single and _is_single(feature)
+            kind, values = content(feature)
+            self._note_kind(column, name, kind)
+            column.is_single = column.is_single and kind != "none" and len(values) == 1
         for name, listed in lists.items():
             column = self._column(name, is_steps=True)
             for step in listed.feature:
-                self._note_kind(column, name, step)
+                self._note_kind(column, name, content(step)[0])
         if isinstance(message, SequenceExample) and not lists:
             self.has_empty_lists = True
         self.count += 1
@@ -95,14 +98,13 @@ class Columns:
             raise self._refused(f"{quoted(name)} is a feature and a feature list")
         return column
 
-    def _note_kind(self, column: Column, name: str, feature: Feature) -> None:
-        kind = feature.WhichOneof("kind")
-        if kind is None:
+    def _note_kind(self, column: Column, name: str, kind: FeatureKind) -> None:
+        if kind == "none":
             return
         if column.kind not in (None, kind):
             raise self._refused(
-                f"feature {quoted(name)} is {kind}, and {column.kind} in records before it; "
-                "a column has one type"
+                f"feature {quoted(name)} is {kind}_list, and {column.kind}_list in records "
+                "before it; a column has one type"
             )
         column.kind = kind
 
@@ -123,24 +125,10 @@ def survey(path: str, records: Iterable[Record]) -> Columns:
     return columns
 
 
-def features_of(message: Example | SequenceExample) -> Mapping[str, Feature]:
-    features = message.features if isinstance(message, Example) else message.context
-    return features.feature
-
-
-def _feature_lists(message: Example | SequenceExample) -> Mapping[str, FeatureList]:
-    return {} if isinstance(message, Example) else message.feature_lists.feature_list
-
-
-def _is_single(feature: Feature) -> bool:
-    kind = feature.WhichOneof("kind")
-    return kind is not None and len(getattr(feature, kind).value) == 1
-
-
 def _values(feature: Feature, column: Column) -> list[Any]:
-    kind = feature.WhichOneof("kind")
-    if kind is None:
+    kind, values = content(feature)
+    if kind == "none":
         return [None]
     if kind != column.kind:
         raise KeyError(kind)
-    return list(getattr(feature, kind).value)
+    return list(values)

@@ -13,7 +13,8 @@ from typing import Any
 from ffrfs.convert.example_json import float_text, parse_record
 from ffrfs.files.kind import TEXT_SIZE, content_kind, text_of
 from ffrfs.printable import printable
-from ffrfs.tfrecord.examples.example import Example, Feature, Features, SequenceExample
+from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
+from ffrfs.tfrecord.examples.example import Example, Feature, SequenceExample
 
 # Limits for a line.
 _VALUES_MAX = 8
@@ -43,11 +44,9 @@ def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _rows(message: Example | SequenceExample) -> Iterator[tuple[str, str, str]]:
-    if isinstance(message, Example):
-        yield from _feature_rows(message.features)
-        return
-    yield from _feature_rows(message.context)
-    lists = message.feature_lists.feature_list
+    features, lists = features_in(message)
+    for name in sorted(features):
+        yield (_name(name), *_feature(features[name]))
     for name in sorted(lists):
         steps = lists[name].feature
         for i, step in enumerate(islice(steps, _STEPS_MAX)):
@@ -58,26 +57,19 @@ def _rows(message: Example | SequenceExample) -> Iterator[tuple[str, str, str]]:
             yield f"{_name(name)}[]", "", "no steps"
 
 
-def _feature_rows(features: Features) -> Iterator[tuple[str, str, str]]:
-    for name in sorted(features.feature):
-        yield (_name(name), *_feature(features.feature[name]))
-
-
 def _name(name: str) -> str:
     return _shortened(name, _NAME_LENGTH_MAX) or '""'
 
 
 def _feature(feature: Feature) -> tuple[str, str]:
     """Return a feature's type with the number of values, and the first of these."""
-    field = feature.WhichOneof("kind")
-    if field is None:
-        return "none", ""
-    values = getattr(feature, field).value
-    kind = field.removesuffix("_list") + ("" if len(values) == 1 else f"[{len(values)}]")
-    shown = [_SHOWN[field](value) for value in islice(values, _VALUES_MAX)]
+    kind, values = content(feature)
+    if kind == "none":
+        return kind, ""
+    shown = [_SHOWN[kind](value) for value in islice(values, _VALUES_MAX)]
     if len(values) > _VALUES_MAX:
         shown.append("…")
-    return kind, ", ".join(shown)
+    return kind + ("" if len(values) == 1 else f"[{len(values)}]"), ", ".join(shown)
 
 
 def _bytes(value: bytes) -> str:
@@ -93,10 +85,10 @@ def _bytes(value: bytes) -> str:
     return f'"{_shortened(text, _TEXT_LENGTH_MAX)}" (UTF-8 text, {size})'
 
 
-_SHOWN: dict[str, Callable[[Any], str]] = {
-    "bytes_list": _bytes,
-    "float_list": float_text,
-    "int64_list": str,
+_SHOWN: dict[FeatureKind, Callable[[Any], str]] = {
+    "bytes": _bytes,
+    "float": float_text,
+    "int64": str,
 }
 
 

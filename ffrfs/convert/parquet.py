@@ -76,7 +76,7 @@ class _WholeWrites(io.FileIO):
 
 
 def _schema(pyarrow: ModuleType, columns: Columns) -> Any:  # noqa: ANN401 - pyarrow is untyped
-    types = {"float_list": pyarrow.float32(), "bytes_list": pyarrow.binary()}
+    types = {"float": pyarrow.float32(), "bytes": pyarrow.binary()}
 
     def type_of(column: Column) -> Any:  # noqa: ANN401
         # A list needs a type even if no record has a list: pyarrow does not read others.

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import BinaryIO, cast
 
-from ffrfs.convert.columns import features_of
 from ffrfs.convert.example_json import (
     decode_base64,
     encode_base64,
@@ -40,6 +39,7 @@ from ffrfs.files.replacing import new_file
 from ffrfs.packing.sources.archive_member import Kind
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.printable import quoted
+from ffrfs.tfrecord.examples.content import features_in
 from ffrfs.tfrecord.examples.example import Example, Feature
 
 EXAMPLE = "example.json"
@@ -113,7 +113,7 @@ def _sample(path: str, number: int, record: Record) -> tuple[str, _Fields]:
     message = parse_record(record)
     if message is None:
         raise not_an_example(path, number)
-    features = features_of(message)
+    features, _ = features_in(message)
     values = _single_values(features)
     key = os.fsdecode(values.pop(KEY, b""))
     if name_fault(key, "txt"):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ffrfs.errors import OptionError
+from ffrfs.tfrecord.examples.content import content, features_in
 from ffrfs.tfrecord.examples.messages import SequenceExample
 
 Condition = Callable[[SequenceExample], bool]
@@ -54,18 +55,12 @@ def _condition(text: str) -> Condition:
 def _values(message: SequenceExample, name: str) -> Sequence[Any]:
     """Return all values of a feature; none if it is missing."""
     # An Example has its features where a SequenceExample has its context.
-    if name in message.context.feature:
-        return _of_feature(message.context.feature[name])
-    if name in message.feature_lists.feature_list:
-        steps = message.feature_lists.feature_list[name].feature
-        return [value for step in steps for value in _of_feature(step)]
+    features, lists = features_in(message)
+    if name in features:
+        return content(features[name])[1]
+    if name in lists:
+        return [value for step in lists[name].feature for value in content(step)[1]]
     return []
-
-
-def _of_feature(feature: Any) -> Sequence[Any]:  # noqa: ANN401 - a message
-    kind = feature.WhichOneof("kind")
-    values: Sequence[Any] = getattr(feature, kind).value if kind else []
-    return values
 
 
 def _meets(values: Sequence[Any], sign: str, wanted: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ffrfs.convert.example_json import parse_record
 from ffrfs.errors import PathNotFoundError
 from ffrfs.printable import quoted
+from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
 from ffrfs.tfrecord.examples.example import Example, Feature, SequenceExample
 from ffrfs.tfrecord.examples.tfds_directory import FEATURES, open_tfds
 from ffrfs.tfrecord.examples.tfds_features import shape_text
@@ -23,11 +24,9 @@ _LABELS_SIZE_MAX = 4 << 20
 
 
 class Column(NamedTuple):
-    """A feature. `kind`: "bytes", "float", "int64", "none"."""
-
     name: str
     path: str  # the name, and of a feature list the step: feature_lists/frames[3]
-    kind: str
+    kind: FeatureKind
     values: Sequence[Any]  # of the message: slices of it are lists
     steps: Sequence[Feature] | None = None
 
@@ -41,30 +40,19 @@ class Declared(NamedTuple):
 
 def columns(message: Example | SequenceExample, step: int = 0) -> Iterator[Column]:
     """Yield all features by name; of feature lists the values of one step, if they have it."""
-    if isinstance(message, Example):
-        for name in sorted(message.features.feature):
-            yield Column(name, name, *content(message.features.feature[name]))
-        return
-    for name in sorted(message.context.feature):
-        path = f"context/{name}"
-        yield Column(path, path, *content(message.context.feature[name]))
-    for name in sorted(message.feature_lists.feature_list):
-        steps = message.feature_lists.feature_list[name].feature
+    features, lists = features_in(message)
+    prefix = "" if isinstance(message, Example) else "context/"
+    for name in sorted(features):
+        yield Column(prefix + name, prefix + name, *content(features[name]))
+    for name in sorted(lists):
+        steps = lists[name].feature
         here = content(steps[step]) if step < len(steps) else ("none", [])
         yield Column(f"feature_lists/{name}", f"feature_lists/{name}[{step}]", *here, steps)
 
 
 def step_count(message: Example | SequenceExample) -> int:
     """Return how many steps the longest feature list has."""
-    if isinstance(message, Example):
-        return 0
-    return max((len(one.feature) for one in message.feature_lists.feature_list.values()), default=0)
-
-
-def content(feature: Feature) -> tuple[str, Sequence[Any]]:
-    """Return the kind and the values of a feature."""
-    kind = feature.WhichOneof("kind")
-    return (kind.removesuffix("_list"), getattr(feature, kind).value) if kind else ("none", [])
+    return max((len(one.feature) for one in features_in(message)[1].values()), default=0)
 
 
 def feature_bytes(record: bytes, feature: str, index: int) -> bytes:

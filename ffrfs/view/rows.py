@@ -18,9 +18,10 @@ import numpy as np
 from ffrfs.convert.example_json import float_text
 from ffrfs.errors import FormatError
 from ffrfs.files.kind import content_kind, text_of
+from ffrfs.tfrecord.examples.content import content
 from ffrfs.tfrecord.examples.tensor import parse_tensor, tensor_type
 from ffrfs.tfrecord.examples.tfds_features import shape_text
-from ffrfs.view.features import Column, Declared, content
+from ffrfs.view.features import Column, Declared
 from ffrfs.view.safe_bytes import safe_type
 
 PREVIEW_COUNT = 8

@@ -12,24 +12,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from google.protobuf.message import DecodeError
 
 from ffrfs.errors import FormatError
+from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
 from ffrfs.tfrecord.examples.example import Feature, SequenceExample
 
 # The limit of names in a file; more would fill the memory, and no data set has as many.
 FEATURE_LIMIT = 100_000
-
-# "none": the feature has none of the three lists.
-FeatureKind = Literal["bytes", "float", "int64", "none"]
-
-_KINDS: dict[str, FeatureKind] = {
-    "bytes_list": "bytes",
-    "float_list": "float",
-    "int64_list": "int64",
-}
 
 
 class Range(NamedTuple):
@@ -109,7 +101,7 @@ class _Statistics:
         if kind == "bytes":
             values = [len(value) for value in values]
         elif kind == "float":
-            values = self._without_nan(values)
+            values = self._without_nan(values[:])
         if values:
             self.domain.add(min(values), max(values))
 
@@ -135,8 +127,7 @@ class _SchemaBuilder:
         except DecodeError:
             self._other_count += 1
             return
-        features = message.context.feature
-        lists = message.feature_lists.feature_list
+        features, lists = features_in(message)
         if lists:
             self._sequence_example_count += 1
         elif features:
@@ -144,7 +135,7 @@ class _SchemaBuilder:
         else:
             self._other_count += 1
         for name, feature in features.items():
-            kind, values = _content(feature)
+            kind, values = content(feature)
             statistics = self._statistics(False, name, kind)
             statistics.present_count += 1
             statistics.add(kind, values)
@@ -157,7 +148,7 @@ class _SchemaBuilder:
                 self._require_room()
             self._empty_lists[name] += 1
             return
-        contents = [_content(step) for step in steps]
+        contents = [content(step) for step in steps]
         for kind in {kind for kind, _ in contents}:
             statistics = self._statistics(True, name, kind)
             statistics.present_count += 1
@@ -209,9 +200,3 @@ class _SchemaBuilder:
         return Schema(
             self._example_count, self._sequence_example_count, self._other_count, features
         )
-
-
-def _content(feature: Feature) -> tuple[FeatureKind, Sequence[Any]]:
-    """Return the kind of a feature, and its values."""
-    field = feature.WhichOneof("kind")
-    return (_KINDS[field], getattr(feature, field).value[:]) if field else ("none", ())
