@@ -5,17 +5,14 @@
 //
 // The input is the pack; index_mutator.h mends its checksums, but not always.
 
-#include <algorithm>
-#include <memory>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "fuzz_input.h"
 #include "index_mutator.h"
 #include "io/error.h"
 #include "record/ffrecord_shard.h"
 #include "tree/mapped_tree.h"
+#include "tree_walk.h"
 
 using namespace ffrfs;
 using ffrfs::fuzz::require;
@@ -34,25 +31,16 @@ template <typename Act> bool holds(const Act& act) {
   return false;
 }
 
-void check_name(const std::string& name, const std::string& before) {
-  require(!name.empty() && name.size() <= 255, "a name of 1 to 255 bytes");
-  require(name.find_first_of(std::string("/\0", 2)) == std::string::npos,
-          "a name without / and NUL");
-  require(name != "." && name != "..", "a name that names something");
-  require(before < name, "names in order, none twice");
-}
-
 class Walk {
  public:
   Walk(const FfrecordShard& shard, const MappedTree& tree)
       : shard_(shard), tree_(tree), slot_count_(shard.index()->count(Section::kInodes)) {}
 
   void all() {
-    std::vector<Ino> folders{kRootIno};
-    for (size_t i = 0; i < folders.size(); ++i) {
-      (void)holds([&] { folder(folders[i], folders); });
-      require(shown_.size() < slot_count_, "no more entries than slots");
-    }
+    const auto tried = [](const auto& ask) { return holds(ask); };
+    test::TreeWalk{tree_, slot_count_, require, tried}.run([](Ino folder, const Dentry& entry) {
+      require(entry.ino > folder, "an entry comes after its folder");
+    });
     // What no folder shows can be asked for all the same.
     for (Ino ino = 0; ino <= slot_count_ + 2; ++ino) {
       (void)holds([&] { ask(ino); });
@@ -67,46 +55,6 @@ class Walk {
   }
 
  private:
-  void folder(Ino ino, std::vector<Ino>& folders) {
-    std::vector<Dentry> entries;
-    std::string before;
-    // In pieces, as an engine asks.
-    while (true) {
-      const auto piece = tree_.list(ino, entries.size(), 5);
-      if (piece.empty()) break;
-      require(piece.size() <= 5, "no more than was asked for");
-      for (const Dentry& entry : piece) {
-        check_name(entry.name, before);
-        before = entry.name;
-        entries.push_back(entry);
-      }
-      require(entries.size() < slot_count_, "a listing ends");
-    }
-    std::vector<Ino> inner;
-    for (const Dentry& entry : entries) {
-      require(shown_.insert(entry.ino).second, "an inode stands in one place");
-      require(tree_.lookup(ino, entry.name) == entry.ino, "a lookup finds what a listing shows");
-      (void)holds([&] {
-        const Inode inode = *tree_.inode(entry.ino);
-        require(inode.parent == ino, "an entry has its folder for a parent");
-        if (inode.is_directory()) inner.push_back(entry.ino);
-      });
-    }
-    folders.insert(folders.end(), inner.begin(), inner.end());
-    (void)holds([&] { check_subdirectories(ino, inner); });
-    (void)tree_.lookup(ino, "absent");
-    (void)tree_.lookup(ino, std::string(300, 'n'));
-  }
-
-  void check_subdirectories(Ino ino, const std::vector<Ino>& inner) {
-    for (const Dentry& entry : tree_.subdirectories(ino, 0, UINT64_MAX)) {
-      // One whose inode is damaged is in neither.
-      const bool is_shown = std::ranges::find(inner, entry.ino) != inner.end();
-      require(is_shown || !holds([&] { (void)tree_.inode(entry.ino); }),
-              "a subfolder is listed as an entry");
-    }
-  }
-
   void ask(Ino ino) {
     const auto inode = tree_.inode(ino);
     require(inode.has_value() == (ino >= kRootIno && ino <= slot_count_), "an inode is a slot");
@@ -122,7 +70,7 @@ class Walk {
       require(target.empty(), "only a link leads elsewhere");
     }
     const std::string name = tree_.name(ino);
-    if (ino != kRootIno) check_name(name, "");
+    if (ino != kRootIno) test::check_name(name, "", require);
   }
 
   void check_file_of(uint64_t record) {
@@ -146,7 +94,6 @@ class Walk {
   const FfrecordShard& shard_;
   const MappedTree& tree_;
   const uint64_t slot_count_;
-  std::set<Ino> shown_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 // both parts, and the lies meet each other.
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "io/error.h"
 #include "record/ffrecord_shard.h"
 #include "tree/mapped_tree.h"
+#include "tree_walk.h"
 #include "union/union_tree.h"
 
 using namespace ffrfs;
@@ -21,50 +21,23 @@ using ffrfs::fuzz::require;
 
 namespace {
 
-void check_folder(const UnionTree& tree, Ino folder, uint64_t limit, std::vector<Ino>& folders) {
-  std::vector<Dentry> entries;
-  while (true) {
-    const auto piece = tree.list(folder, entries.size(), 5);
-    if (piece.empty()) break;
-    for (const Dentry& entry : piece) {
-      require(entries.empty() || entries.back().name < entry.name, "names in order, none twice");
-      entries.push_back(entry);
-    }
-    require(entries.size() <= limit, "a listing ends");
-  }
-  for (const Dentry& entry : entries) {
-    require(tree.lookup(folder, entry.name) == entry.ino, "a lookup finds what a listing shows");
-    try {
-      const auto inode = tree.inode(entry.ino);
-      require(inode.has_value(), "an entry has an inode");
-      (void)tree.target(entry.ino);
-      (void)tree.name(entry.ino);
-      if (inode->is_directory()) folders.push_back(entry.ino);
-    } catch (const FormatError&) {
-    }
-  }
-  (void)tree.subdirectories(folder, 0, UINT64_MAX);
-  (void)tree.lookup(folder, "absent");
-  // From the middle, which nobody has come to step by step.
-  (void)tree.list(folder, entries.size() / 2, 3);
-}
-
 void walk(const UnionTree& tree, uint64_t slot_count) {
-  std::vector<Ino> folders{kRootIno};
-  for (size_t i = 0; i < folders.size(); ++i) {
-    require(folders.size() <= 2 * slot_count, "a tree ends");
+  // What else is thrown ends the input, or the process.
+  const auto tried = [](const auto& ask) {
     try {
-      check_folder(tree, folders[i], 2 * slot_count, folders);
+      ask();
+      return true;
     } catch (const FormatError&) {
+      return false;
     }
-  }
+  };
+  test::TreeWalk shown{tree, 2 * slot_count, require, tried};
+  shown.has_hidden = true;
+  shown.run([](Ino, const Dentry&) {});
   for (uint64_t part = 0; part < 3; ++part) {
     for (Ino own = 0; own < slot_count + 2; ++own) {
-      try {
-        (void)tree.inode(part << 40 | own);
-        (void)tree.path(part << 40 | own);
-      } catch (const FormatError&) {
-      }
+      (void)tried([&] { (void)tree.inode(part << 40 | own); });
+      (void)tried([&] { (void)tree.path(part << 40 | own); });
     }
   }
 }

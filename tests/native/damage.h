@@ -4,7 +4,11 @@
 
 #include <cstdlib>
 #include <random>
+#include <string>
 
+#include <doctest/doctest.h>
+
+#include "io/error.h"
 #include "scratch.h"
 
 namespace ffrfs::test {
@@ -40,6 +44,24 @@ inline Bytes damaged(Bytes bytes, Random& random) {
 inline uint64_t seed_count() {
   const char* wanted = std::getenv("FFRFS_FUZZ_SEEDS");
   return wanted == nullptr ? 20'000 : std::strtoull(wanted, nullptr, 10);
+}
+
+// What a TreeWalk wants: the first holds; errors of what is damaged are counted, and name it.
+inline void required(bool holds, const char* what) {
+  INFO(what);
+  REQUIRE(holds);
+}
+inline auto faults_counted(const char* name, size_t& faults) {
+  return [name, &faults](const auto& ask) {
+    try {
+      ask();
+      return true;
+    } catch (const FormatError& error) {
+      REQUIRE(std::string(error.what()).find(name) != std::string::npos);
+    }
+    ++faults;
+    return false;
+  };
 }
 
 }  // namespace ffrfs::test

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <set>
 
@@ -13,6 +12,7 @@
 #include "io/error.h"
 #include "threads.h"
 #include "tree/mapped_tree.h"
+#include "tree_walk.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -35,71 +35,11 @@ struct Opened {
 // were. `slots`: the inodes of the index.
 size_t walk(const Tree& tree, uint64_t slots, uint64_t record_count) {
   size_t faults = 0;
-  const auto tried = [&](const auto& ask) {
-    try {
-      ask();
-    } catch (const FormatError& error) {
-      REQUIRE(std::string(error.what()).find("packed.ffr") != std::string::npos);
-      ++faults;
-    }
-  };
-  std::set<Ino> seen{kRootIno};
-  std::vector<Ino> folders{kRootIno};
-  for (size_t i = 0; i < folders.size(); ++i) {
-    std::string before;
-    const auto meet = [&](const std::vector<Dentry>& entries) {
-      for (const Dentry& entry : entries) {
-        REQUIRE(!entry.name.empty());
-        REQUIRE(entry.name.size() <= 255);
-        REQUIRE(entry.name != ".");
-        REQUIRE(entry.name != "..");
-        REQUIRE(entry.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos);
-        REQUIRE(entry.name > before);
-        before = entry.name;
-        REQUIRE(entry.ino > folders[i]);  // so there is no way back
-        REQUIRE(entry.ino <= slots);
-        REQUIRE(seen.insert(entry.ino).second);  // and none that leads there twice
-        tried([&] {
-          const Ino found = tree.lookup(folders[i], entry.name);
-          const std::string name = tree.name(found);
-          REQUIRE((found == 0 || name == entry.name));
-        });
-        tried([&] {
-          const Inode inode = tree.inode(entry.ino).value();
-          REQUIRE(inode.parent == folders[i]);
-          const std::string path = tree.path(entry.ino);
-          REQUIRE(path.ends_with(entry.name));
-          if (inode.is_directory()) folders.push_back(entry.ino);
-        });
-        tried([&] {
-          const std::string target = tree.target(entry.ino);
-          REQUIRE(target.size() <= 4095);
-        });
-      }
-      return entries.size();
-    };
-    tried([&] {
-      uint64_t position = 0;
-      while (const size_t count = meet(tree.list(folders[i], position, 3))) position += count;
-    });
-    tried([&] {
-      for (const Dentry& entry : tree.subdirectories(folders[i], 0, UINT64_MAX)) {
-        const Inode inode = tree.inode(entry.ino).value();
-        REQUIRE(inode.parent == folders[i]);
-        REQUIRE(inode.is_directory());
-      }
-    });
-    tried([&] { (void)tree.lookup(folders[i], "b"); });
-  }
-  for (const Ino ino : seen) {
-    tried([&] {
-      const std::array<Ino, 2> both{kRootIno, ino};
-      const std::vector<Inode> together = tree.inodes(both);
-      const std::optional<Inode> alone = tree.inode(ino);
-      REQUIRE(together.at(1) == alone);
-    });
-  }
-  REQUIRE(seen.size() <= slots);
+  const auto tried = faults_counted("packed.ffr", faults);
+  TreeWalk{tree, slots, required, tried}.run([&](Ino folder, const Dentry& entry) {
+    REQUIRE(entry.ino > folder);  // so there is no way back
+    REQUIRE(entry.ino <= slots);
+  });
   for (uint64_t record = 0; record <= record_count + 1; ++record) {
     tried([&] {
       const Ino ino = tree.file_of(record);
