@@ -296,7 +296,8 @@ def test_the_state_of_an_iterator_that_was_interrupted(directory: Path) -> None:
     def interrupt(_: bytes) -> None:
         raise KeyboardInterrupt
 
-    iterator = iter(RecordDataset(directory).map(interrupt))
+    paths, _ = write(directory, [2])
+    iterator = iter(RecordDataset(paths).map(interrupt))
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
     with pytest.raises(RuntimeError, match="KeyboardInterrupt has interrupted"):
