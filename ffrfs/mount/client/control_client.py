@@ -26,6 +26,10 @@ ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
 
 
+class RestartingError(MountError):
+    """The daemon has died, and its guardian has not started another one yet."""
+
+
 def ask(
     mountpoint: str, command: str, timeout_s: float = TIMEOUT_S, **about: int
 ) -> dict[str, object]:
@@ -34,7 +38,7 @@ def ask(
     `about`: arguments of some commands.
 
     Raises MountError: nothing of ffrfs is mounted there, or its daemon is dead, does not
-    answer in time, or refuses.
+    answer in time, or refuses; RestartingError if it is dead and another one is to come.
     """
     # Callers that have less time for an answer do not wait longer for another daemon.
     next_s = _NEXT_S if timeout_s >= TIMEOUT_S else timeout_s
@@ -86,8 +90,12 @@ def _ask(
             has_died = known.guardian is not None and known.process.wait(_ENDING_S)
         # If it has died, its guardian starts another one.
         is_next = has_died and known.guardian is not None and known.is_guarded
-        if not is_next or time.monotonic() > deadline_s:
+        if not is_next:
             raise failure
+        if time.monotonic() > deadline_s:
+            daemon = f"its daemon (process {known.process.pid})"
+            text = f"{daemon} has died; its guardian starts another one"
+            raise RestartingError(f"{known.mountpoint}: {text}")
         time.sleep(_PAUSE_S)
 
 

@@ -140,6 +140,7 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
     if there is None or (refusal := _refusal(there)):
         return critical("not mounted" if there is None else refusal)
     told: dict[str, object] = {}
+    untold = Health(mountpoint=path, status="ok", text="answers; its daemon is not known here")
     known = state.find(place)
     if known is not None:
         try:
@@ -148,6 +149,8 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
                 told |= control_client.ask(place, question, timeout_s)
             if told.get("refusal"):
                 raise MountError(f"all reads fail: {told['refusal']}; try: ffrfs restart {place}")
+        except control_client.RestartingError as error:  # the worker may serve on meanwhile
+            told, untold = {}, replace(critical(str(error)), status="warning")
         except MountError as error:
             return critical(str(error))
     who = "the mount does not answer" + (", though its daemon does" if told else "")
@@ -155,7 +158,7 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
     if not _is_served(there):
         return critical(f"dead: its daemon has ended; remove the mount with: ffrfs umount {place}")
     if not told:
-        return Health(mountpoint=path, status="ok", text="answers; its daemon is not known here")
+        return untold
     health = _judged(path, told)
     if health.status == "ok" and known is not None:
         say(health)  # to look at the packs may take for ever

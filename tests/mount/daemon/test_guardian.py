@@ -186,6 +186,24 @@ def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
 
 
 @native
+@pytest.mark.promise("S59")
+def test_check_warns_until_the_next_daemon_comes(tree: Mount) -> None:
+    tree.expect_log(REPLACED)
+    assert tree.process is not None
+    assert tree.guardian is not None
+    os.kill(tree.guardian.pid, signal.SIGSTOP)  # as if it paused after several deaths
+    try:
+        tree.signal_daemon(signal.SIGKILL)
+        daemon = f"its daemon (process {tree.process.pid})"
+        line = tree.checked(1, f"{daemon} has died; its guardian starts another one")
+        assert "umount" not in line
+    finally:
+        os.kill(tree.guardian.pid, signal.SIGCONT)
+    tree.wait_until_anew()
+    tree.checked(0)
+
+
+@native
 def test_mount_without_a_daemon_can_be_unmounted(tree: Mount) -> None:
     with child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
