@@ -40,8 +40,8 @@ def warm(
     """Bring all files below these paths (none: the whole mount) into the kernel's page cache.
 
     A path begins at the root of the mount, or includes the mount point. Raises MountError if
-    nothing of ffrfs is mounted there, or its packs are at URLs and cannot be kept on disk, and
-    FileNotFoundError if a path is missing.
+    nothing of ffrfs is mounted there, its packs are at URLs and cannot be kept on disk, or a link
+    leads a path out of the mount, and FileNotFoundError if a path is missing.
     """
     place = canonical(mountpoint)
     before = stats(place)
@@ -49,7 +49,7 @@ def warm(
         raise MountError(f"{place}: not mounted there any more")
     if before.get("remote") is not None:
         _fetch_all(place, progress)
-    tops = [_inside(place, path) for path in paths] or [place]
+    tops = [_top(place, path) for path in paths] or [place]
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
     first = found = before["warm"]
@@ -74,6 +74,14 @@ def warm(
 def _starts(told: dict[str, Any]) -> int:
     """Return how often the worker was replaced."""
     return told["worker"]["starts"] if told.get("worker") else 0
+
+
+def _top(place: str, path: str) -> str:
+    """Return what the path leads to, which may be by a symbolic link of the mount."""
+    top = os.path.realpath(_inside(place, path), strict=True)
+    if top != place and not top.startswith(place + "/"):
+        raise MountError(f"{path}: a symbolic link leads it out of the mount at {place}")
+    return top
 
 
 def _inside(place: str, path: str) -> str:

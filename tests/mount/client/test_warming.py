@@ -53,6 +53,21 @@ def read_requests(tree: Mount, folder: str = "d", names: Sequence[str] = NAMES) 
     return max(reads - sum(given_up.values()), 0)
 
 
+def linked(mount: MakeMount, folder: Path) -> Mount:
+    """A mount with links in it, to files and directories inside and outside."""
+    source = folder / "source"
+    (source / "d").mkdir(parents=True)
+    for name in NAMES:
+        (source / "d" / name).write_bytes(FILES[name])
+    links = {"to_folder": "d", "d/to_file": "007", "out": folder / "outside", "above": ".."}
+    for name, target in links.items():
+        (source / name).symlink_to(target)
+    pack_folder(source, folder / "linked.ffr", symlinks="keep")
+    made: Mount = mount(folder / "linked.ffr", "--read-around", "off")
+    wait_until(lambda: figures(made)["pushed_limit_bytes"] > 0, "what may be pushed")
+    return made
+
+
 def test_all(tree: Mount) -> None:
     done = ffrfs("warm", tree.path)
     assert (done.status, done.out, done.err) == (0, "", "")
@@ -112,6 +127,29 @@ def test_what_is_not_there(tree: Mount, path: str) -> None:
     done = ffrfs("warm", tree.path, path.format(tree.path))
     assert done.status == 1
     assert path.format(tree.path) in done.err
+
+
+@pytest.mark.parametrize(
+    ("part", "count"), [("to_folder", len(NAMES)), ("to_folder/007", 1), ("d/to_file", 1)]
+)
+def test_links_lead_to_what_is_warmed(
+    mount: MakeMount, tmp_path: Path, part: str, count: int
+) -> None:
+    tree = linked(mount, tmp_path)
+    assert ffrfs("warm", "-q", tree.path, part).status == 0
+    found = figures(tree)
+    assert found["warm.files"] == count
+    assert found["warm.pushed"] == (count if count == 1 else count - 1)  # one of them is empty
+
+
+@pytest.mark.parametrize("part", ["out", "out/known", "above"])
+def test_link_that_leads_out(mount: MakeMount, tmp_path: Path, part: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/known").touch()
+    tree = linked(mount, tmp_path)
+    done = ffrfs("warm", tree.path, part)
+    text = f"{part}: a symbolic link leads it out of the mount at {tree.path}"
+    assert (done.status, done.err) == (1, f"ffrfs: {text}\n")
 
 
 def test_mount_that_others_have_detached(root_user: None, tree: Mount) -> None:
