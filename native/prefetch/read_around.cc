@@ -203,7 +203,6 @@ std::optional<Region> ReadAround::take_to_warm() {
 
 void ReadAround::finish_warmed(const Region& region, const Outcome& outcome) {
   counters_.warm_pushed.fetch_add(outcome.pushed, std::memory_order_relaxed);
-  counters_.warm_left_out.fetch_add(outcome.refused, std::memory_order_relaxed);
   counters_.warm_left.fetch_sub(region.warmed_count, std::memory_order_relaxed);
 }
 

@@ -86,6 +86,9 @@ class ReadAround {
 
   // Takes the regions of these files, front to back, as far as the budget allows.
   void warm(WarmedPart part);
+  // Waits until no other thread has the turn to read for warm() without room in memory. No READ
+  // waits for it.
+  [[nodiscard]] std::unique_lock<std::mutex> take_turn() { return std::unique_lock(turn_); }
 
   [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
   [[nodiscard]] std::optional<Region> take();
@@ -109,7 +112,6 @@ class ReadAround {
   struct Outcome {
     uint64_t pushed = 0;
     uint64_t unknown = 0;  // in the page cache of the pack; the kernel does not know their inodes
-    uint64_t refused = 0;  // the budget had no room to read them
     uint64_t read_bytes = 0;  // of the pack
     Clock::duration elapsed{};
   };
@@ -232,6 +234,7 @@ class ReadAround {
   }
   void finish_warmed(const Region& region, const Outcome& outcome);
 
+  std::mutex turn_;  // guards nothing
   std::mutex mutex_;  // guards the queues
   std::deque<uint64_t> queue_;
   std::deque<Warming> warmings_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <optional>
 
 #include "io/error.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr uint64_t kGapMax = 64 << 10;  // between two records that are read together
 constexpr uint64_t kPieceBytes = 128 << 10;
+constexpr double kWarmingPart = 0.5;  // of the room in flight, as for batches ahead of need
 
 uint64_t end_of(const Extent& extent) {
   return extent.offset + extent.size + extent.trailer_size();
@@ -98,11 +100,16 @@ RegionPass::Piece RegionPass::first_piece(std::span<const Neighbour> neighbours)
 }
 
 void RegionPass::read_piece(const Piece& piece) {
-  const auto memory =
-      fetcher_.budget().try_reserve(Account::kAhead, BufferPool::capacity_for(piece.size));
+  Budget& budget = fetcher_.budget();
+  const size_t size = BufferPool::capacity_for(piece.size);
+  std::unique_lock<std::mutex> turn;
+  auto memory = is_warming_ ? budget.try_reserve(Account::kInFlight, size, kWarmingPart)
+                            : budget.try_reserve(Account::kAhead, size);
   if (!memory) {
-    for (const Neighbour& one : piece.neighbours) outcome_.refused += one.file_count();
-    return;
+    if (!is_warming_) return;
+    // All that is warmed must come: one piece at a time is let through, however short memory is.
+    turn = around_.take_turn();
+    memory = budget.reserve(Account::kInFlight, size);
   }
   Buffer buffer = fetcher_.buffers().acquire(piece.size);
   const auto bytes = buffer.first(piece.size);

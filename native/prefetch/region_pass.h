@@ -7,7 +7,8 @@
 //
 // Pieces are read through the page cache of the pack, because it can keep the files whose names the
 // kernel does not know yet; the budget has room for few of them. The pages of a piece that was
-// pushed as a whole are dropped again. A pass holds no memory but the present piece.
+// pushed as a whole are dropped again. A pass holds no memory but the present piece. A neighbour's
+// is left out if there is no room; for warm(), one piece after the other is read then.
 //
 // Thread-safe if each thread has its own pass. A pass waits for disks, and leaves out remote bytes.
 
@@ -50,10 +51,6 @@ class RegionPass {
     bool is_to_push = false;
     bool is_first = true;  // the file of `hint` is wanted, and
     std::span<const WarmedPart::Copy> copies;  // these are
-
-    [[nodiscard]] size_t file_count() const {
-      return is_to_push ? (is_first ? 1 : 0) + copies.size() : 0;
-    }
   };
 
   struct Piece {

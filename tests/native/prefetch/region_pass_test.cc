@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <set>
@@ -111,4 +112,40 @@ TEST_CASE("what others are fetching is left to them") {
   CHECK(wait_until([&] { return around.rig.counters.around_pushed >= kCount - 10; }));
   CHECK_FALSE(around.has_pushed(20));
   CHECK(table.arrive(plan.key(), nullptr, 0).empty());
+}
+
+TEST_CASE("what is warmed needs no room beside what is held for hints") {
+  Around around;
+  around.know_all();
+  Budget& budget = around.rig.reads.fetcher().budget();
+  const auto held = budget.reserve(Account::kAhead, budget.limit(Account::kAhead));
+  around.rig.prefetcher->warm(kRootIno);
+  CHECK(wait_until([&] { return around.rig.counters.warm_pushed == kCount; }));
+  CHECK(around.rig.counters.warm_left_out == 0);
+  CHECK(around.rig.wrong == 0);
+}
+
+TEST_CASE("warming reads one large file at a time when memory is short, and leaves none out") {
+  constexpr size_t kLarge = 4'000'000;
+  constexpr size_t kLargeCount = 12;
+  std::atomic<size_t> used_most{0};
+  std::atomic<Budget*> budget{nullptr};
+  Rig rig(patterns(kLargeCount, kLarge), {.cache_bytes = 16 * kMib},
+          [&](uint64_t, std::span<const std::byte>) {
+    const size_t used = budget.load()->used(Account::kInFlight);
+    for (size_t most = used_most; used > most && !used_most.compare_exchange_weak(most, used);) {
+    }
+    return true;
+  });
+  budget = &rig.reads.fetcher().budget();
+  const size_t limit = budget.load()->limit(Account::kInFlight);
+  const auto read = budget.load()->reserve(Account::kInFlight, limit);  // by readers
+  ReadAround& around = rig.prefetcher->around();
+  around.set_budget(2 * kLargeCount * kLarge);
+  for (uint64_t record = 0; record < kLargeCount; ++record) around.note_known(record);
+  rig.prefetcher->warm(kRootIno);
+  CHECK(wait_until([&] { return rig.counters.warm_pushed == kLargeCount; }));
+  CHECK(rig.counters.warm_left_out == 0);
+  CHECK(used_most - limit < 2 * kLarge);
+  CHECK(rig.wrong == 0);
 }
