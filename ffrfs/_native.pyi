@@ -291,6 +291,9 @@ class Volume:
     def directory_count(self) -> int:
         """The number of directories with the root; if `is_examples`, only those of records."""
     @property
+    def inode_count(self) -> int:
+        """The number of files, directories and symbolic links, as far as the two above say."""
+    @property
     def record_count(self) -> int:
         """The number of records of all files, including the indexes."""
     @property

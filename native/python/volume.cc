@@ -299,6 +299,7 @@ void bind_properties(VolumeClass& volume) {
       .def_property_readonly("file_count", get([](Volume& v) { return v.tree().file_count(); }))
       .def_property_readonly("directory_count",
                              get([](Volume& v) { return v.tree().directory_count(); }))
+      .def_property_readonly("inode_count", get([](Volume& v) { return v.tree().inode_count(); }))
       .def_property_readonly("record_count", get([](Volume& v) { return v.shards().count(); }))
       .def_property_readonly("byte_count", get([](Volume& v) { return v.byte_count(); }))
       .def_property_readonly("paths", get([](Volume& v) {

@@ -45,6 +45,7 @@ class MappedTree final : public Tree {
   // If a record has several names, returns the one with the lowest slot.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return file_count_; }
+  [[nodiscard]] uint64_t link_count() const override { return index_.link_count(); }
   [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
   // Does not include the memory of IndexMap.
   [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }

@@ -114,6 +114,10 @@ class Tree {
 
   [[nodiscard]] virtual uint64_t file_count() const = 0;
   [[nodiscard]] virtual uint64_t directory_count() const = 0;  // includes the root
+  [[nodiscard]] virtual uint64_t link_count() const { return 0; }
+  [[nodiscard]] uint64_t inode_count() const {
+    return file_count() + directory_count() + link_count();
+  }
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
 
   // Returns e.g. "a/b/c.png", for messages and listings; "" for the root.

@@ -17,6 +17,7 @@ UnionTree::UnionTree(std::vector<UnionPart> parts, OnConflict on_conflict)
   for (size_t number = 0; number < parts_.count(); ++number) {
     file_count_ += parts_.part(number).tree->file_count();
     directory_count_ += parts_.part(number).tree->directory_count();
+    link_count_ += parts_.part(number).tree->link_count();
   }
   directory_count_ -= directories_.member_count() - directories_.count();
 }

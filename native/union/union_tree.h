@@ -49,9 +49,10 @@ class UnionTree final : public Tree {
   [[nodiscard]] std::string name(Ino ino) const override;
   // May return a file that a conflict hides.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
-  // Counts those that a conflict hides, too.
+  // These count what a conflict hides, too: to find it, all entries would have to be compared.
   [[nodiscard]] uint64_t file_count() const override { return file_count_; }
   [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
+  [[nodiscard]] uint64_t link_count() const override { return link_count_; }
   [[nodiscard]] uint64_t memory_bytes() const override;
 
  private:
@@ -67,6 +68,7 @@ class UnionTree final : public Tree {
   mutable ProcessLocal<UnionListing> listing_;
   uint64_t file_count_ = 0;
   uint64_t directory_count_ = 0;
+  uint64_t link_count_ = 0;
 };
 
 }  // namespace ffrfs

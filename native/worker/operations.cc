@@ -268,7 +268,7 @@ void Operations::statfs(const Reply& reply) {
     fuse::StatfsOut info{};
     info.bsize = info.frsize = kStatfsBlockSize;
     info.blocks = (volume_.byte_count() + kStatfsBlockSize - 1) / kStatfsBlockSize;
-    info.files = volume_.tree().file_count() + volume_.tree().directory_count();
+    info.files = volume_.tree().inode_count();
     info.namelen = kNameMax;
     reply.value(info);
   });

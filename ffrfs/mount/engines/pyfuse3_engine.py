@@ -288,7 +288,7 @@ class TreeOperations(pyfuse3.Operations):
         stat = StatvfsData()
         stat.f_bsize = stat.f_frsize = STATFS_BLOCK_SIZE
         stat.f_blocks = -(-self._volume.byte_count // STATFS_BLOCK_SIZE)
-        stat.f_files = self._volume.file_count + self._volume.directory_count
+        stat.f_files = self._volume.inode_count
         stat.f_namemax = NAME_MAX
         return stat
 

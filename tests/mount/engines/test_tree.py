@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs import pack_folder
 from tests.ffrecord_file import record_extents, write_folder
+from tests.folder.folder_model import make_folder
 from tests.mount import probes
 from tests.mount.makers import MakeMount, PackTree
 
@@ -183,6 +185,16 @@ def test_statvfs_counts_the_pack(mount: MakeMount, pack_tree: PackTree) -> None:
     assert found.f_files == 6
     assert found.f_namemax == 255
     assert found.f_flag & os.ST_RDONLY
+
+
+@pytest.mark.promise("S9")
+def test_statvfs_counts_links(mount: MakeMount, tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source", {"d": {"file": b"1"}})
+    for number in range(50):
+        (source / f"link{number}").symlink_to("d/file")
+    pack_folder(source, tmp_path / "links.ffr", symlinks="keep")
+    found = mount(tmp_path / "links.ffr").ask(probes.statvfs, "")
+    assert found.f_files == 1 + 1 + 1 + 50  # the root, "d", the file
 
 
 def test_mount_table_names_pack_and_type(mount: MakeMount, pack_tree: PackTree) -> None:

@@ -114,6 +114,7 @@ TEST_CASE("what the index says is there") {
     const size_t seen = shown.seen.size();
     CHECK(tree.directory_count() == root.count(InodeKind::kDirectory));
     CHECK(tree.file_count() == root.count(InodeKind::kFile));
+    CHECK(tree.link_count() == root.count(InodeKind::kSymlink));
     CHECK(walk(tree, seen, record_count) == 0);
     CHECK(tree.inode(0) == std::nullopt);
     CHECK(tree.inode(seen + 1) == std::nullopt);

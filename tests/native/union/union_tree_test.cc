@@ -127,6 +127,7 @@ void check_union(const std::vector<Pack>& packs, OnConflict on_conflict) {
   if (!has_conflicts) {
     REQUIRE(tree.file_count() == expected->count(InodeKind::kFile));
     REQUIRE(tree.directory_count() == expected->count(InodeKind::kDirectory));
+    REQUIRE(tree.link_count() == expected->count(InodeKind::kSymlink));
   }
   // No inode but those, and those of the parts that nothing leads to.
   REQUIRE(tree.inode(0) == std::nullopt);
