@@ -180,8 +180,9 @@ void LocalFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
       throw StorageError(error_number, path(), "cannot read at offset " + std::to_string(offset));
     }
     if (count == 0) {
-      throw StorageError(EIO, path(),
-                         "ends at offset " + std::to_string(offset) + ", earlier than when opened");
+      throw StorageError(
+          EIO, path(),
+          "nothing at offset " + std::to_string(offset) + ": shorter than when opened");
     }
     offset += static_cast<uint64_t>(count);
     target = target.subspan(static_cast<size_t>(count));

@@ -118,7 +118,7 @@ TEST_CASE("a file that became shorter is bad where it ends, and good before") {
     if (shards.extent(record).size > 0) gone.push_back(record);
   }
   CHECK(numbers(bad) == gone);
-  CHECK(bad[0].second.reason.find("earlier than when opened") != std::string::npos);
+  CHECK(bad[0].second.reason.find("shorter than when opened") != std::string::npos);
 }
 
 TEST_CASE("what an index says of large records is held against them") {
