@@ -37,6 +37,7 @@ struct Inode {
   std::optional<uint64_t> size = std::nullopt;
   uint64_t entry_count = 0;  // directories only; an upper bound in a union
   uint64_t subdirectory_count = 0;  // directories only
+  bool may_hide_some = false;  // of these subdirectories
   Ino parent = kRootIno;  // the root is its own parent
   std::optional<uint16_t> mode = std::nullopt;  // permissions, 0777; nullopt: unknown
   std::optional<int64_t> mtime_ns = std::nullopt;  // since 1970; nullopt: unknown

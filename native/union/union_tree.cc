@@ -52,6 +52,7 @@ Inode UnionTree::merged(Ino ino, Inode inode) const {
   inode.parent = directories_.shown(inode.parent);
   if (!inode.is_directory() || directories_.members(ino).empty()) return inode;
   inode.subdirectory_count = directories_.subdirectory_count(ino);
+  inode.may_hide_some = parts_.on_conflict() != OnConflict::kError;
   inode.entry_count = listing_.get().entry_count(ino);
   return inode;
 }

@@ -110,8 +110,9 @@ Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) con
     case InodeKind::kDirectory:
       attributes.mode = S_IFDIR | permissions(inode, 0755);
       // A directory has a link as ".", one in its parent, and ".." in each subdirectory. 1 tells
-      // find(1) and others not to count on that; inside records the count would take reading them.
-      if (!has_subtrees()) {
+      // find(1) and others not to count on that; inside records the count would take reading them,
+      // and in a union with conflicts a comparison of all entries.
+      if (!has_subtrees() && !inode.may_hide_some) {
         attributes.nlink =
             static_cast<uint32_t>(std::min<uint64_t>(2 + inode.subdirectory_count, UINT32_MAX));
       }

@@ -186,6 +186,22 @@ def test_first_or_last_is_shown_if_asked_for(
     assert mount(*clashing, *arguments).ask(probes.contents, "") == expected
 
 
+@pytest.mark.promise("S4", "S37")
+@pytest.mark.parametrize(("shown", "root_links"), [("first", 1), ("last", 1), ("error", 4)])
+def test_number_of_links_of_a_directory_where_files_may_hide_others(
+    mount: MakeMount, tmp_path: Path, shown: str, root_links: int
+) -> None:
+    """A number that is too high makes find(1) look for directories that are not there."""
+    hidden = {} if shown == "error" else {"a": {"y": b"y"}}
+    packs = [
+        write_folder(tmp_path / "one.ffr", {"a": b"file", "c": {"x": b"x", "d": {}}}),
+        write_folder(tmp_path / "two.ffr", {"b": {"z": b"z"}, **hidden}),
+    ]
+    tree = mount(*packs, "--on-conflict", shown)
+    assert tree.ask(probes.stat, "").st_nlink == root_links
+    assert tree.ask(probes.stat, "c").st_nlink == 3  # of one pack
+
+
 def test_wrong_words_are_refused(new_mount: MakeMount, clashing: list[Path]) -> None:
     tree = new_mount(*clashing)
     mount_command_fails(tree.mount("-o", "on_conflict=both"), 1, "on_conflict=both", "first")

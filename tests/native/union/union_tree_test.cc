@@ -124,6 +124,7 @@ void check_union(const std::vector<Pack>& packs, OnConflict on_conflict) {
   const Tree& tree = *opened.tree;
   TreeCheck(tree, has_conflicts ? Counts::kHidden : Counts::kShared).check(*expected);
   check_records(tree, packs);
+  REQUIRE(tree.inode(kRootIno)->may_hide_some == (on_conflict != OnConflict::kError));
   if (!has_conflicts) {
     REQUIRE(tree.file_count() == expected->count(InodeKind::kFile));
     REQUIRE(tree.directory_count() == expected->count(InodeKind::kDirectory));
