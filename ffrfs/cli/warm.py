@@ -17,6 +17,8 @@ The command lists the files, then has the mount read and check them, front to ba
 to the kernel: after that, no read of them sends a request. It ends when this is done. At most half
 of the available memory is filled (a quarter of a control group's limit, half of --max-memory);
 the command says how many files it left out. Packs at URLs are brought into the cache on disk first.
+In a mount of TFRecord files it counts records, and brings the first 64 features of each record, but
+neither record.bin nor example.json.
 
 Examples:
     ffrfs warm /mnt/imagenet
@@ -46,6 +48,7 @@ def warm(mountpoint: str, paths: Sequence[str], *, is_shown: bool) -> None:
         found = warming.warm(mountpoint, paths, progress)
     if found.left_out:
         output.error(
-            f"{mountpoint}: {output.count(found.left_out, 'file')} of {found.files:,} left out: "
+            f"{mountpoint}: {output.count(found.left_out, 'file')} of {found.files:,} "
+            "(of TFRecord files: records) left out: "
             "memory has no room for more (see pushed_limit_bytes in `ffrfs stats --json`)"
         )

@@ -27,7 +27,7 @@ _FILLING_S = 0.5
 
 @dataclass(frozen=True)
 class Warmed:
-    """Numbers of files. They include those of other programs that warm the same mount."""
+    """Numbers of files, or of records of TFRecord files; also of other programs that warm them."""
 
     files: int  # requested
     pushed: int  # the rest was cached already, or cannot be pushed

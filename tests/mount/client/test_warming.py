@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from ffrfs import pack_folder
+from ffrfs.cli import warm
 from ffrfs.errors import MountError
+from ffrfs.mount.client import warming
 from ffrfs.mount.client.control_client import ask
 from ffrfs.mount.daemon.server import WARMINGS_MAX
 from tests.ffrecord_file import write_folder
@@ -184,6 +186,15 @@ def test_mount_that_others_have_detached(root_user: None, tree: Mount) -> None:
         subprocess.run(["umount", "--lazy", "--internal-only", tree.path], check=True, timeout=20)
         done = ffrfs("warm", tree.path)
         assert (done.status, done.err) == (1, f"ffrfs: {tree.path}: not mounted there any more\n")
+
+
+def test_what_was_left_out_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(warming, "warm", lambda *_: warming.Warmed(9000, 2000, 7000))
+    warm.warm("/mnt/x", (), is_shown=False)
+    counts = "7,000 files of 9,000 (of TFRecord files: records)"
+    assert f"ffrfs: /mnt/x: {counts} left out: memory has no room" in capsys.readouterr().err
 
 
 def test_mounted_warm(mount: MakeMount, tmp_path: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import random
 from pathlib import Path
 
 import pytest
 
 from tests.ffrecord_file import flip_byte
-from tests.mount import probes
+from tests.mount import cached_files, probes
 from tests.mount.child import child
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.example_tree import check_record, example, features, image
 from tests.mount.hinted_files import hint_all, hinted, increase, settled
@@ -50,6 +51,25 @@ def images(tree: Mount, numbers: list[int]) -> list[bytes]:
     names = [f"{number:09d}/image/encoded.jpg" for number in numbers]
     found: list[bytes] = tree.ask(probes.read_all_in, "", names)
     return found
+
+
+@pytest.mark.promise("S76")
+def test_records_that_are_warmed(mount: MakeMount, pack: Path) -> None:
+    """Their features need no request. The files of the whole record are not among them."""
+    tree = mount(pack)
+    wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
+    assert ffrfs("warm", "-q", tree.path).status == 0
+    before = settled(tree)
+    assert (before["warm.files"], before["warm.pushed"]) == (COUNT, COUNT)
+    numbers = {f"{number:09d}/image/encoded.jpg": number for number in range(COUNT)}
+    digests = {n: hashlib.sha256(image(number, SIZE)).hexdigest() for n, number in numbers.items()}
+    misread, given_up = tree.ask(cached_files.misread_and_given_up, "", digests, list(digests))
+    assert misread == []
+    between = settled(tree)
+    assert increase(before, between)["requests.read.count"] <= sum(given_up.values())
+    names = [f"{number:09d}/{name}" for number in (1, 2) for name in ("record.bin", "example.json")]
+    tree.ask(probes.read_all_in, "", names)
+    assert increase(between, settled(tree))["requests.read.count"] >= len(names)
 
 
 @pytest.mark.promise("S32", "S34")
