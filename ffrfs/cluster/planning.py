@@ -106,7 +106,7 @@ def make_plan(
             raise refused
     is_fixed = request.time_ns is not None
     is_added = request.options.append
-    if is_added and not is_url(request.target):
+    if is_added and not is_url(request.target) and not options.dry_run:
         mend_set(request.target)
     opened = closing(ExistingSet(request.target)) if is_added else nullcontext()
     with opened as existing:

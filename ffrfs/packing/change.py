@@ -57,7 +57,7 @@ def remove_paths(
     Raises PathNotFoundError, and changes nothing, if one is missing; PackError, OSError, and
     FormatError, ChecksumError for a pack that is damaged.
     """
-    with _existing(pack, replaces=False) as existing:
+    with _existing(pack, replaces=False, mends=not dry_run) as existing:
         tree = existing.tree
         names = list(dict.fromkeys(tree.path(tree.attributes(path).ino) for path in paths))
         if "" in names:
@@ -85,7 +85,7 @@ def add_files(  # noqa: PLR0913 - what may be asked for
     `force`: replace files and links of the same path, which are an error. Raises PackError,
     OSError, and FormatError, ChecksumError for a pack that is damaged.
     """
-    with _existing(pack, replaces=force) as existing:
+    with _existing(pack, replaces=force, mends=not dry_run) as existing:
         shards = [old.shard for old in existing.tree.volume.packs]
         is_set = os.path.isdir(pack)
         if is_set:
@@ -123,10 +123,11 @@ def refuse_url(pack: str) -> None:
 
 
 @contextmanager
-def _existing(pack: str, *, replaces: bool) -> Iterator[ExistingTree]:
+def _existing(pack: str, *, replaces: bool, mends: bool) -> Iterator[ExistingTree]:
     """Lock and open a pack or pack set."""
     refuse_url(pack)
-    mend_set(pack)
+    if mends:
+        mend_set(pack)
     with locked_pack(pack):
         advice = "remove it first: ffrfs rm" if replaces else "replace it with --force"
         with PackTree(pack) as tree:

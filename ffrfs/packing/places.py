@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
 from ffrfs.errors import PackError
 from ffrfs.files.closing import Closing
 from ffrfs.files.leftovers import hold, remove_leftovers, take_lock
+from ffrfs.files.own_folder import open_own, refused
 from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
@@ -37,6 +39,7 @@ PRIVATE = 0o700  # of a directory in which a pack may have more readers than it 
 _TURN_S = 0.02
 _NAME_OF_MORE = "more"
 _NAME_OF_WHOLE = ".ffrfs-added"  # the directory of new shards, all whole, that are being moved
+_SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
 
 # Called with the number of bytes that were sent, and of all bytes.
 Sent: TypeAlias = Callable[[int, int], object]
@@ -121,13 +124,14 @@ class FolderPlace(Place):
         self._is_new = not os.path.lexists(self._folder)
         self._staging = ""
         self._lock = contextlib.ExitStack()
+        lock = locked_set(path, mends=not options.dry_run)
         try:
             if options.append:
                 _refuse_no_folder(path, self._folder)
-                self._lock.enter_context(locked_set(path))
+                self._lock.enter_context(lock)
                 self.existing = ExistingSet(path)
             elif not self._is_new:
-                self._lock.enter_context(locked_set(path))
+                self._lock.enter_context(lock)
                 remove_leftovers(self._folder, again=True)
                 self._refuse_content()
         except BaseException:
@@ -194,9 +198,7 @@ def add_shards(staging: str, folder: str) -> None:
 
     Raises PackError, OSError.
     """
-    for name in os.listdir(staging):
-        if os.path.lexists(place := os.path.join(folder, name)):
-            raise PackError(f"{place}: exists already; nothing was added")
+    _refuse_existing(os.listdir(staging), folder)
     os.rename(staging, os.path.join(folder, _NAME_OF_WHOLE))
     try:
         _move_whole(folder)
@@ -207,18 +209,34 @@ def add_shards(staging: str, folder: str) -> None:
 
 def mend_set(folder: str) -> None:
     """Move the shards that a killed command has begun to move. Raises PackError, OSError."""
-    if os.path.isdir(os.path.join(folder, _NAME_OF_WHOLE)):
+    if os.path.lexists(os.path.join(folder, _NAME_OF_WHOLE)):
         with locked_set(folder):
             pass
 
 
 def _move_whole(folder: str) -> None:
-    whole = os.path.join(folder, _NAME_OF_WHOLE)
-    if os.path.isdir(whole):
-        for name in sorted(os.listdir(whole)):
-            os.rename(os.path.join(whole, name), os.path.join(folder, name))
-        os.rmdir(whole)
-        sync_folder(folder)
+    place = os.path.join(folder, _NAME_OF_WHOLE)
+    try:
+        whole = open_own(place)
+    except FileNotFoundError:
+        return
+    try:
+        names = sorted(os.listdir(whole))
+        if not all(map(_SHARD.fullmatch, names)):
+            raise refused(place)
+        _refuse_existing(names, folder)
+        for name in names:
+            os.rename(name, os.path.join(folder, name), src_dir_fd=whole)
+    finally:
+        os.close(whole)
+    os.rmdir(place)
+    sync_folder(folder)
+
+
+def _refuse_existing(names: Sequence[str], folder: str) -> None:
+    for name in names:
+        if os.path.lexists(place := os.path.join(folder, name)):
+            raise PackError(f"{place}: exists already; nothing was added")
 
 
 def _refuse_no_folder(path: str, folder: str) -> None:
@@ -233,8 +251,8 @@ def _refuse_no_folder(path: str, folder: str) -> None:
 
 
 @contextmanager
-def locked_set(path: str, *, wait_s: float = 0) -> Iterator[None]:
-    """Lock the set against other commands, and move what a killed one has begun to move.
+def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[None]:
+    """Lock the set against other commands; if `mends`, move what a killed one has begun to move.
 
     Raises PackError if another one still has it after `wait_s`, OSError.
     """
@@ -246,7 +264,8 @@ def locked_set(path: str, *, wait_s: float = 0) -> Iterator[None]:
                 time.sleep(_TURN_S)
                 continue
             raise PackError(f"{path}: another process is adding to it; try again")
-        _move_whole(path)
+        if mends:
+            _move_whole(path)
         yield
     finally:
         os.close(fd)

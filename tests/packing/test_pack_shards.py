@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.cluster import plan
 from ffrfs.errors import PackError
-from ffrfs.packing.change import add_files
+from ffrfs.packing.change import add_files, remove_paths
 from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
@@ -368,8 +369,8 @@ def test_append(folder: Path, more: Path, out: Path) -> None:
 KILLED_WHILE_MOVING = """
 import os, signal, sys
 from ffrfs import pack_folder
-def rename(old, new, own=os.rename):
-    own(old, new)
+def rename(old, new, own=os.rename, **folder):
+    own(old, new, **folder)
     if new.endswith(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
 os.rename = rename
@@ -394,6 +395,38 @@ def test_the_next_command_ends_what_a_killed_one_has_begun(
         plan(new, out, out.parent / "plan", append=True).close()
     assert len(list(out.glob("*.ffr"))) == 5 + (command != "plan")
     assert {"a/once", "a/later", "z"} < set(shown(out))
+
+
+@pytest.mark.promise("S70")
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("kind", ["link", "foreign", "diary", "taken"])
+def test_what_others_have_put_beside_shards_is_not_moved(
+    folder: Path, more: Path, out: Path, kind: str, *, dry_run: bool
+) -> None:
+    pack_folder(folder, out, shards=2)
+    name = {"diary": "diary", "taken": "part_00000.ffr"}.get(kind, "part_00002.ffr")
+    there, added = make_folder(out.parent / "there", {name: b"1"}), out / ".ffrfs-added"
+    if kind == "link":
+        added.symlink_to(there)
+    else:
+        there = there.rename(added)
+    if kind == "foreign":
+        if os.geteuid() != 0:
+            pytest.skip("another user's directory is made by root alone")
+        out.chmod(0o1777)
+        os.chown(added, 65534, -1)
+    before = {file.name: file.read_bytes() for file in out.glob("*.ffr")}
+    commands = (
+        lambda: pack_folder(more, out, append=True, dry_run=dry_run),
+        lambda: remove_paths(str(out), ["z"], dry_run=dry_run),
+        lambda: add_files(str(out), ["a/later"], folder=str(more), dry_run=dry_run),
+    )
+    for command in commands:
+        refused = pytest.raises(PackError, match=r"is not what ffrfs has made|exists already")
+        with nullcontext() if dry_run else refused:
+            command()
+    assert os.listdir(there) == [name]
+    assert {file.name: file.read_bytes() for file in out.glob("*.ffr")} == before
 
 
 def json_copy(tree: Tree) -> Tree:
