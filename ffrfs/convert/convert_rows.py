@@ -23,6 +23,7 @@ from ffrfs.packing.target_folder import TargetFolder
 ROWS_NAME = ".ffrfs-rows"
 _BEGUN_NAME = "begun"  # files may exist before the first row does
 _SUFFIX = ".json"
+_STAGING_SUFFIX = ".partial"  # of a row that a killed task was writing
 _ROW_SIZE_MAX = 1 << 16
 
 
@@ -56,7 +57,7 @@ class ConvertRows:
         self._target = TargetFolder(target)
         if self._target.url is not None:
             refuse_unwritable(self._target.url, is_set=True)
-        self._rows = TargetFolder(self._target.place(ROWS_NAME))
+        self._rows = TargetFolder(self._target.place(ROWS_NAME), is_own=True)
         self._is_begun = bool(self._rows.names())
         self.found: dict[str, ConvertRow] = {}
         for content in self._rows.contents(_ROW_SIZE_MAX):
@@ -76,14 +77,15 @@ class ConvertRows:
         self._target.write(MANIFEST_NAME, manifest)
         # While a row is left, the same command finishes the removal.
         for name in sorted(self._rows.names(), key=lambda name: (name == _BEGUN_NAME, name)):
-            self._rows.remove(name)
+            if name == _BEGUN_NAME or name.endswith((_SUFFIX, _STAGING_SUFFIX)):
+                self._rows.remove(name)
         if self._target.url is None:
             os.rmdir(self._rows.path)
 
 
 def put_row(target: str, row: ConvertRow) -> None:
     """Write the row of the file that was made at `target`. Raises OSError, RemoteError."""
-    rows = TargetFolder(target.removesuffix(row.name) + ROWS_NAME)
+    rows = TargetFolder(target.removesuffix(row.name) + ROWS_NAME, is_own=True)
     rows.write(row.name + _SUFFIX, line_of(row).encode(), sync=False)
 
 

@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
+from ffrfs.files.own_folder import open_own
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put, remove, urls_in, whole_objects
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
+_READING = os.O_RDONLY | os.O_CLOEXEC
+
 
 class TargetFolder:
     """The directory `path`, or at a URL, which need not exist. Raises OSError, RemoteError.
 
-    `url`: None for a local directory.
+    `url`: None for a local directory. `is_own`: ffrfs makes it in another; PackError is raised if
+    somebody has put anything else there.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_own: bool = False) -> None:
         self.path = path
+        self._is_own = is_own
         self.url = parse_url(f"{path.rstrip('/')}/") if is_url(path) else None
         self._settings = RemoteSettings.from_environment()
 
@@ -33,7 +39,8 @@ class TargetFolder:
         if self.url is not None:
             return [text.removeprefix(self.url.text) for text in urls_in(self.url, self._settings)]
         try:
-            return os.listdir(self.path)
+            with self._opened() as folder:
+                return os.listdir(self.path if folder is None else folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -45,8 +52,10 @@ class TargetFolder:
                 return None
             return bytes_of(pin, 0, min(pin.size, size_max), self._settings)
         try:
-            with open(self.place(name), "rb") as file:
-                return file.read(size_max)
+            with self._opened() as folder:
+                place = self.place(name) if folder is None else name
+                with open(os.open(place, _READING, dir_fd=folder), "rb") as file:
+                    return file.read(size_max)
         except FileNotFoundError:
             return None
 
@@ -68,7 +77,10 @@ class TargetFolder:
         if self.url is not None:
             put(self.url.child(name), data, self._settings)
             return
-        with StagedFile(self.place(name)) as file:
+        with (
+            self._opened() as folder,
+            StagedFile(self.place(name), follow=folder is None, folder=folder) as file,
+        ):
             file.write(data)
             file.publish(sync=sync)
 
@@ -76,4 +88,15 @@ class TargetFolder:
         if self.url is not None:
             remove(self.url.child(name), self._settings)
         else:
-            os.unlink(self.place(name))
+            with self._opened() as folder:
+                os.unlink(self.place(name) if folder is None else name, dir_fd=folder)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        """Yield the descriptor by which all is done in a directory of ffrfs."""
+        folder = open_own(self.path) if self._is_own else None
+        try:
+            yield folder
+        finally:
+            if folder is not None:
+                os.close(folder)

@@ -19,7 +19,7 @@ import ffrfs
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import convert
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
-from ffrfs.convert.convert_rows import ROWS_NAME
+from ffrfs.convert.convert_rows import ROWS_NAME, ConvertRow, put_row
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
 from ffrfs.folder import verify
 from ffrfs.packing.places import MANIFEST_NAME
@@ -251,6 +251,43 @@ def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         assert convert_files(str(records), str(target), options, pool).record_count == 260
     assert len(files(target)) == SHARDS
+
+
+@pytest.mark.promise("S70")
+@pytest.mark.parametrize("kind", ["link", "foreign"])
+def test_rows_of_others_are_neither_believed_nor_removed(
+    records: Path, tmp_path: Path, kind: str
+) -> None:
+    target, there = tmp_path / "made", tmp_path / "there"
+    rows = target / ROWS_NAME
+    target.mkdir()
+    there.mkdir()
+    (there / "diary").write_text("today")
+    if kind == "link":
+        rows.symlink_to(there)
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("another user's directory is made by root alone")
+        target.chmod(0o1777)
+        there = there.rename(rows)
+        os.chown(rows, 65534, -1)
+    row = ConvertRow("x", 1, 1, "", "../there/x", 1, "", 1, 0, "")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PackError, match=f"{ROWS_NAME}: is not what"):
+        convert_files(str(records), str(target), ConvertOptions("ffrecord"), pool)
+    with pytest.raises(PackError, match=f"{ROWS_NAME}: is not what"):
+        put_row(str(target / row.name), row)
+    assert os.listdir(there) == ["diary"]
+    assert os.listdir(target) == [ROWS_NAME]
+
+
+def test_a_file_that_is_no_row_stays(records: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "made" / ROWS_NAME
+    rows.mkdir(parents=True)
+    (rows / "diary").write_text("today")
+    (rows / ".x.json.0123456789abcdef.partial").touch()  # a killed task was writing it
+    with ThreadPoolExecutor(1) as pool, pytest.raises(OSError, match="not empty"):
+        convert_files(str(records), str(tmp_path / "made"), ConvertOptions("ffrecord"), pool)
+    assert os.listdir(rows) == ["diary"]
 
 
 @pytest.mark.parametrize(
