@@ -25,6 +25,7 @@ from ffrfs.cluster.pack_task import existing_row, header_of, row_of_pack
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import PackError, RemoteError
+from ffrfs.files.own_folder import check_own
 from ffrfs.files.staged_file import sync_folder
 from ffrfs.packing.append_lock import AppendLock
 from ffrfs.packing.places import MANIFEST_NAME, locked_set
@@ -188,7 +189,9 @@ def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
 
 def _move(plan: Plan) -> None:
     """Add the shards that wait to the set, which is locked, in the order of their numbers."""
-    for waits, place in _waiting(plan):
+    if waiting := _waiting(plan):
+        check_own(plan.place)
+    for waits, place in waiting:
         os.rename(waits, place)
     sync_folder(plan.target)
     shutil.rmtree(plan.place, ignore_errors=True)
@@ -247,7 +250,7 @@ def _locked_bucket(plan: Plan) -> Iterator[None]:
 def _write(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> SetSummary:
     text = "".join(_lines(plan, rows, keys)).encode()
     folder = TargetFolder(plan.target)
-    folder.write(MANIFEST_NAME, text)
+    folder.write_manifest(text)
     return SetSummary(
         shard_count=len(rows),
         file_count=sum(row.file_count for row in rows),

@@ -26,6 +26,7 @@ from ffrfs.cluster.piece import Piece, Pieces
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Making, Missing, Row
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
+from ffrfs.files.own_folder import check_own
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.sources.contents import Contents, LinkCounts, Tick
@@ -39,6 +40,7 @@ from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
+WAITING_PREFIX = ".ffrfs-append-"  # of the directory in which shards wait that will be added
 _HEADER = 4  # bytes of the header's checksum, which covers the checksums of all records
 
 
@@ -92,7 +94,10 @@ def run_task(task: PackTask) -> Row:
 def _make(task: PackTask, gone: Set[str]) -> None:
     """Make the shard without the files that are gone."""
     if not is_url(task.target):
-        os.makedirs(os.path.dirname(task.target), exist_ok=True)
+        folder = os.path.dirname(task.target)
+        os.makedirs(folder, exist_ok=True)
+        if os.path.basename(folder).startswith(WAITING_PREFIX):
+            check_own(folder)
         _write(task, gone, task.target)
         return
     url = parse_url(task.target)

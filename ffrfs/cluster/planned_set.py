@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, Unpack
 
 from ffrfs.cluster.file_task import carried
-from ffrfs.cluster.pack_task import PackTask, is_made_of, run_task
+from ffrfs.cluster.pack_task import WAITING_PREFIX, PackTask, is_made_of, run_task
 from ffrfs.cluster.plan_file import PlanFile
 from ffrfs.cluster.request import Header
 from ffrfs.cluster.row import Making, MakingKeywords, Row
@@ -59,7 +59,7 @@ class Plan(PlanFile):
         """
         if self.header.set_id is None:
             return self.target
-        return os.path.join(self.target, f".ffrfs-append-{self.own_id.hex()[:16]}")
+        return os.path.join(self.target, f"{WAITING_PREFIX}{self.own_id.hex()[:16]}")
 
     def moved(self, number: int) -> str:
         """Return the place of a shard in the complete set."""

@@ -17,7 +17,6 @@ from typing import Any
 from ffrfs.cluster.file_task import FileState
 from ffrfs.errors import PackError
 from ffrfs.packing.bucket_target import refuse_unwritable
-from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.packing.target_folder import TargetFolder
 
 ROWS_NAME = ".ffrfs-rows"
@@ -74,7 +73,7 @@ class ConvertRows:
 
     def finish(self, manifest: bytes) -> None:
         """Write the manifest, the last of all files, and remove the rows."""
-        self._target.write(MANIFEST_NAME, manifest)
+        self._target.write_manifest(manifest)
         # While a row is left, the same command finishes the removal.
         for name in sorted(self._rows.names(), key=lambda name: (name == _BEGUN_NAME, name)):
             if name == _BEGUN_NAME or name.endswith((_SUFFIX, _STAGING_SUFFIX)):

@@ -32,5 +32,10 @@ def open_own(place: str) -> int:
     return fd
 
 
+def check_own(place: str) -> None:
+    """Raise as open_own() does."""
+    os.close(open_own(place))
+
+
 def refused(place: str) -> PackError:
     return PackError(f"{place}: is not what ffrfs has made there; remove it")

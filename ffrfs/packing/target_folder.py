@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ffrfs.files.own_folder import open_own
+from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put, remove, urls_in, whole_objects
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
@@ -73,16 +75,22 @@ class TargetFolder:
             yield b"".join(map(bytes, pieces))
 
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Write a file, or replace it. `sync`: return when it is on the disk."""
+        """Write a file, replacing one, or a link. `sync`: return when it is on the disk."""
         if self.url is not None:
             put(self.url.child(name), data, self._settings)
             return
         with (
             self._opened() as folder,
-            StagedFile(self.place(name), follow=folder is None, folder=folder) as file,
+            StagedFile(self.place(name), follow=False, folder=folder) as file,
         ):
             file.write(data)
             file.publish(sync=sync)
+
+    def write_manifest(self, data: bytes) -> None:
+        """Write the manifest of a set. Raises PackError if another kind of file has its name."""
+        if self.url is None:
+            refuse_foreign(self.place(MANIFEST_NAME), _is_manifest, "a manifest")
+        self.write(MANIFEST_NAME, data)
 
     def remove(self, name: str) -> None:
         if self.url is not None:
@@ -100,3 +108,7 @@ class TargetFolder:
         finally:
             if folder is not None:
                 os.close(folder)
+
+
+def _is_manifest(begin: bytes) -> bool:
+    return begin.startswith(b'{"format": "ffrfs-manifest"')

@@ -15,6 +15,7 @@ from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
+from ffrfs.packing.places import MANIFEST_NAME
 from tests.cluster.trees import (
     EndedError,
     Steps,
@@ -211,3 +212,39 @@ def test_what_lies_beside_the_shards_is_not_moved(plan: Plan, target: Path) -> N
     finish(plan)
     assert not [name for name in os.listdir(target) if name.endswith(".partial")]
     assert_nothing_else(target)
+
+
+@pytest.mark.promise("S70")
+def test_a_link_in_place_of_the_manifest_is_replaced(
+    plan: Plan, target: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "diary").write_text("today")
+    (target / MANIFEST_NAME).symlink_to(tmp_path / "diary")
+    finish(plan)
+    assert (tmp_path / "diary").read_text() == "today"
+    assert not (target / MANIFEST_NAME).is_symlink()
+    assert_nothing_else(target)
+
+
+@pytest.mark.promise("S70")
+def test_a_file_that_is_no_manifest_stays(plan: Plan, target: Path) -> None:
+    (target / MANIFEST_NAME).write_text("a diary")
+    with pytest.raises(PackError, match="is not a manifest that ffrfs has written"):
+        finish(plan)
+    assert (target / MANIFEST_NAME).read_text() == "a diary"
+
+
+def test_shards_wait_in_a_directory_of_ffrfs(plan: Plan, target: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    Path(plan.place).symlink_to(tmp_path / "there")
+    with pytest.raises(PackError, match="is not what ffrfs has made there"):
+        run(plan, 0)
+    assert os.listdir(tmp_path / "there") == []
+    Path(plan.place).unlink()
+    for number in range(2):
+        run(plan, number)
+    Path(plan.place).rename(tmp_path / "moved")
+    Path(plan.place).symlink_to(tmp_path / "moved")
+    with pytest.raises(PackError, match="is not what ffrfs has made there"):
+        commit(plan)
+    assert len(os.listdir(tmp_path / "moved")) == 2
