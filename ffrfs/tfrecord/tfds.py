@@ -193,13 +193,10 @@ def _split(folder: str, dataset: str, given: object, shards_max: int) -> TfdsSpl
         )
     template = _text(given.get("filepathTemplate") or _TEMPLATE, "filepathTemplate")
     words = {"DATASET": dataset, "SPLIT": name, "FILEFORMAT": "tfrecord"}
-    count = len(lengths)
-    size = count * len(os.path.join(folder, _file_name(template, words, 0, count)))
-    if size > _PATHS_SIZE_MAX:
+    names = _FileNames(template, words, len(lengths))
+    if len(lengths) * len(os.path.join(folder, names[0])) > _PATHS_SIZE_MAX:
         raise ValueError(f"split {quoted(name)}: the names of its files are too long")
-    files = [
-        os.path.join(folder, _file_name(template, words, number, count)) for number in range(count)
-    ]
+    files = [os.path.join(folder, names[number]) for number in range(len(lengths))]
     if len(set(files)) < len(files):
         raise ValueError(f"split {quoted(name)}: filepathTemplate gives all files the same name")
     return TfdsSplit(
@@ -211,23 +208,28 @@ def _split(folder: str, dataset: str, given: object, shards_max: int) -> TfdsSpl
     )
 
 
-def _file_name(template: str, words: dict[str, str], number: int, count: int) -> str:
-    """Return the template, filled in. Raises ValueError if it leads out of the directory."""
-    digits = max(_DIGITS_MIN, len(str(count)))
-    index, total = f"{number:0{digits}}", f"{count:0{digits}}"
-    known = {
-        **words,
-        "SHARD_INDEX": index,
-        "NUM_SHARDS": total,
-        "SHARD_X_OF_Y": f"{index}-of-{total}",
-    }
-    unknown = [word for word in re.findall(r"\{(.*?)\}", template) if word not in known]
-    if unknown or len(template) > _TEMPLATE_LENGTH_MAX:
-        raise ValueError(f"filepathTemplate {template!r:.80} is not known")
-    path = re.sub(r"\{(.*?)\}", lambda found: known[found[1]], template)
-    if os.path.isabs(path) or ".." in path.split("/") or "\0" in path:
-        raise ValueError(f"filepathTemplate {template!r:.80} leads out of the directory")
-    return path
+class _FileNames:
+    """The template of a split, filled in. Raises ValueError if it leads out of the directory."""
+
+    def __init__(self, template: str, words: dict[str, str], count: int) -> None:
+        self._digits = max(_DIGITS_MIN, len(str(count)))
+        known = {**words, "NUM_SHARDS": f"{count:0{self._digits}}"}
+        # In time that is proportional to its length, as below, whatever it is made of.
+        used = {part.partition("{")[2] for part in template.split("}")[:-1] if "{" in part}
+        is_known = used <= {*known, "SHARD_INDEX", "SHARD_X_OF_Y"}
+        if not is_known or len(template) > _TEMPLATE_LENGTH_MAX:
+            raise ValueError(f"filepathTemplate {template!r:.80} is not known")
+        whole = template.replace("{SHARD_X_OF_Y}", "{SHARD_INDEX}-of-{NUM_SHARDS}")
+        self._parts = [
+            re.sub(r"\{([^{}]*)\}", lambda found: known[found[1]], part)
+            for part in whole.split("{SHARD_INDEX}")
+        ]
+        path = self[0]
+        if os.path.isabs(path) or ".." in path.split("/") or "\0" in path:
+            raise ValueError(f"filepathTemplate {template!r:.80} leads out of the directory")
+
+    def __getitem__(self, number: int) -> str:
+        return f"{number:0{self._digits}}".join(self._parts)
 
 
 def _count(value: object, name: str) -> int:

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,7 @@ HUGE = "9" * 30
         (with_split(filepathTemplate="\0{SHARD_X_OF_Y}"), "leads out of the directory"),
         (with_split(filepathTemplate="{OTHER}{SHARD_X_OF_Y}"), "is not known"),
         (with_split(filepathTemplate="{SPLIT.__class__}"), "is not known"),
+        (with_split(filepathTemplate="{a{SPLIT}{SHARD_INDEX}"), "is not known"),
         (with_split(filepathTemplate="x"), "gives all files the same name"),
         (with_split(filepathTemplate="x" * 5000 + "{SHARD_INDEX}"), "is not known"),
         (
@@ -217,6 +219,16 @@ def test_hostile_info(tmp_path: Path, info: Any, reason: str) -> None:
     assert str(caught.value).startswith(f"{place / 'dataset_info.json'}: ")
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("template", ["{" * 1_000_000, "{SPLIT" * 200_000, "{" * 4090 + "{SPLIT}"])
+def test_a_template_takes_time_in_proportion(tmp_path: Path, template: str) -> None:
+    info = with_split(filepathTemplate=template, shardLengths=[1] * 1000)
+    place = write_tfds(tmp_path / "d", info)
+    begin = time.process_time()
+    with pytest.raises(FormatError, match=r"filepathTemplate .* is not known|the same name"):
+        open_tfds(place)
+    assert time.process_time() - begin < 60
 
 
 @pytest.mark.parametrize(
