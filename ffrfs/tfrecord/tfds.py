@@ -26,7 +26,7 @@ _SPLITS_MAX = 10_000
 _NAME_SIZE_MAX = 255  # bytes; it names a directory of a mount
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _TEMPLATE_LENGTH_MAX = 4096
-_PATHS_SIZE_MAX = 512 << 20  # of all files of a split
+_PATHS_SIZE_MAX = 512 << 20  # characters, of all files of all splits
 _DIGITS_MIN = 5  # of a shard's number in its file's name
 _INT64_MAX = (1 << 63) - 1
 
@@ -118,10 +118,11 @@ def _open(name: str, file: str) -> TfdsSplits | None:
         if not isinstance(given, list) or len(given) > _SPLITS_MAX:
             raise ValueError(f"splits is not a list of at most {_SPLITS_MAX:,}")
         splits: list[TfdsSplit] = []
-        shards_left = SHARDS_MAX
+        shards_left, size_left = SHARDS_MAX, _PATHS_SIZE_MAX
         for each in given:
-            splits.append(_split(name, dataset, each, shards_left))
+            splits.append(_split(name, dataset, each, shards_left, size_left))
             shards_left -= len(splits[-1].shard_lengths)
+            size_left -= sum(map(len, splits[-1].shard_paths))
         by_name = {split.name: split for split in splits}
         if len(by_name) < len(splits):
             raise ValueError("two splits have the same name")
@@ -178,7 +179,7 @@ def load_json(file: str) -> object:
     return content
 
 
-def _split(folder: str, dataset: str, given: object, shards_max: int) -> TfdsSplit:
+def _split(folder: str, dataset: str, given: object, shards_max: int, size_max: int) -> TfdsSplit:
     if not isinstance(given, dict):
         raise ValueError("a split is not a JSON object")
     name = _text(given.get("name", ""), "the name of a split")
@@ -194,7 +195,7 @@ def _split(folder: str, dataset: str, given: object, shards_max: int) -> TfdsSpl
     template = _text(given.get("filepathTemplate") or _TEMPLATE, "filepathTemplate")
     words = {"DATASET": dataset, "SPLIT": name, "FILEFORMAT": "tfrecord"}
     names = _FileNames(template, words, len(lengths))
-    if len(lengths) * len(os.path.join(folder, names[0])) > _PATHS_SIZE_MAX:
+    if len(lengths) * len(os.path.join(folder, names[0])) > size_max:
         raise ValueError(f"split {quoted(name)}: the names of its files are too long")
     files = [os.path.join(folder, names[number]) for number in range(len(lengths))]
     if len(set(files)) < len(files):

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord import RaggedValue, RecordDataset, TFRecordReader, open_tfds, parse_example
+from ffrfs.tfrecord import (
+    RaggedValue,
+    RecordDataset,
+    TFRecordReader,
+    open_tfds,
+    parse_example,
+    tfds,
+)
 from ffrfs.tfrecord.parsing.parse import parse_single_example
 from ffrfs.tfrecord.shards import shard_paths
 from ffrfs.tfrecord.tfds import find_split
@@ -219,6 +226,20 @@ def test_hostile_info(tmp_path: Path, info: Any, reason: str) -> None:
     assert str(caught.value).startswith(f"{place / 'dataset_info.json'}: ")
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_names_of_all_splits_have_one_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits = [{"name": name, "shardLengths": [1] * 10} for name in "ab"]
+    place = write_tfds(tmp_path / "d", {"name": "d", "splits": splits})
+    found = open_tfds(place).splits.values()
+    size = sum(len(path) for split in found for path in split.shard_paths)
+    monkeypatch.setattr(tfds, "_PATHS_SIZE_MAX", size)
+    assert len(open_tfds(place).splits) == 2
+    monkeypatch.setattr(tfds, "_PATHS_SIZE_MAX", size - 1)
+    with pytest.raises(FormatError, match="split 'b': the names of its files are too long"):
+        open_tfds(place)
 
 
 @pytest.mark.parametrize("template", ["{" * 1_000_000, "{SPLIT" * 200_000, "{" * 4090 + "{SPLIT}"])
