@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import anyio.to_thread
 import trio
-from hypercorn.config import Config
 from hypercorn.trio import serve as serve_asgi
 from starlette.applications import Starlette
 
 from ffrfs.errors import OptionError
+from ffrfs.view.connection import ConnectionConfig
 from ffrfs.view.guard import Guard
 
 _THREADS_MAX = 8
@@ -74,7 +74,7 @@ def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
 
 async def serve(app: Starlette, listener: Listener, *, is_framed: bool = False) -> None:
     """Serve until cancelled. `is_framed`: a notebook on this machine may show pages in a frame."""
-    config = Config()
+    config = ConnectionConfig()
     config.bind = [f"fd://{listener.socket.detach()}"]
     config.accesslog = None
     config.errorlog = None

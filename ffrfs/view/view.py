@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ffrfs.errors import OptionError
+from ffrfs.errors import FfrfsError, OptionError
 from ffrfs.files.closing import Closing
 from ffrfs.folder.tree import PathType
 from ffrfs.view.app import make_app
 from ffrfs.view.opening import Opened, open_sources
 from ffrfs.view.server import Listener, listen, serve
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -38,9 +41,17 @@ class View(Closing):
         self._scope: trio.CancelScope | None = None
         self._trio: trio.lowlevel.TrioToken | None = None
         self._has_begun = threading.Event()
-        self._thread = threading.Thread(target=trio.run, args=(self._serve,), daemon=True)
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self._has_begun.wait()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve)
+        except Exception as error:
+            self._failure = error
+            log.error("the server has ended: %r", error)
 
     async def _serve(self) -> None:
         with trio.CancelScope() as self._scope:
@@ -49,8 +60,14 @@ class View(Closing):
             await serve(self._app, self._listener, is_framed=True)
 
     def wait(self) -> None:
-        """Wait until close() is called, or KeyboardInterrupt comes."""
+        """Wait until close() is called, or KeyboardInterrupt comes.
+
+        Raises FfrfsError if the server has ended by itself.
+        """
         self._thread.join()
+        if self._failure is not None:
+            name = self._opened[0].collection.name
+            raise FfrfsError(f"{name}: the server of its pages has ended") from self._failure
 
     def close(self) -> None:
         """End the server, and close the data set."""

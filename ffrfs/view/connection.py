@@ -1,0 +1,46 @@
+"""A connection of the viewer: HTTP/1.1 alone, and an error in one ends no other.
+
+hypercorn has no setting for either: it speaks HTTP/2 with all who ask for it, before the guard sees
+a request, and an exception in a connection ends its whole server. A server of somebody else's in
+the same program goes on as hypercorn has it: ours are known by their configuration.
+
+Concurrency: in the loop of the server.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import h11
+import hypercorn.protocol
+import hypercorn.trio.run
+from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.tcp_server import TCPServer
+
+log = logging.getLogger(__name__)
+
+
+class ConnectionConfig(Config):
+    """The configuration of a server whose connections are as above."""
+
+
+class _Http1(H11Protocol):
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Go over to HTTP/2 if the request says so, in place of an answer."""
+        if not isinstance(self.config, ConnectionConfig):
+            await super()._check_protocol(event)
+
+
+class _Connection(TCPServer):
+    async def run(self) -> None:
+        if not isinstance(self.config, ConnectionConfig):
+            return await super().run()
+        try:
+            await super().run()
+        except* Exception as errors:
+            log.warning("a connection has failed: %r", errors.exceptions[0])
+
+
+hypercorn.protocol.H11Protocol = _Http1  # type: ignore[attr-defined]
+hypercorn.trio.run.TCPServer = _Connection  # type: ignore[attr-defined]

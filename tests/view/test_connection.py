@@ -1,0 +1,85 @@
+"""A connection of the viewer: what one does ends no other, and not the server."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from hypercorn.protocol.h11 import H11Protocol
+
+from ffrfs import pack_folder
+from ffrfs.cli.main import main
+from ffrfs.errors import FfrfsError
+from ffrfs.view import view as view_module
+from ffrfs.view.server import Listener
+from ffrfs.view.view import view
+from tests.view.conftest import Serve
+from tests.view.pages import Pages
+
+TIMEOUT_S = 60
+UPGRADE = (
+    "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    "HTTP2-Settings: A\r\n\r\n"
+)
+PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"x")
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    return tmp_path / "p.ffr"
+
+
+@pytest.fixture
+def pages(serve: Serve, pack: Path) -> Pages:
+    return serve(pack)
+
+
+def answer_to(pages: Pages, request: bytes) -> bytes:
+    """All that comes until the server ends the connection."""
+    with socket.create_connection((pages.host, pages.port), timeout=TIMEOUT_S) as client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: client.recv(1 << 16), b""))
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [b"", bytes(9), b"\0\0\4\1\5\0\0\0\1\x82\x04\x01\xff"],
+    ids=["none", "of no kind", "a path that is no text"],
+)
+@pytest.mark.parametrize("begin", [UPGRADE, PREFACE], ids=["upgrade", "preface"])
+def test_http_2_is_not_spoken(pages: Pages, begin: str, frames: bytes) -> None:
+    request = begin.format(host=f"{pages.host}:{pages.port}").encode() + frames
+    assert answer_to(pages, request).startswith(b"HTTP/1.1 4")  # without a token
+    assert pages.get("/").status == 200
+
+
+def test_an_error_in_a_connection_ends_it_alone(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ValueError("unforeseen")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(H11Protocol, "handle", fail)
+        assert answer_to(pages, b"GET / HTTP/1.1\r\n\r\n") == b""
+    assert pages.get("/").status == 200
+    assert "a connection has failed: ValueError('unforeseen')" in caplog.text
+
+
+def test_a_server_that_ends_by_itself_is_an_error(
+    pack: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def end(_app: object, listener: Listener, **_: object) -> None:
+        listener.socket.close()
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(view_module, "serve", end)
+    with view(pack) as served, pytest.raises(FfrfsError, match="server of its pages has ended"):
+        served.wait()
+    assert main(["view", str(pack)]) == 1
+    assert "p.ffr: the server of its pages has ended" in capfd.readouterr().err
