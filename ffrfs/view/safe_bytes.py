@@ -89,7 +89,8 @@ def safe_bytes(request: Request) -> Response:
 
 def answer(request: Request, content: Content) -> Response:
     first = whole_number(request, "offset", 0, content.size)
-    shown = range(first, first + whole_number(request, "size", content.size, content.size - first))
+    left = content.size - first
+    shown = range(first, first + whole_number(request, "size", left, left))
     begin = content.read(shown.start, min(_BEGIN_SIZE, len(shown)) or 1)
     kind = safe_type(content.name, begin[: len(shown)])
     name = quote(content.name.encode("utf-8", "replace"), safe="")

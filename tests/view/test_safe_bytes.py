@@ -84,6 +84,8 @@ def test_a_part_is_of_the_type_that_its_own_bytes_have(tmp_path: Path, serve: Se
     assert part.body == b"<script>"
     assert kind_and_place(part)[1] == "attachment"
     assert pages.get("/bytes", key="a.png", offset=1000, size=5).body == b""
+    rest = pages.get("/bytes", key="a.png", offset=8)  # as long as it promises
+    assert (rest.body, rest.headers["content-length"]) == (SCRIPT, str(len(SCRIPT)))
 
 
 @pytest.fixture
