@@ -297,13 +297,14 @@ def test_long_names_upon_long_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("out")
-def test_more_than_there_is_room_for(tmp_path: Path) -> None:
-    """A sparse member that claims to be 4 EiB."""
+@pytest.mark.parametrize("dedup", [False, True])
+def test_more_than_there_is_room_for(tmp_path: Path, *, dedup: bool) -> None:
+    """A sparse member that claims to be 4 EiB, which are not even read to compare them."""
     sparse = bytearray(header(b"bomb", b"00000000000\0", b"S"))
     sparse[483:495] = b"\x80" + bytes(3) + struct.pack(">Q", 1 << 62)
     sparse[148:156] = b" " * 8
     sparse[148:156] = b"%06o\0 " % sum(sparse)
-    message = damaged_tar(tmp_path, bytes(sparse) + bytes(1024))
+    message = damaged_tar(tmp_path, bytes(sparse) + bytes(1024), dedup=dedup)
     assert "announces 4,611,686,018,427,387,904 bytes of files, more than there is" in message
 
 

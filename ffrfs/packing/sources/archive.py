@@ -211,6 +211,7 @@ class ArchiveSource:
                 self._ordinals.append(ordinal)
                 self._progress.listed(len(self._ordinals))
                 if self._digests is not None:
+                    self.refuse_too_large(member.size)  # reading it could take for ever
                     digest = hashlib.sha256()
                     for piece in members.pieces():
                         digest.update(piece)
