@@ -13,6 +13,7 @@
 #include "io/local_file.h"
 #include "record/header_layout.h"
 #include "record/sidecar_path.h"
+#include "shard/cached_index.h"
 
 namespace ffrfs {
 namespace {
@@ -51,7 +52,7 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
     if (error.code() == ENOENT || error.code() == ENOTDIR) return nullptr;
     throw;
   }
-  if (!is_trusted_sidecar(*sidecar, pack.file, place)) {
+  if (!is_trusted_index(*sidecar, pack.file, place == 0)) {
     throw FormatError(path, "belongs to another user; remove it");
   }
   return IndexMap::sidecar(std::move(sidecar), pack);

@@ -17,10 +17,4 @@ namespace ffrfs {
 // The same; only the path in the cache for a remote pack.
 [[nodiscard]] std::vector<std::string> index_sidecar_paths(const Source& pack);
 
-// Returns whether to trust a sidecar of `pack` that was opened at path number `place` of these. In
-// the cache it must be this user's own. Beside the pack any user's is trusted, because a user who
-// can put a file there can as well put another pack there; unless the directory is sticky (/tmp):
-// there it must be this user's, root's, or the pack owner's.
-[[nodiscard]] bool is_trusted_sidecar(const Source& sidecar, const Source& pack, size_t place);
-
 }  // namespace ffrfs

@@ -1,6 +1,7 @@
 #include "shard/cached_index.h"
 
 #include <openssl/evp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -65,6 +66,13 @@ std::string cached_index_path(const Source& file) {
   return remote::is_url(file.path()) ? "" : cached_index_path(file.path());
 }
 
-bool is_own(const Source& index) { return index.owner() == geteuid(); }
+bool is_trusted_index(const Source& index, const Source& file, bool is_beside) {
+  if (index.owner() == geteuid()) return true;
+  if (!is_beside || !file.identity().empty()) return false;
+  struct stat folder{};
+  const std::string path = std::filesystem::path(index.path()).parent_path().string();
+  if (stat(path.empty() ? "." : path.c_str(), &folder) != 0) return false;
+  return index.owner() == 0 || index.owner() == file.owner() || (folder.st_mode & S_ISVTX) == 0;
+}
 
 }  // namespace ffrfs

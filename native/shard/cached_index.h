@@ -1,5 +1,5 @@
 // The path of a file's index if it cannot, or should not, be beside the file: in this user's cache
-// folder.
+// folder. Whose index is trusted, in either place.
 //
 // Not here: an index's content, and whether it is sound (record, tfrecord).
 
@@ -18,7 +18,10 @@ namespace ffrfs {
 // For a remote file the digits are those of its identity.
 [[nodiscard]] std::string cached_index_path(const Source& file);
 
-// Anybody may have put an index under that name, so an index in the cache must be this user's own.
-[[nodiscard]] bool is_own(const Source& index);
+// Returns whether to trust an index of `file`, which is beside it or in the cache. There it must be
+// this user's own. Beside a local file any user's is trusted, because a user who can put one there
+// can as well put another file there; unless the directory is sticky (/tmp): there it must be this
+// user's, root's, or the file owner's.
+[[nodiscard]] bool is_trusted_index(const Source& index, const Source& file, bool is_beside);
 
 }  // namespace ffrfs

@@ -86,11 +86,11 @@ bool samples_are_frames(const Source& file, std::span<const uint64_t> offsets) {
 }
 
 // Returns an empty vector if the sidecar is unsound or does not exist.
-std::vector<uint64_t> read_one(const Source& file, const std::string& path, bool is_cached) {
+std::vector<uint64_t> read_one(const Source& file, const std::string& path, bool is_beside) {
   std::vector<uint64_t> offsets{0};
   try {
     const LocalFile sidecar(path);
-    if (is_cached && !is_own(sidecar)) return {};
+    if (!is_trusted_index(sidecar, file, is_beside)) return {};
     const bool is_plausible = sidecar.mtime_ns() >= file.mtime_ns() &&
                               sidecar.size() <= file.size() / kFramingSize * kLineSizeMax;
     if (!is_plausible || !parse(sidecar, file.size(), offsets)) return {};
@@ -118,11 +118,11 @@ std::vector<std::string> sidecar_paths(const std::string& path) {
 std::vector<uint64_t> read_sidecar(const Source& file) {
   const bool is_far = !file.identity().empty() || remote::is_url(file.path());
   for (const std::string& path : is_far ? std::vector<std::string>() : sidecar_paths(file.path())) {
-    auto offsets = read_one(file, path, false);
+    auto offsets = read_one(file, path, true);
     if (!offsets.empty()) return offsets;
   }
   const std::string cached = cached_index_path(file);
-  return cached.empty() ? std::vector<uint64_t>() : read_one(file, cached, true);
+  return cached.empty() ? std::vector<uint64_t>() : read_one(file, cached, false);
 }
 
 std::string sidecar_text(std::span<const uint64_t> offsets) {

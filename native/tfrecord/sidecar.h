@@ -26,7 +26,7 @@ namespace ffrfs {
 // a gap from the file's beginning to its end; and sampled frames, including the first and the last,
 // are in the file with that length. Whatever a sidecar holds, it takes at most one number per 16
 // bytes of the file. Throws StorageError if `file` cannot be read; ignores sidecars that cannot be
-// read, and those of other users in the cache.
+// read, and those that are not to be trusted (shard/cached_index.h).
 [[nodiscard]] std::vector<uint64_t> read_sidecar(const Source& file);
 
 // Returns the sidecar's lines for the frames between `offsets` (one fewer than offsets).

@@ -2,6 +2,8 @@
 // whatever became of the file around it, and nothing is allocated that the file has not.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -109,5 +111,24 @@ TEST_CASE("damaged files and sidecars give records that were written, or errors"
       read_all(open_tfrecord_shards({path}), written, file.size());
     } catch (const FormatError&) {
     }
+  }
+}
+
+TEST_CASE("a sidecar of somebody else's, put beside a file where everybody may put files") {
+  if (geteuid() != 0) return;  // only root can give files away
+  constexpr uid_t kStranger = 12346;
+  const std::vector<Bytes> records{pattern(5, 1), pattern(300, 2)};
+  for (const char* name : {"a.tfrecord.idx", "a.tfrecord.tfindex", "a.idx", "a.tfindex"}) {
+    CAPTURE(name);
+    const TemporaryFolder folder;
+    const std::string path = folder.write("a.tfrecord", framed(records));
+    const std::string sidecar = folder.write(name, sidecar_of(records));
+    const auto is_used = [&] { return TfrecordShard(open_local_file(path), true).used_sidecar(); };
+    REQUIRE(chown(sidecar.c_str(), kStranger, kStranger) == 0);
+    CHECK(is_used());  // of one who could as well replace the file
+    REQUIRE(chmod((folder / "").c_str(), S_ISVTX | 0777) == 0);
+    CHECK_FALSE(is_used());
+    REQUIRE(chown(path.c_str(), kStranger, kStranger) == 0);
+    CHECK(is_used());  // the owner's
   }
 }
