@@ -175,7 +175,7 @@ def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool
 
     Raises PackError if it is another's, or if another set is there.
     """
-    if _is_overtaken(plan):
+    if _is_overtaken(plan, request):
         if not _is_alone(lock):
             raise PackError(f"{plan.target}: another process is adding to it; try again")
         shutil.rmtree(plan.place, ignore_errors=True)
@@ -215,9 +215,12 @@ def _reason(plan: Plan, *, is_alone: bool) -> str:
     )
 
 
-def _is_overtaken(plan: Plan) -> bool:
-    """Return whether other commands have added shards of its numbers to the set."""
-    if plan.place == plan.target:
+def _is_overtaken(plan: Plan, request: Request) -> bool:
+    """Return whether other commands have added shards of its numbers to the set of `request`.
+
+    A plan that somebody has put there may name any other directory, which is left alone.
+    """
+    if plan.target != request.target or plan.place == plan.target:
         return False
     there = set(TargetFolder(plan.target).names())
     return any(
@@ -264,7 +267,7 @@ def _remote(request: Request, make: Make, options: PackOptions) -> Iterator[Plan
                 make(place).close()
                 own = folder.give(place)
             plan = Plan(place)
-            if not _is_overtaken(plan):
+            if not _is_overtaken(plan, request):
                 break
             remove_waiting(plan)
             folder.remove_plan(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -250,6 +251,18 @@ def test_the_numbers_of_a_plan_are_taken(one: Path, two: Path, base: Path) -> No
     assert place.is_dir()
     pack(one, base, 3, append=True)
     assert_set_of(base, base.parent / "base", two, one)
+
+
+def test_a_plan_of_another_directory_is_left_alone(one: Path, two: Path, base: Path) -> None:
+    """Somebody has put it here: what waits there is not removed."""
+    other = Path(shutil.copytree(base, base.parent / "other"))
+    place = leave(one, other, 0, 2)
+    pack_folder(two, other, append=True)
+    shutil.copy(other / kept_plan.PLAN_NAME, base / kept_plan.PLAN_NAME)
+    with pytest.raises(PackError, match=r"has the plan .* of other sources or options"):
+        pack(one, base, 3, append=True)
+    assert len(os.listdir(place)) == 2
+    assert (base / kept_plan.PLAN_NAME).exists()
 
 
 def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, base: Path) -> None:
