@@ -42,6 +42,8 @@ _SIZE_MAX = 1 << 30
 _LOOKS_AT_A_TIME = 16
 _NAMED_MAX = 3
 _WAIT_S = 5.0
+# Of a manifest that is damaged, or somebody's.
+_DAMAGE_ERRORS = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 class SetSummary(NamedTuple):
@@ -137,7 +139,7 @@ def completed_set(target: str) -> CompletedSet | None:
 
 def _first_line(target: str) -> dict[str, Any]:
     """Return the manifest's line about the set; {}: there is none, or it is damaged."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+    with contextlib.suppress(*_DAMAGE_ERRORS):
         begin = TargetFolder(target).read(MANIFEST_NAME, _LINE_SIZE_MAX) or b""
         first = json.loads(begin.partition(b"\n")[0])
         if all(type(first[name]) is int for name in ("shards", "files", "bytes", "missing")):
@@ -177,7 +179,7 @@ def _rows_before(plan: Plan) -> Iterator[Row]:
 def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
     """Return the rows of the existing manifest, with the files that were left out."""
     found = {}
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(*_DAMAGE_ERRORS):
         text = TargetFolder(target).read(MANIFEST_NAME, _SIZE_MAX) or b""
         for line in text.splitlines()[1:]:
             fields = json.loads(line)

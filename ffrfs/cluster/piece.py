@@ -24,6 +24,7 @@ BLOCK_COUNT = 4096
 _BLOCK_SIZE_MAX = 256 << 20
 _DEPTH_MAX = 1024
 _NO_NAMES = frozenset(("", ".", ".."))
+_MODES = frozenset(range(0o10000))  # permissions
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -115,6 +116,8 @@ class Piece:
             raise ValueError("directories without what is known of them")
         check_names([*steps, *names, *(origin.split("/") if origin else ())])
         _check_numbers([*sizes, *modes, *times, *(value for pair in above for value in pair)])
+        if not {*modes, *(mode for mode, _ in above)} <= _MODES:
+            raise ValueError("permissions that no file has")
         if sizes and min(sizes) < 0:
             raise ValueError("a size below 0")
         for name, target, time in links:

@@ -6,9 +6,11 @@ Not here: packs and other large files (places.py, bucket_target.py). Concurrency
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ffrfs.errors import PackError
 from ffrfs.files.own_folder import open_own
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
@@ -18,7 +20,7 @@ from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
-_READING = os.O_RDONLY | os.O_CLOEXEC
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # opening a FIFO waits for its writer
 
 
 class TargetFolder:
@@ -47,7 +49,7 @@ class TargetFolder:
             return []
 
     def read(self, name: str, size_max: int) -> bytes | None:
-        """Return the first bytes of a file; None: it is missing."""
+        """Return the first bytes of a regular file; None: it is missing."""
         if self.url is not None:
             pin = pin_of(self.url.child(name), self._settings)
             if pin is None:
@@ -57,6 +59,8 @@ class TargetFolder:
             with self._opened() as folder:
                 place = self.place(name) if folder is None else name
                 with open(os.open(place, _READING, dir_fd=folder), "rb") as file:
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        raise PackError(f"{self.place(name)}: is not a regular file; remove it")
                     return file.read(size_max)
         except FileNotFoundError:
             return None

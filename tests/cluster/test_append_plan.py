@@ -13,6 +13,7 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster.manifest import progress_of
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
 from ffrfs.packing.places import MANIFEST_NAME
@@ -248,3 +249,22 @@ def test_shards_wait_in_a_directory_of_ffrfs(plan: Plan, target: Path, tmp_path:
     with pytest.raises(PackError, match="is not what ffrfs has made there"):
         commit(plan)
     assert len(os.listdir(tmp_path / "moved")) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[" * 100_000, b"[]", b'{"missing": [5]}', b"\xff", b"null"],
+    ids=["deep", "list", "missing", "no text", "null"],
+)
+def test_a_hostile_manifest_is_none(plan: Plan, target: Path, line: bytes) -> None:
+    first = b'{"format": "ffrfs-manifest", "shards": 9, "files": 1, "bytes": 1, "missing": 0}'
+    (target / MANIFEST_NAME).write_bytes(first + b"\n" + line)
+    finish(plan)
+    assert_nothing_else(target)
+
+
+def test_a_manifest_that_is_a_fifo_is_refused_at_once(plan: Plan, target: Path) -> None:
+    os.mkfifo(target / MANIFEST_NAME)
+    assert not progress_of(plan).is_complete
+    with pytest.raises(PackError, match="not a regular file"):
+        finish(plan)

@@ -177,7 +177,8 @@ def test_pieces_come_back(names: list[str]) -> None:
     names = sorted({name for name in names if name not in ("", ".", "..")})
     numbers = [2**62 - number for number in range(len(names))]
     links = [("l\n", "\udcff/\n", -5)]
-    one = Piece("a/b", ((1, 2), (3, -4), (5, 6)), names, numbers, numbers, numbers, links)
+    modes = [number % 0o10000 for number in numbers]
+    one = Piece("a/b", ((1, 2), (3, -4), (5, 6)), names, numbers, modes, numbers, links)
     (back,) = decode(encode([one.line()]), "here")
     assert back.line() == one.line()
     assert (list(back.names), list(back.links)) == (names, links)
@@ -299,6 +300,9 @@ def test_json_of_wrong_shapes(good: bytes, tmp_path: Path) -> None:
         '["a",[[1,1],[1,1]],"b",[-1],1,[1],[]]',
         '["a",[[1,1],[1,1]],"b",[1],1,[18446744073709551616],[]]',
         '["a",[[1,1],[1,1]],"b",[1.5],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b",[1],-1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b",[1],[4096],[1],[]]',
+        '["a",[[1,1],[4294967296,1]],"b",[1],1,[1],[]]',
         '["a",[[1,1]],"b",[1],1,[1],[]]',
         '["a",[[1,1],[1,1]],"b/c",[1],1,[1],[]]',
         '["a",[[1,1],[1,1]],"b",[1],1,[1],[["../x","y",1]]]',
