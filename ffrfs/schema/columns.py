@@ -41,6 +41,9 @@ SEQUENCE = "##SEQUENCE##"
 _KINDS: dict[str, Kind] = {"bytes_list": "bytes", "float_list": "float32", "int64_list": "int64"}
 # The number of records that are parsed first to learn their features, before all of them are.
 _LEARNED_AT_ONCE = 8
+# The native parser takes memory for each known feature of each record, also where it lacks it: for
+# more than so many, protobuf parses, which takes it for what is there.
+_CELLS_MAX = 1 << 24
 
 
 @dataclass
@@ -87,6 +90,8 @@ class ColumnParser:
         """Return the columns of the native parser, and the rows that protobuf must parse."""
         step = _LEARNED_AT_ONCE
         while True:
+            if len(self._kinds) * len(records) > _CELLS_MAX:
+                return [], list(range(len(records)))
             try:
                 parsed = self._parser.parse(records) if self._parser is not None else []
             except FormatError:  # protobuf will find the bad record and the reason
@@ -99,10 +104,9 @@ class ColumnParser:
             slow = np.flatnonzero(present != counts).tolist()
             if not slow:
                 break
-            if not self._learn(records, slow[:step]):
-                if step >= len(slow):
-                    break
-                step *= 8
+            if not self._learn(records, slow[:step]) and step >= len(slow):
+                break
+            step *= _LEARNED_AT_ONCE  # each turn parses all again, so let there be few
         is_known = present == counts
         columns: list[tuple[Path, Column]] = []
         for (name, kind), (indices, values, _), length in zip(
@@ -126,7 +130,7 @@ class ColumnParser:
             return False
         self._kinds |= found
         if len(self._kinds) > FEATURE_LIMIT:
-            raise BadRecordError(rows[0], f"the records have more than {FEATURE_LIMIT:,} features")
+            raise _too_many(rows[0])
         configs: list[FeatureConfig] = [
             (name, kind, "variable", (), None) for name, kind in self._kinds.items()
         ]
@@ -140,6 +144,10 @@ class BadRecordError(Exception):
     def __init__(self, row: int, reason: str, *, is_damaged: bool = False) -> None:
         super().__init__(reason)
         self.row, self.reason, self.is_damaged = row, reason, is_damaged
+
+
+def _too_many(row: int) -> BadRecordError:
+    return BadRecordError(row, f"the records have more than {FEATURE_LIMIT:,} features")
 
 
 @dataclass
@@ -209,6 +217,8 @@ class _Builder:
             assert found.step_counts is not None
             found.step_counts.append(len(counts))
             found.value_counts.append(sum(there))
+        if len(self._lists) > FEATURE_LIMIT:
+            raise _too_many(row)
 
     def columns(self) -> Iterator[tuple[Path, Column]]:
         for path, found in self._lists.items():

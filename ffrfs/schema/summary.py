@@ -55,6 +55,7 @@ class DatasetSummary:
         self.skipped_count += len(records) - len(kept)
         for path, column in columns:
             self._add_column(path, column, file)
+        self._refuse_too_many(file)
 
     def _add_column(self, path: Path, column: Column, file: str) -> None:
         found = self.features.setdefault(path, FeatureSummary())
@@ -69,6 +70,9 @@ class DatasetSummary:
             found = self.features.setdefault(path, FeatureSummary())
             _require_kind(path, summary.kind, found, file)
             found.merge(summary)
+        self._refuse_too_many(file)
+
+    def _refuse_too_many(self, file: str) -> None:
         if len(self.features) > FEATURE_LIMIT:
             raise FormatError.at(file, f"the records have more than {FEATURE_LIMIT:,} features")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +15,8 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
 from ffrfs.schema import generate_statistics
-from ffrfs.schema.columns import SEQUENCE, BadRecordError, Column, ColumnParser
+from ffrfs.schema.columns import _CELLS_MAX, SEQUENCE, BadRecordError, Column, ColumnParser
+from tests.checkout import CHECKOUT
 from tests.schema.records import FLOATS, INTS, by_name, example, sequence, statistics_of
 from tests.tfrecord_file import write_tfrecord
 
@@ -60,10 +64,12 @@ def test_all_values(records: list[Any], known: list[Any]) -> None:
             wanted[SEQUENCE, name][1].append(len(leaves))
         if lists:
             wanted[(SEQUENCE,)][1].append(1)
-    parser = ColumnParser()
-    list(parser.parse([example(**one) for one in known]))  # what it knows must not matter
-    found = collected(parser.parse([sequence(*one) for one in records]))
-    assert found == {path: (sorted(v), sorted(c)) for path, (v, c) in wanted.items()}
+    for cells_max in (_CELLS_MAX, 0):  # nor who parses
+        parser = ColumnParser()
+        list(parser.parse([example(**one) for one in known]))  # what it knows must not matter
+        with patch("ffrfs.schema.columns._CELLS_MAX", cells_max):
+            found = collected(parser.parse([sequence(*one) for one in records]))
+        assert found == {path: (sorted(v), sorted(c)) for path, (v, c) in wanted.items()}
 
 
 def test_steps() -> None:
@@ -142,6 +148,32 @@ def test_too_many_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     file = write_tfrecord(tmp_path / "x.tfrecord", [example(**{f"f{i}": [1]}) for i in range(20)])
     with pytest.raises(FormatError, match="more than 10 features"):
         generate_statistics(file)
+
+
+def test_too_many_features_that_only_protobuf_parses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ffrfs.schema.columns.FEATURE_LIMIT", 10)
+    records = [sequence({}, {f"f{i}": [[1]]}) for i in range(20)]
+    with pytest.raises(BadRecordError, match="more than 10 features"):
+        list(ColumnParser().parse(records))
+
+
+MANY_NAMES = """
+import resource
+from ffrfs.schema.columns import ColumnParser
+from tests.schema.records import example
+records = [example(**{f"{i}": [i] for i in range(first, first + 60)})
+           for first in range(0, 60_000, 60)]
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (300 << 20), now + (300 << 20)))
+assert len(dict(ColumnParser().parse(records))) == 60_000
+"""
+
+
+def test_memory_for_features_that_most_records_lack() -> None:
+    """A megabyte of records of 60 features each, all of other names."""
+    command = [sys.executable, "-c", MANY_NAMES]
+    assert subprocess.run(command, cwd=CHECKOUT, check=False).returncode == 0
 
 
 def test_names_without_any_type(tmp_path: Path) -> None:
