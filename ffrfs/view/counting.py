@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ffrfs.errors import FfrfsError, MissingPackageError
+from ffrfs.view.sandbox import FEW_THREADS
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<cqq")  # what follows, and two numbers
 _PROGRESS, _RESULT, _ERROR = b"p", b"r", b"e"
 _JOBS_MAX = 8
+_ADDRESSES_MAX = 4 << 30  # bytes of address space, of the process and of each of its jobs
 
 
 class Counted(NamedTuple):
@@ -47,6 +50,7 @@ def count(files: Sequence[str], name: str, job: Job[Counted]) -> Counted:
         [sys.executable, "-P", "-m", "ffrfs.view.counting"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env={**os.environ, **FEW_THREADS},
         start_new_session=True,  # Ctrl-C is for the server, which ends it
     ) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -64,10 +68,12 @@ def count(files: Sequence[str], name: str, job: Job[Counted]) -> Counted:
                 return Counted(Statistics.FromString(data), second)
         finally:
             process.kill()
-    raise FfrfsError(f"{name}: the process that counts was killed; memory may be short")
+    raise FfrfsError(f"{name}: the process that counts has ended; memory may be short")
 
 
 def _count(given: IO[bytes], answers: IO[bytes]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES_MAX, _ADDRESSES_MAX))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from ffrfs.schema import generate_statistics
 
     def answer(kind: bytes, data: bytes, second: int = 0) -> None:
@@ -84,6 +90,8 @@ def _count(given: IO[bytes], answers: IO[bytes]) -> None:
         found = generate_statistics(files, jobs=jobs, on_error="skip", name=name, progress=progress)
     except BrokenPipeError:
         raise
+    except MemoryError:
+        return  # the server says so
     except (FfrfsError, OSError) as error:
         answer(_ERROR, str(error).encode(errors="replace"))
         return

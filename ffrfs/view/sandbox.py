@@ -42,8 +42,8 @@ _RESULT_SIZE_MAX = 8 << 20
 _MESSAGE = struct.Struct("<QQ")  # a piece's offset and size; or _JSON and its size
 _JSON = (1 << 64) - 1
 # Libraries start a thread for each core, each with much address space, and cannot use them here.
-_FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
-_ENVIRONMENT = _FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
+_ENVIRONMENT = FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 _PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from ffrfs.view import sandbox"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -210,6 +212,21 @@ def test_closing_ends_counting(serve: Serve, tmp_path: Path) -> None:
     with view(file) as served:
         assert Pages(served.url).data("/statistics")["jobs"][0]["is_running"]
     assert [one for one in threading.enumerate() if one.name == "ffrfs Examples"] == []
+
+
+LIMITED = """
+import io, json, resource, sys
+from ffrfs.view import counting
+answers = io.BytesIO()
+counting._count(io.BytesIO(json.dumps(["x", sys.argv[1]]).encode()), answers)
+print(resource.getrlimit(resource.RLIMIT_AS)[1] >> 30, len(answers.getvalue()) > 0)
+"""
+
+
+def test_counting_has_a_limit_of_memory(tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", records(3))
+    command = [sys.executable, "-c", LIMITED, str(file)]
+    assert subprocess.check_output(command, text=True) == "4 True\n"
 
 
 def test_areas_are_in_proportion() -> None:
