@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const="skip",
         default="error",
-        help="leave files that exist as they are: the same command goes on where another was ended",
+        help="leave files that exist as they are: the same command goes on where another was "
+        "ended; your directories below DEST get the packed modes and times, too",
     )
     existing.add_argument(
         "--force",

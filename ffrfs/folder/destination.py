@@ -2,7 +2,9 @@
 
 Directories below it are entered one name at a time, without following links; a file appears
 under its name when it is whole, or not at all, and replaces another one only if asked to.
-Permissions and times are set if the file system has them, and only on files made here.
+Permissions and times are set if the file system has them, and only on files made here; of
+directories also on this user's that were there, if what exists is skipped: an extraction that was
+ended may have made them.
 
 Not here: the choice of files (extract.py). Concurrency: one thread.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from ffrfs.errors import OptionError, naming
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777
+_PRIVATE = 0o700  # of a directory until it has its packed permissions
 
 # What becomes of a file or link that exists already.
 Existing: TypeAlias = Literal["error", "skip", "replace"]
@@ -36,17 +39,28 @@ class Stored(NamedTuple):
     mtime_ns: int
 
 
+# Gives the packed attributes of a directory "a/b", if they are known.
+StoredOf: TypeAlias = Callable[[str], Stored | None]
+
+
 class Destination(Closing):
     """The directory `path`, made if it is missing; it may be a symbolic link itself."""
 
-    def __init__(self, path: str, existing: Existing = "error") -> None:
+    def __init__(
+        self, path: str, existing: Existing = "error", stored_of: StoredOf = lambda _: None
+    ) -> None:
         if is_url(path):  # otherwise a directory "s3:" would be made
             raise OptionError(f"{path}: is a URL; files are extracted to a local directory")
         self._path = path
         self._existing = existing
-        self._made: set[str] = set() if os.path.isdir(path) else {""}
-        with contextlib.suppress(FileExistsError):  # of a file, which is no directory to open
-            os.makedirs(path, exist_ok=True)
+        self._stored_of = stored_of
+        self._described: dict[str, Stored] = {}  # directories, those above before those below
+        if not os.path.isdir(path):
+            if (stored := stored_of("")) is not None:
+                self._described[""] = stored
+            mode = _PRIVATE if self._described else _PERMISSIONS
+            with contextlib.suppress(FileExistsError):  # of a file, which is no directory to open
+                os.makedirs(path, mode, exist_ok=True)
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # The last directory is kept open, because the next file is usually in it, too.
         self._below = ""
@@ -64,9 +78,7 @@ class Destination(Closing):
                 at = f"{at}/{name}" if at else name
                 try:
                     with naming(os.path.join(self._path, below)):
-                        if _make(fd, name):
-                            self._made.add(at)
-                        inner = _enter(fd, name)
+                        inner = self._inner(fd, name, at)
                 finally:
                     os.close(fd)
                 fd = inner
@@ -74,13 +86,18 @@ class Destination(Closing):
             self._folder, self._below = fd, below
         return self._folder
 
-    def describe_folder(self, below: str, stored: Stored) -> None:
-        """Set the packed time and permissions of the directory "a/b", if it was made here.
+    def describe_folders(self, *, is_whole: bool) -> None:
+        """Set the packed times and permissions of directories, after all was written.
 
-        Call it after its contents were written, and after the calls for directories below it.
+        Unless it `is_whole`, their owner may write to them, to go on.
         """
-        if below in self._made:
-            _describe(self.folder(below), stored)
+        for below, stored in reversed([*self._described.items()]):
+            if is_whole:
+                _describe(self.folder(below), stored)
+                continue
+            with contextlib.suppress(OSError):  # another error has ended the extraction
+                permissions = stored.permissions | _PRIVATE
+                _describe(self.folder(below), stored._replace(permissions=permissions))
 
     def link(self, path: str, target: str, stored: Stored | None = None) -> None:
         """Make the symbolic link "a/b"; call it after all files, so that none passes through it."""
@@ -125,6 +142,17 @@ class Destination(Closing):
             )
         return folder, name
 
+    def _inner(self, above: int, name: str, path: str) -> int:
+        """Open a directory, made if it is missing."""
+        stored = self._described.get(path) or self._stored_of(path)
+        is_described = _make(above, name, _PERMISSIONS if stored is None else _PRIVATE)
+        fd = _enter(above, name)
+        if self._existing == "skip":
+            is_described |= os.fstat(fd).st_uid == os.geteuid()
+        if is_described and stored is not None:
+            self._described[path] = stored
+        return fd
+
     def close(self) -> None:
         os.close(self._folder)
         os.close(self._root)
@@ -137,10 +165,10 @@ def _describe(fd: int, stored: Stored) -> None:
         os.utime(fd, ns=(stored.mtime_ns, stored.mtime_ns))
 
 
-def _make(folder: int, name: str) -> bool:
+def _make(folder: int, name: str, mode: int) -> bool:
     """Make a directory; return False if the name exists already."""
     try:
-        os.mkdir(name, dir_fd=folder)
+        os.mkdir(name, mode, dir_fd=folder)
     except FileExistsError:
         return False
     return True

@@ -2,7 +2,8 @@
 
 Small files are read in batches, large ones in pieces: memory is bounded, except for the
 names of directories and links. A damaged file is reported and the others are written. Links are
-made after all files, and directories get their permissions and times last.
+made after all files, and directories get their permissions and times last, also those of an
+extraction that is ended: until then no other user may enter them.
 
 Not here: making a file in its place (destination.py).
 """
@@ -42,7 +43,8 @@ def extract(  # noqa: PLR0913 - source, destination and options
     Files get the packed modes, times and links, under their whole paths. `pack`: as
     `PackedFolder` takes it, or TFRecord. No file is written elsewhere.
     `existing`: files that exist are an error, are left as they are ("skip": the same call goes
-    on where another was ended), or are replaced.
+    on where another was ended), or are replaced. With "skip", directories that exist get the
+    packed modes and times, too, if they are this user's.
     `progress`: called with files done, files in all, bytes done, bytes in all; 0 in all:
     unknown.
 
@@ -76,13 +78,29 @@ def extract_tree(
     roots = _roots(tree, paths or [""])
     for root in roots:
         tree.check_depth(tree.find(root))
-    with Destination(os.fspath(destination), existing) as target:
+
+    def stored_of(folder: str) -> Stored | None:
+        return _stored(tree, tree.find(folder))
+
+    with Destination(os.fspath(destination), existing, stored_of) as target:
         extraction = _Extraction(tree, target, progress)
-        # Counting the files of an Example would read its record.
-        if progress is not None and not tree.volume.is_examples:
-            extraction.count_all(_entries(tree, roots))
-        extraction.run(_entries(tree, roots, extraction.leave_out))
+        is_whole = False
+        try:
+            # Counting the files of an Example would read its record.
+            if progress is not None and not tree.volume.is_examples:
+                extraction.count_all(_entries(tree, roots))
+            extraction.run(_entries(tree, roots, extraction.leave_out))
+            is_whole = True
+        finally:
+            target.describe_folders(is_whole=is_whole)
         return extraction.bad
+
+
+def _stored(tree: PackTree, ino: int) -> Stored | None:
+    if tree.volume.is_examples:  # asking could read the record again
+        return None
+    stored = tree.stored(ino)
+    return None if stored is None else Stored(*stored)
 
 
 def _roots(tree: PackTree, paths: Sequence[PathType]) -> list[str]:
@@ -117,7 +135,6 @@ class _Extraction:
         self._progress = progress
         self._batch: list[Entry] = []
         self._batch_size = 0
-        self._folders: list[Entry] = []
         self._links: list[Entry] = []
         self._done_count = self._done_size = 0
         self._total_count = self._total_size = 0
@@ -132,7 +149,6 @@ class _Extraction:
         for entry in entries:
             if entry.is_folder:
                 self._target.folder(entry.path)
-                self._folders.append(entry)
             elif self._target.is_left(entry.path):
                 self._count(entry, 0 if entry.is_link else entry.attributes.size)
             elif entry.is_link:
@@ -150,16 +166,9 @@ class _Extraction:
             target = self._tree.target(entry.attributes.ino)
             self._target.link(entry.path, target, self._stored(entry))
             self._count(entry, 0)
-        for entry in reversed(self._folders):  # directories below a directory come before it
-            stored = self._stored(entry)
-            if stored is not None:
-                self._target.describe_folder(entry.path, stored)
 
     def _stored(self, entry: Entry) -> Stored | None:
-        if self._tree.volume.is_examples:  # asking could read the record again
-            return None
-        stored = self._tree.stored(entry.attributes.ino)
-        return None if stored is None else Stored(*stored)
+        return _stored(self._tree, entry.attributes.ino)
 
     def leave_out(self, error: ChecksumError) -> None:
         self.bad.append(str(error))

@@ -94,6 +94,67 @@ def test_folders_that_were_there_stay_as_they_are(file: Path, tmp_path: Path) ->
     assert (tmp_path / "out" / "a" / "b").stat().st_mtime_ns < TIME_NS + 1000
 
 
+def modes(folder: Path) -> dict[str, int]:
+    """Of the directory and of all directories below it."""
+    found = [
+        folder,
+        *(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()),
+    ]
+    return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in found}
+
+
+def test_an_extraction_that_is_ended_leaves_no_directory_to_others(
+    file: Path, folder: Path, tmp_path: Path
+) -> None:
+    out, meanwhile = tmp_path / "out", []
+
+    def end(*_: object) -> None:
+        meanwhile.append(modes(out))
+        raise KeyboardInterrupt
+
+    with PackTree(file) as tree:
+        with pytest.raises(KeyboardInterrupt):
+            extract_tree(tree, out, progress=end)
+        assert set(meanwhile[0].values()) == {0o700}
+        # Its owner may go on.
+        assert modes(out) == {path: mode | 0o700 for path, mode in modes(folder).items()}
+        extract_tree(tree, out, existing="skip")
+    was, now = state(folder), state(out)
+    del was["."], now["."]  # which may be any directory of the user's
+    assert now == was
+
+
+def test_skipping_describes_what_a_killed_extraction_has_made(
+    file: Path, folder: Path, tmp_path: Path
+) -> None:
+    for path in ("a/b", "empty"):
+        (tmp_path / "out" / path).mkdir(parents=True)
+    with PackTree(file) as tree:
+        extract_tree(tree, tmp_path / "out", ["a/b/deep", "empty"], existing="skip")
+    was, now = state(folder), state(tmp_path / "out")
+    for path in ("a", "a/b", "a/b/deep", "empty"):
+        assert now[path] == was[path]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's directory")
+def test_skipping_leaves_another_users_directory_as_it_is(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "out" / "a"
+    other.mkdir(parents=True, mode=0o700)
+    os.chown(other, 65534, 65534)
+    with PackTree(file) as tree:
+        extract_tree(tree, tmp_path / "out", existing="skip")
+    assert other.stat().st_mode & 0o777 == 0o700
+
+
+def test_directories_above_a_named_path_are_described(
+    file: Path, folder: Path, tmp_path: Path
+) -> None:
+    with PackTree(file) as tree:
+        extract_tree(tree, tmp_path / "out", ["a/b/deep"])
+    was = state(folder)
+    assert state(tmp_path / "out") == {path: was[path] for path in (".", "a", "a/b", "a/b/deep")}
+
+
 def test_without_an_index_nothing_is_restored(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(packed(TREE))
     with PackTree(tmp_path / "x.ffr") as tree:
