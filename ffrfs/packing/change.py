@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
@@ -57,17 +57,16 @@ def remove_paths(
     Raises PathNotFoundError, and changes nothing, if one is missing; PackError, OSError, and
     FormatError, ChecksumError for a pack that is damaged.
     """
-    with _existing(pack, replaces=False, mends=not dry_run) as existing:
+    with _existing(pack, replaces=False, mends=not dry_run) as (existing, refuse_replaced):
         tree = existing.tree
         names = list(dict.fromkeys(tree.path(tree.attributes(path).ino) for path in paths))
         if "" in names:
             raise PackError(f"{pack}: cannot remove its root; name what is in it, or remove {pack}")
         changed = list(packs_with(existing.packs, names))
         if not dry_run:
-            with _changing(pack, changed, progress) as change:
+            with _changing(pack, changed, progress, refuse_replaced) as change:
                 for old in changed:
                     change.rewrite(old, without=names)
-                change.publish()
         return ChangeSummary(len(names), 0, len(changed), 0)
 
 
@@ -85,7 +84,7 @@ def add_files(  # noqa: PLR0913 - what may be asked for
     `force`: replace files and links of the same path, which are an error. Raises PackError,
     OSError, and FormatError, ChecksumError for a pack that is damaged.
     """
-    with _existing(pack, replaces=force, mends=not dry_run) as existing:
+    with _existing(pack, replaces=force, mends=not dry_run) as (existing, refuse_replaced):
         shards = [old.shard for old in existing.tree.volume.packs]
         is_set = os.path.isdir(pack)
         if is_set:
@@ -102,14 +101,13 @@ def add_files(  # noqa: PLR0913 - what may be asked for
             replaced = existing.replaced
             changed = list(packs_with(existing.packs, replaced)) if is_set else existing.packs
             if not dry_run:
-                with _changing(pack, changed, progress) as change:
+                with _changing(pack, changed, progress, refuse_replaced) as change:
                     if is_set:
                         change.make_shard(contents, options.threads, (set_id, count, count + 1))
                         for old in changed:
                             change.rewrite(old, without=replaced)
                     else:
                         change.rewrite(pack, more=change.make(contents, options.threads))
-                    change.publish()
             added = contents.entries.file_count
         return ChangeSummary(added, len(replaced), len(changed), int(is_set))
 
@@ -123,16 +121,18 @@ def refuse_url(pack: str) -> None:
 
 
 @contextmanager
-def _existing(pack: str, *, replaces: bool, mends: bool) -> Iterator[ExistingTree]:
-    """Lock and open a pack or pack set."""
+def _existing(
+    pack: str, *, replaces: bool, mends: bool
+) -> Iterator[tuple[ExistingTree, Callable[[], None]]]:
+    """Lock and open a pack or pack set; yield it, and what locked_pack() does."""
     refuse_url(pack)
     if mends:
         mend_set(pack)
-    with locked_pack(pack):
+    with locked_pack(pack) as refuse_replaced:
         advice = "remove it first: ffrfs rm" if replaces else "replace it with --force"
         with PackTree(pack) as tree:
             refuse_other_records(tree)
-            yield ExistingTree(tree, advice, replaces=replaces)
+            yield ExistingTree(tree, advice, replaces=replaces), refuse_replaced
 
 
 def _refuse_itself(pack: str, folder: str, listed: PathList) -> None:
@@ -142,8 +142,13 @@ def _refuse_itself(pack: str, folder: str, listed: PathList) -> None:
 
 
 @contextmanager
-def _changing(pack: str, changed: Sequence[str], progress: Progress | None) -> Iterator[_Change]:
-    """Yield what makes the packs that will replace `changed`; what it has made is removed."""
+def _changing(
+    pack: str,
+    changed: Sequence[str],
+    progress: Progress | None,
+    refuse_replaced: Callable[[], None],
+) -> Iterator[_Change]:
+    """Yield what makes the packs that replace `changed` at a good end; else they are removed."""
     place = os.path.realpath(pack)
     above, name = os.path.split(place)
     is_set = os.path.isdir(place)
@@ -152,7 +157,10 @@ def _changing(pack: str, changed: Sequence[str], progress: Progress | None) -> I
             raise PackError(f"{old}: is a symbolic link; change the pack that it leads to")
     shown = pack if is_set else os.path.dirname(pack) or "."
     with staged_folder(place if is_set else above, name, shown, mode=PRIVATE) as staging:
-        yield _Change(place if is_set else above, staging, changed, progress)
+        change = _Change(place if is_set else above, staging, changed, progress)
+        yield change
+        refuse_replaced()
+        change.publish()
 
 
 class _Change:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Unpack, cast
 
@@ -18,7 +18,7 @@ from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
 from ffrfs.packing.cuts import runs_of, set_id_of
 from ffrfs.packing.pack_kind import holds_packs
-from ffrfs.packing.places import FilePlace, FolderPlace, Place, SamePlace, locked_pack
+from ffrfs.packing.places import FilePlace, FolderPlace, Place, SamePlace
 from ffrfs.packing.shards import write_shards
 from ffrfs.packing.sources.archive_progress import ArchiveProgress
 from ffrfs.packing.sources.contents import Contents
@@ -110,14 +110,13 @@ def pack_any(
     kind: Kind, sources: Sequence[str], target: str, options: PackOptions, *, verbose: bool
 ) -> PackSummary:
     """Pack `sources`, by threads of this process. Raises as pack_folder() and its like."""
-    locked: AbstractContextManager[None] = nullcontext()
     place_of: Callable[[str, PackOptions], Place] = _place_of
     if kind == "packs" and len(sources) == 1 and _are_same(sources[0], target):
         options = replace(options, force=True)
-        if os.path.isfile(target):  # what is changed after it was read would be lost
-            locked, place_of = locked_pack(target), SamePlace
+        if os.path.isfile(target):
+            place_of = SamePlace
     time_ns = options.time_ns
-    with locked, ProgressBar(target, shown=verbose) as bar, place_of(target, options) as place:
+    with ProgressBar(target, shown=verbose) as bar, place_of(target, options) as place:
         place.say = bar.say
         archive = ArchiveProgress(bar) if kind == "archive" else None
         contents = open_contents(

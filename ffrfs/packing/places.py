@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from ffrfs.errors import PackError
 from ffrfs.files.closing import Closing
-from ffrfs.files.leftovers import hold, remove_leftovers, take_lock
+from ffrfs.files.leftovers import hold, is_at, remove_leftovers, take_lock
 from ffrfs.files.own_folder import open_own, refused
 from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
@@ -95,7 +95,15 @@ class FilePlace(Place):
 
 
 class SamePlace(Place):
-    """That of the pack that is read: the new one has its owner and permissions from its begin."""
+    """That of the pack that is read: the new one has its owner and permissions from its begin.
+
+    It is locked: what is changed after it was read would be lost.
+    """
+
+    def __init__(self, path: str, options: PackOptions) -> None:
+        super().__init__(path, options)
+        self._lock = contextlib.ExitStack()
+        self._refuse_replaced = self._lock.enter_context(locked_pack(path))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -105,11 +113,16 @@ class SamePlace(Place):
             self._made = os.path.join(staging, name)
             yield
             copy_owner_and_mode(target, self._made)
+            self._refuse_replaced()
             os.rename(self._made, target)
             sync_folder(above)
 
     def place_of(self, number: int) -> str:
         return self._made
+
+    def close(self) -> None:
+        super().close()
+        self._lock.close()
 
 
 class FolderPlace(Place):
@@ -272,13 +285,22 @@ def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[
 
 
 @contextmanager
-def locked_pack(path: str) -> Iterator[None]:
-    """Lock a pack or set that will change. Raises PackError if another has the lock, OSError."""
+def locked_pack(path: str) -> Iterator[Callable[[], None]]:
+    """Lock a pack or set that will change. Raises PackError if another has the lock, OSError.
+
+    Yields what raises PackError if others, who need no lock, have replaced or removed it.
+    """
+    place = os.path.realpath(path)
+
+    def refuse_replaced() -> None:
+        if not is_at(fd, place):
+            raise PackError(f"{path}: was replaced meanwhile; nothing was changed")
+
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        if not hold(fd, os.path.realpath(path)):
+        if not hold(fd, place):
             raise PackError(f"{path}: another process is changing it; try again")
-        yield
+        yield refuse_replaced
     finally:
         os.close(fd)
 

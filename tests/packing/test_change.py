@@ -217,6 +217,26 @@ def test_the_sidecar_of_the_old_pack_goes_with_it(golden: Path, out: Path) -> No
     assert foreign.read_bytes() == b"a diary"
 
 
+@pytest.mark.promise("S77")
+@pytest.mark.parametrize("action", ["add", "rm", "pack"])
+def test_a_pack_that_replaced_it_meanwhile_stays(pack: Path, new: Path, action: str) -> None:
+    """`pack --force` takes no lock: it makes another pack, and reads nothing of the old one."""
+
+    def replace_it(*_: object) -> None:
+        if "x" not in shown(pack):
+            pack_folder(make_folder(pack.parent.parent / "other", {"x": b"x"}), pack, force=True)
+
+    with pytest.raises(PackError, match=f"^{pack}: was replaced meanwhile; nothing was changed"):
+        if action == "add":
+            add_files(str(pack), ["c"], folder=str(new), progress=replace_it)
+        elif action == "rm":
+            remove_paths(str(pack), ["z"], progress=replace_it)
+        else:
+            repack(pack, pack, progress=replace_it)
+    assert shown_tree(pack) == {"x": b"x"}
+    assert os.listdir(pack.parent) == [pack.name]
+
+
 KILLED = """
 import os, signal, sys
 from ffrfs.packing.change import add_files, remove_paths
