@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ffrfs.errors import ChecksumError, FormatError, PackError, cause, describe
@@ -53,15 +53,19 @@ _SAY_TEXT = ("head", "pack")  # for which text is no damaged file
 _NO_URL = re.compile(r"(?:^|/)(?!(?:s3|gs|az|https?|file)://)[a-z][a-z0-9]+:/")
 
 
-def failure_line(error: BaseException, command: str) -> str:
-    """Return what describe() says, or "FILE: is KIND, not …; COMMAND makes … of it"."""
+def failure_line(error: BaseException, command: str, words: Sequence[str] = ()) -> str:
+    """Return what describe() says, or "FILE: is KIND, not …; COMMAND makes … of it".
+
+    `words`: the arguments, among which `pack` has its sources.
+    """
     error = cause(error)
     if isinstance(error, FileNotFoundError) and _NO_URL.search(describe(error)):
         return f"{describe(error)}; a URL begins with s3://, gs://, az://, https:// or http://"
     if not isinstance(error, FormatError | ChecksumError | PackError) or error.record:
         return describe(error)
     wanted, file = _WANTED.get(command), error.file
-    if wanted is None or file is None or not (is_url(file) or os.path.isfile(file)):
+    is_inner = command == "pack" and file not in words  # it may be of any kind
+    if wanted is None or file is None or is_inner or not (is_url(file) or os.path.isfile(file)):
         return describe(error)
     try:
         name, whole_name = _kind(file)

@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             output.settle()
             command = "head" if "--example" in argv else argv[0]  # what `cat` takes then
-            output.error(failure_line(error, command))
+            output.error(failure_line(error, command, argv[1:]))
             return _CRITICAL if argv[0] == "check" else 1
     return status
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.cli.main import main
+from ffrfs.packing.sources.source import Source
 from tests.cli.command_run import Run
 from tests.ffrecord_file import write_folder, write_records
 from tests.tfrecord_file import write_tfrecord
@@ -95,6 +97,26 @@ def test_convert_takes_archives_by_their_names(ffrfs: Run, tmp_path: Path) -> No
     (tmp_path / "x.tar").write_bytes(write(tmp_path, "x.tar").read_bytes()[:700])
     done = ffrfs("convert", tmp_path / "x.tar", tmp_path / "out.tfrecord")
     assert (done.status, "is a tar archive" in done.err) == (1, False)
+
+
+def test_a_file_that_changes_while_it_is_packed_is_no_wrong_argument(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (source := tmp_path / "source").mkdir()
+    log = source / "train.log"
+    log.write_text("step 1\n")
+    number = Source.number
+
+    def write_more(self: Source) -> None:
+        number(self)
+        log.write_text("step 1\nstep 2\n")
+
+    monkeypatch.setattr(Source, "number", write_more)
+    assert main(["pack", str(source), str(tmp_path / "x.ffr")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"ffrfs: {log}: changed size while it was packed (was 7 bytes, now 14)")
+    assert main(["pack", str(log), str(tmp_path / "x.ffr")]) == 1
+    assert "is a text file, not a directory" in capsys.readouterr().err
 
 
 def test_damaged_files_are_called_damaged(ffrfs: Run, tmp_path: Path) -> None:
