@@ -161,6 +161,8 @@ class FolderLister:
         takes_whole = self.selection.takes_whole(place.wanted)
         # By descriptor, because the kernel then looks up names alone, not whole paths.
         with _opened(place.path) as fd:
+            if FolderIdentity.of(os.fstat(fd)) != folder.identity:  # maybe a link by now
+                raise PackError(f"{place.path}: changed while it was packed; pack again")
             if takes_whole and not (self._existing and folder.existing):
                 self._take(folder, self._others(folder, fd), takes_whole)
             else:
