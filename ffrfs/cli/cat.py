@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         raise UsageError("--json needs --example")
     with opened_tree.open_tree(args) as tree:
-        for ino in [tree.file_ino(path) for path in opened_tree.named_paths(tree, args.paths)]:
+        paths = opened_tree.named_paths(tree, args.paths, follow_links=True)
+        for ino in [tree.file_ino(path) for path in paths]:
             for piece in tree.pieces(ino):
                 output.write(piece)
     return 0

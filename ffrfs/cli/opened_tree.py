@@ -37,9 +37,10 @@ def add_union_options(parser: argparse._ActionsContainer, default: str | None = 
     )
 
 
-def named_paths(tree: PackTree, words: Iterable[str]) -> list[str]:
+def named_paths(tree: PackTree, words: Iterable[str], *, follow_links: bool = False) -> list[str]:
     """Return the paths that `words` name: a path that exists, or a pattern (`**` too).
 
+    `follow_links`: what is behind links matches, too; else links are links.
     Raises PathNotFoundError for a word that names nothing.
     """
     from ffrfs.errors import PathNotFoundError
@@ -51,7 +52,7 @@ def named_paths(tree: PackTree, words: Iterable[str]) -> list[str]:
         if not is_pattern(word) or tree.find(word):
             found.append(word)
             continue
-        paths = [*matching(tree, word)]
+        paths = [*matching(tree, word, follow_links=follow_links)]
         if not paths:
             raise PathNotFoundError(f"{tree.file}: nothing matches {quoted(word)}")
         found += paths

@@ -32,8 +32,8 @@ _Places = frozenset[int]
 class _Child(NamedTuple):
     path: str
     name: str
-    attributes: Attributes  # for a link, those of its target
-    is_link: bool
+    attributes: Attributes  # for a link that is followed, those of its target
+    is_link: bool  # and is followed
 
     @property
     def is_folder(self) -> bool:
@@ -51,9 +51,10 @@ def is_pattern(text: str) -> bool:
     return _MAGIC.search(text) is not None
 
 
-def matching(tree: PackTree, pattern: PathType) -> Iterator[str]:
+def matching(tree: PackTree, pattern: PathType, *, follow_links: bool = True) -> Iterator[str]:
     """Yield the matching paths; links without a target are left out.
 
+    Without `follow_links`, links are links: all of them match, and nothing is below them.
     Raises ValueError for an empty pattern, at once, and FormatError as
     PackTree.entries().
     """
@@ -65,14 +66,17 @@ def matching(tree: PackTree, pattern: PathType) -> Iterator[str]:
         return iter(())
     # Several ** in a row mean the same as one.
     parts = [part for i, part in enumerate(parts) if parts[i : i + 2] != [_ANY_DEPTH] * 2]
-    return _Search(tree, parts, folders_only=text.endswith("/")).run()
+    return _Search(tree, parts, folders_only=text.endswith("/"), follow_links=follow_links).run()
 
 
 class _Search:
-    def __init__(self, tree: PackTree, parts: list[str], folders_only: bool) -> None:
+    def __init__(
+        self, tree: PackTree, parts: list[str], *, folders_only: bool, follow_links: bool
+    ) -> None:
         self._tree = tree
         self._parts = parts
         self._folders_only = folders_only
+        self._follow_links = follow_links
         self._patterns = [
             re.compile(fnmatch.translate(part)) if _MAGIC.search(part) else None for part in parts
         ]
@@ -139,13 +143,14 @@ class _Search:
 
     def _listed(self, prefix: str, folder: Attributes) -> Iterator[_Child]:
         for entry in self._tree.entries(folder.ino):
-            if entry.is_link:
+            if entry.is_link and self._follow_links:
                 yield from self._child(prefix, entry.path, is_link=True)
             else:
                 yield _Child(prefix + entry.path, entry.path, entry.attributes, is_link=False)
 
     def _child(self, prefix: str, name: str, is_link: bool) -> Iterator[_Child]:
         """Yield the entry of that name, if it exists."""
-        attributes = self._tree.target_attributes(prefix + name)
+        ino = self._tree.find(prefix + name, self._follow_links)
+        attributes = self._tree.volume.attributes(ino)
         if attributes is not None:
             yield _Child(prefix + name, name, attributes, is_link)

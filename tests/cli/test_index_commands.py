@@ -108,6 +108,23 @@ def test_cat_follows_links(ffrfs: Run, own: Path) -> None:
     assert ffrfs("cat", own, "link", "z.txt").out == b"deep\nlast\n"
 
 
+def test_patterns_take_links_as_links(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    (folder / "absolute").symlink_to("/etc/hostname")
+    (folder / "a" / "dangling").symlink_to("nothing")
+    (folder / "same").symlink_to("a")
+    pack, out = tmp_path / "own.ffr", tmp_path / "out"
+    pack_folder(folder, pack, symlinks="keep")
+    assert ffrfs("ls", pack, "[alsz]*").lines == ["a", "absolute", "link", "same", "z.txt"]
+    assert ffrfs("ls", pack, "*/dangling").lines == ["a/dangling"]
+    assert ffrfs("ls", pack, "*/run").lines == ["a/run"]
+    assert ffrfs("cat", pack, "s*/run").out == b"run\n" * 1000  # whose bytes a link leads to
+    assert ffrfs("extract", pack, out, "*").said == []
+    for link in ("absolute", "a/dangling", "same"):
+        assert os.readlink(out / link) == os.readlink(folder / link)
+    assert ffrfs("rm", "-r", pack, "**/[adl]*").status == 0
+    assert ffrfs("ls", pack).lines == ["same", "z.txt"]
+
+
 def test_extract_restores_links_modes_and_times(
     ffrfs: Run, shards: Path, folder: Path, tmp_path: Path
 ) -> None:
