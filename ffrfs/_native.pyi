@@ -503,8 +503,12 @@ class Writer:
         count: int,
         jobs: int,
         progress: Callable[[int, int], object] | None = None,
+        symlinks: str = "follow",
     ) -> None:
         """Append `count` records of the list from record `first` on: the files below `root`.
+
+        `symlinks`: which links below `root` may have replaced what was listed (the options of
+        packing): "follow", "inside", or others: none.
 
         `jobs` threads read and write. `progress(files, bytes)` is called from this
         thread, with totals of this call, about ten times a second. A file that

@@ -140,6 +140,7 @@ class _ListedFiles:
 
     def __init__(self, task: PackTask, gone: Set[str]) -> None:
         self.name = task.sources[0]
+        self._symlinks = task.options.symlinks or "inside"
         self.skipped: list[str] = []
         self.links = LinkCounts()
         self._pieces = (lambda: _left(task, gone)) if task.kind == "objects" else None
@@ -157,7 +158,8 @@ class _ListedFiles:
         if self._pieces is not None:
             append_objects(writer, self._pieces(), self.entries, self.name)
         else:
-            writer.append_folder(self.entries, os.fsencode(self.name), first, count, jobs, tick)
+            root = os.fsencode(self.name)
+            writer.append_folder(self.entries, root, first, count, jobs, tick, self._symlinks)
 
     def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
         raise NotImplementedError

@@ -15,8 +15,9 @@ namespace ffrfs {
 class EntryFiles final : public FileList {
  public:
   // Takes the list's records [first, first + count); reads the files below `root`.
-  EntryFiles(const EntryList& list, std::string root, uint32_t first, uint32_t count)
-      : list_(list), root_(std::move(root)), first_(first), count_(count) {
+  EntryFiles(const EntryList& list, std::string root, LinkRule links, uint32_t first,
+             uint32_t count)
+      : list_(list), root_(std::move(root)), links_(links), first_(first), count_(count) {
     if (!root_.ends_with('/')) root_ += '/';
   }
 
@@ -26,6 +27,8 @@ class EntryFiles final : public FileList {
     const EntryList::Entry& file = entry(number);
     return {.path = root_ + list_.path(file), .size = file.value, .mtime_ns = file.mtime_ns};
   }
+  [[nodiscard]] std::string root() const override { return root_; }
+  [[nodiscard]] LinkRule link_rule() const override { return links_; }
 
  private:
   [[nodiscard]] const EntryList::Entry& entry(uint64_t number) const {
@@ -34,6 +37,7 @@ class EntryFiles final : public FileList {
 
   const EntryList& list_;
   std::string root_;
+  const LinkRule links_;
   const uint32_t first_;
   const uint32_t count_;
 };

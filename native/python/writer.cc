@@ -56,11 +56,15 @@ FilePacker::Tick tick_of(const py::object& progress) {
 }
 
 void append_folder(Writer& writer, const SharedFolderList& folder, const std::string& root,
-                   uint32_t first, uint32_t count, size_t jobs, const py::object& progress) {
+                   uint32_t first, uint32_t count, size_t jobs, const py::object& progress,
+                   const std::string& symlinks) {
   const Unlocked unlocked;
   folder.read_numbered([&](const EntryList& list) {
     check_run(list, first, count);
-    writer.append_files(EntryFiles(list, root, first, count), jobs, tick_of(progress));
+    const LinkRule rule = symlinks == "follow"   ? LinkRule::kFollow
+                          : symlinks == "inside" ? LinkRule::kInside
+                                                 : LinkRule::kNone;
+    writer.append_files(EntryFiles(list, root, rule, first, count), jobs, tick_of(progress));
   });
 }
 
@@ -103,7 +107,8 @@ void bind_writer(py::module_& module) {
       .def("append", &append, py::arg("data"))
       .def("append_pieces", &append_pieces, py::arg("pieces"))
       .def("append_folder", &append_folder, py::arg("folder"), py::arg("root"), py::arg("first"),
-           py::arg("count"), py::arg("jobs"), py::arg("progress") = py::none())
+           py::arg("count"), py::arg("jobs"), py::arg("progress") = py::none(),
+           py::arg("symlinks") = "follow")
       .def("append_index", &append_index, py::arg("folder"), py::arg("first") = 0,
            py::arg("count") = py::none(), py::kw_only(), py::arg("shard") = py::none())
       .def("finish", &Writer::finish, py::kw_only(), py::arg("replace") = true, unlocked)

@@ -10,6 +10,10 @@
 
 namespace ffrfs {
 
+// Symbolic links on the way from the root to a file that may be passed: all, those that stay below
+// the root, or none. They may have replaced what was listed.
+enum class LinkRule : uint8_t { kFollow, kInside, kNone };
+
 struct FileToPack {
   std::string path;
   uint64_t size = 0;  // when it was listed
@@ -24,6 +28,10 @@ class FileList {
   [[nodiscard]] virtual uint64_t count() const = 0;
   [[nodiscard]] virtual uint64_t size(uint64_t number) const = 0;
   [[nodiscard]] virtual FileToPack file(uint64_t number) const = 0;
+
+  // What the paths begin with, and the rule for what follows.
+  [[nodiscard]] virtual std::string root() const { return {}; }
+  [[nodiscard]] virtual LinkRule link_rule() const { return LinkRule::kFollow; }
 };
 
 }  // namespace ffrfs

@@ -1,12 +1,15 @@
 #include "record/file_packer.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -35,22 +38,64 @@ std::string bytes_text(uint64_t size) {
 
 // Opens files by their names in the folder of the last file, which most often is theirs, too: the
 // kernel then looks up a name, and not a path.
+//
+// Links that the files' rule forbids give ELOOP.
 class FolderInUse {
  public:
+  explicit FolderInUse(const FileList& files) : root_(files.root()), rule_(files.link_rule()) {
+    if (rule_ == LinkRule::kFollow) return;
+    root_fd_ = FileDescriptor(::open(root_.c_str(), kFolderFlags));
+    if (!root_fd_.valid()) throw StorageError(errno, root_, "cannot open");
+  }
+
   [[nodiscard]] int open(const std::string& path) {
     // O_NONBLOCK, because opening a FIFO that replaced the file would block.
     constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
     const size_t slash = path.rfind('/');
     if (slash != std::string::npos && path.compare(0, slash, folder_) != 0) {
       folder_.assign(path, 0, slash);
-      fd_ = FileDescriptor(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      fd_ = FileDescriptor(open_by_rule(folder_, kFolderFlags));
     }
     // If that fails, opens the path, for the error of the file itself.
-    if (slash == std::string::npos || !fd_.valid()) return ::open(path.c_str(), kFlags);
-    return ::openat(fd_.get(), path.c_str() + slash + 1, kFlags);
+    if (slash == std::string::npos || !fd_.valid()) return open_by_rule(path, kFlags);
+    const int last = rule_ == LinkRule::kFollow ? 0 : O_NOFOLLOW;
+    const int fd = ::openat(fd_.get(), path.c_str() + slash + 1, kFlags | last);
+    if (fd < 0 && errno == ELOOP && rule_ == LinkRule::kInside) return open_by_rule(path, kFlags);
+    return fd;
   }
 
  private:
+  static constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+
+  [[nodiscard]] int open_by_rule(const std::string& path, int flags) const {
+    if (rule_ == LinkRule::kFollow) return ::open(path.c_str(), flags);
+    const int fd = open_without_links(path.substr(std::min(root_.size(), path.size())), flags);
+    if (fd >= 0 || errno != ELOOP || rule_ == LinkRule::kNone) return fd;
+    std::error_code error;
+    const std::string root = std::filesystem::canonical(root_, error) / "";
+    const std::string real = std::filesystem::canonical(path, error) / "";
+    if (!error && real.starts_with(root)) {
+      return open_without_links(real.substr(root.size(), real.size() - root.size() - 1), flags);
+    }
+    errno = error ? error.value() : ELOOP;
+    return -1;
+  }
+
+  // Opens a path below the root; a kernel before 5.6 looks for a link at its end alone.
+  [[nodiscard]] int open_without_links(const std::string& path, int flags) const {
+    struct open_how how{};
+    how.flags = static_cast<uint64_t>(flags);
+    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+    const char* const name = path.empty() ? "." : path.c_str();
+    const long fd = syscall(SYS_openat2, root_fd_.get(), name, &how, sizeof(how));
+    // EPERM: containers forbid the calls that they do not know.
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(fd);
+    return ::openat(root_fd_.get(), name, flags | O_NOFOLLOW);
+  }
+
+  const std::string root_;
+  const LinkRule rule_;
+  FileDescriptor root_fd_;  // none if all links are followed
   std::string folder_;  // "": no folder yet
   FileDescriptor fd_;
 };
@@ -62,6 +107,7 @@ class InputFile {
  public:
   InputFile(FileToPack file, FolderInUse& folder)
       : file_(std::move(file)), fd_(folder.open(file_.path)) {
+    if (!fd_.valid() && errno == ELOOP) throw changed();
     if (!fd_.valid()) throw StorageError(errno, file_.path, "cannot open");
     // A file that fits in memory is only compared at its end with the listing; that is enough if
     // the listed time is exact.
@@ -201,7 +247,7 @@ void FilePacker::work() {
     // One byte more than a batch, to notice that a file has grown.
     const auto memory = std::make_unique_for_overwrite<std::byte[]>(kBatchSize + 1);
     const std::span buffer(memory.get(), kBatchSize + 1);
-    FolderInUse folder;
+    FolderInUse folder(files_);
     while (const auto batch = take()) {
       index = batch->first;
       if (files_.size(index) > kBatchSize) {

@@ -17,6 +17,7 @@ ENOSYS = 38
 NUMBERS = {
     "seccomp": {"x86_64": 317, "aarch64": 277},
     "io_uring_setup": {"x86_64": 425, "aarch64": 425},
+    "openat2": {"x86_64": 437, "aarch64": 437},
 }
 
 

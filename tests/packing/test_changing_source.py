@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,10 @@ from ffrfs import pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.source import Source
+from tests.folder.folder_model import shown_tree
 
+TIMEOUT_S = 60
+WITHOUT_CALL = Path(__file__).parents[1] / "mount" / "without_call.py"
 MODES: list[Symlinks] = ["keep", "skip", "inside", "follow"]
 
 
@@ -20,6 +26,7 @@ def folder(tmp_path: Path) -> Path:
     for path, text in {"folder/a/x": "x", "folder/z/key": "mine", "secret/key": "text"}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
+        os.utime(tmp_path / path, (5, 5))  # only its inode tells one file from another
     return tmp_path / "folder"
 
 
@@ -39,3 +46,49 @@ def test_a_directory_that_a_link_has_replaced(
     with pytest.raises(PackError, match=f"^{folder}/z: changed while it was packed; pack again"):
         pack_folder(folder, out, symlinks=symlinks)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("symlinks", MODES)
+@pytest.mark.parametrize("path", ["z/key", "z"])
+def test_a_link_that_has_replaced_what_was_listed(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, symlinks: Symlinks, path: str
+) -> None:
+    append = Source.append
+
+    def replacing(self: Source, *args) -> None:
+        (folder / path).rename(folder.parent / "moved")
+        (folder / path).symlink_to(folder.parent / "secret" / path[2:])
+        append(self, *args)
+
+    monkeypatch.setattr(Source, "append", replacing)
+    if symlinks == "follow":  # wherever they lead
+        pack_folder(folder, out, symlinks=symlinks)
+        assert shown_tree(out)["z"] == {"key": b"text"}
+        return
+    with pytest.raises(PackError, match=rf"^{folder}/z/key: changed while it was packed"):
+        pack_folder(folder, out, symlinks=symlinks)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("call", ["openat2", "seccomp"])
+def test_links_that_stay_inside_are_followed_on_any_kernel(
+    folder: Path, out: Path, call: str
+) -> None:
+    """A kernel before 5.6 has no openat2()."""
+    for name, target in {
+        "file": "z/key",
+        "absolute": folder / "a" / "x",
+        "a/folder": "../z",
+        "chain": "a/folder/key",
+    }.items():
+        (folder / name).symlink_to(target)
+    (folder.parent / "link").symlink_to("folder")
+    words = [sys.executable, "-m", "ffrfs", "pack", "-q", folder.parent / "link", out]
+    subprocess.run([sys.executable, WITHOUT_CALL, call, *words], check=True, timeout=TIMEOUT_S)
+    assert shown_tree(out) == {
+        "a": {"x": b"x", "folder": {"key": b"mine"}},
+        "absolute": b"x",
+        "chain": b"mine",
+        "file": b"mine",
+        "z": {"key": b"mine"},
+    }

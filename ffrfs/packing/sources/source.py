@@ -48,7 +48,8 @@ class Source(FolderLister):
             self.entries.number("path")
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
-        writer.append_folder(self.entries, os.fsencode(self.name), first, count, jobs, tick)
+        root = os.fsencode(self.name)
+        writer.append_folder(self.entries, root, first, count, jobs, tick, self._symlinks)
 
     def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
         root = os.path.join(os.fsencode(self.name), b"")
