@@ -32,7 +32,7 @@ from ffrfs.packing.places import (
     mend_set,
     shard_name,
 )
-from ffrfs.packing.sources.contents import Contents
+from ffrfs.packing.sources.contents import Advice, Contents
 from ffrfs.packing.sources.existing_set import ExistingTree, ShardOf, identity_of, packs_with
 from ffrfs.packing.sources.opening import open_contents
 from ffrfs.packing.sources.options import PackOptions
@@ -40,6 +40,13 @@ from ffrfs.packing.sources.pack_source import PackSource, refuse_other_records
 from ffrfs.packing.sources.path_list import PathList
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.remote.url import is_url
+
+# Only names say what is added.
+_ADVICE = Advice(
+    one="leave it out (name the others)",
+    special="leave it out (name the others)",
+    outside="leave them out (name the others)",
+)
 
 
 class ChangeSummary(NamedTuple):
@@ -132,7 +139,9 @@ def _existing(
         advice = "remove it first: ffrfs rm" if replaces else "replace it with --force"
         with PackTree(pack) as tree:
             refuse_other_records(tree)
-            yield ExistingTree(tree, advice, replaces=replaces), refuse_replaced
+            existing = ExistingTree(tree, advice, replaces=replaces)
+            existing.advice = _ADVICE
+            yield existing, refuse_replaced
 
 
 def _refuse_itself(pack: str, folder: str, listed: PathList) -> None:

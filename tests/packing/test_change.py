@@ -175,6 +175,26 @@ def test_what_cannot_be_changed(pack: Path, pack_set: Path, new: Path) -> None:
     assert "z" in shown(pack)
 
 
+def test_advice_about_what_cannot_be_added_has_no_options(pack: Path, new: Path) -> None:
+    """`add` has none for it."""
+
+    def refusal() -> str:
+        with pytest.raises(PackError) as caught:
+            add_files(str(pack), ["d"], folder=str(new))
+        (new / "d" / "odd").unlink()
+        return str(caught.value)
+
+    odd, advice = make_folder(new / "d", {}) / "odd", "leave it out (name the others)"
+    os.mkfifo(odd)
+    assert refusal() == f"{odd}: is a FIFO; {advice}"
+    odd.symlink_to("nowhere")
+    assert refusal().endswith(f"(No such file or directory); {advice} or remove it")
+    odd.symlink_to(".")
+    assert refusal().endswith(f"/d; {advice}")
+    odd.symlink_to("../../folder")
+    assert refusal().endswith("d/odd (to ../../folder); leave them out (name the others)")
+
+
 def test_a_dry_run_writes_nothing(pack: Path, new: Path) -> None:
     before = pack.stat()
     assert add_files(str(pack), ["c"], folder=str(new), dry_run=True).path_count == 1

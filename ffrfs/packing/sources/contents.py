@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ffrfs._native import EntryList, Writer
 
@@ -38,6 +38,17 @@ class LinkCounts:
     def __init__(self) -> None:
         self.followed = 0
         self.left_out = 0
+
+
+class Advice(NamedTuple):
+    """What the caller can do about a file or link that cannot be packed."""
+
+    one: str = "exclude it"
+    special: str = "exclude it, or skip such files (--skip-special)"
+    outside: str = "follow, keep or skip links by --symlinks, or exclude them"
+
+
+ADVICE: Final = Advice()  # of commands with all options
 
 
 class Contents(Protocol):

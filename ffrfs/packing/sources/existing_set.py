@@ -15,6 +15,7 @@ from typing import NoReturn, TypeAlias
 from ffrfs._native import Pack, Volume, folder_files
 from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.tree import PackTree
+from ffrfs.packing.sources.contents import ADVICE
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
 
@@ -27,6 +28,8 @@ class ExistingTree:
 
     `replaces`: a file or link may take the place of another, which is noted in `replaced`.
     """
+
+    advice = ADVICE  # about what cannot be added
 
     def __init__(self, tree: PackTree, advice: str, *, replaces: bool = False) -> None:
         self.tree = tree

@@ -17,7 +17,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.contents import SPECIAL_KINDS, LinkCounts, Symlinks, storable_time_ns
+from ffrfs.packing.sources.contents import (
+    ADVICE,
+    SPECIAL_KINDS,
+    Advice,
+    LinkCounts,
+    Symlinks,
+    storable_time_ns,
+)
 from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.selection import Selection, Wanted
 
@@ -144,6 +151,7 @@ class FolderLister:
         self._skip_special = skip_special
         self._forbidden = forbidden
         self._existing = existing
+        self.advice = existing.advice if existing else ADVICE
         self._walk()
 
     def _walk(self) -> None:
@@ -202,7 +210,7 @@ class FolderLister:
                 info = entry.stat(follow_symlinks=follows)
             except OSError as error:
                 if included:
-                    _refuse_unknown(os.path.join(place.path, entry.name), error)
+                    self._refuse_unknown(os.path.join(place.path, entry.name), error)
                 continue
             if follows and entry.is_symlink():
                 # A listed or included path may be behind a link to a directory.
@@ -276,8 +284,21 @@ class FolderLister:
 
     def _refuse(self, path: str, reason: str) -> None:
         if not self._skip_special:
-            raise PackError(f"{path}: {reason}; exclude it, or skip such files (--skip-special)")
+            raise PackError(f"{path}: {reason}; {self.advice.special}")
         self.skipped.append(path)
+
+    def _refuse_unknown(self, path: str, error: OSError) -> None:
+        """Raise the error of stat() with its meaning, unless the file was just removed."""
+        try:
+            target = os.readlink(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            raise OSError(error.errno, error.strerror, path) from None
+        raise PackError(
+            f"{path}: a symbolic link to {target}, which cannot be followed "
+            f"({error.strerror}); {self.advice.one} or remove it"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -293,25 +314,11 @@ def _below(place: Place, name: str) -> str:
     return f"{place.below_root}/{name}" if place.below_root else name
 
 
-def _refuse_unknown(path: str, error: OSError) -> None:
-    """Raise the error of stat() with its meaning, unless the file was just removed."""
-    try:
-        target = os.readlink(path)
-    except FileNotFoundError:
-        return
-    except OSError:
-        raise OSError(error.errno, error.strerror, path) from None
-    raise PackError(
-        f"{path}: a symbolic link to {target}, which cannot be followed "
-        f"({error.strerror}); exclude it or remove it"
-    ) from None
-
-
 def time_ns_of(info: os.stat_result) -> int:
     return storable_time_ns(info.st_mtime_ns)
 
 
-def refuse_outside(root: str, links: Sequence[str], count: int) -> None:
+def refuse_outside(root: str, links: Sequence[str], count: int, advice: Advice = ADVICE) -> None:
     """Raise PackError if links lead out of `root`: `count` of them, and the first ones."""
     if not links:
         return
@@ -320,7 +327,4 @@ def refuse_outside(root: str, links: Sequence[str], count: int) -> None:
     more = count - len(named)
     texts += [f"and {more:,} more"] if more else []
     said = "a symbolic link leads" if count == 1 else "symbolic links lead"
-    raise PackError(
-        f"{root}: {said} out of it: {', '.join(texts)}; follow, keep or skip links by "
-        "--symlinks, or exclude them"
-    )
+    raise PackError(f"{root}: {said} out of it: {', '.join(texts)}; {advice.outside}")

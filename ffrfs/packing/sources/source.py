@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ffrfs._native import Writer
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.contents import Tick
+from ffrfs.packing.sources.contents import Advice, Tick
 from ffrfs.packing.sources.folder_lister import (
     BATCH_COUNT,
     DEPTH_LIMIT,
@@ -69,16 +69,18 @@ class Source(FolderLister):
         place = Place("", self.name, "", self.selection.root)
         root = WalkedFolder(place, info, 0, self._existing.root if self._existing else 0)
         walk(root, self.entries, self._list, self._enter)
-        refuse_outside(self.name, self.outside, self.outside_count)
+        refuse_outside(self.name, self.outside, self.outside_count, self.advice)
         self.selection.check_matched(self.name)
 
     def _enter(
         self, stack: list[WalkedFolder], found: tuple[Place, os.stat_result]
     ) -> WalkedFolder:
         parent, (place, info) = stack[-1], found
-        _check_loop(stack, place.path, info)
+        _check_loop(stack, place.path, info, self.advice)
         if len(stack) > DEPTH_LIMIT:
-            raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} directories; exclude it")
+            raise PackError(
+                f"{place.path}: deeper than {DEPTH_LIMIT} directories; {self.advice.one}"
+            )
         name = place.name.encode()
         number = self.entries.add_folder(parent.number, name, info.st_mode, time_ns_of(info))
         existing = 0
@@ -87,7 +89,7 @@ class Source(FolderLister):
         return WalkedFolder(place, info, number, existing)
 
 
-def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result) -> None:
+def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result, advice: Advice) -> None:
     identity = FolderIdentity.of(info)
     for depth, folder in enumerate(stack):
         if folder.identity == identity:
@@ -95,7 +97,7 @@ def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result) -> N
             link = next((step for step in reversed(way) if os.path.islink(step)), path)
             raise PackError(
                 f"{link}: a symbolic link that makes a loop, back to {folder.place.path}; "
-                "exclude it"
+                f"{advice.one}"
             )
 
 
