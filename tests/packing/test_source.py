@@ -13,6 +13,7 @@ import pytest
 
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import pack_folder
+from ffrfs.packing.sources import folder_lister
 from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT, FolderIdentity
 from ffrfs.packing.sources.selection import Selection
@@ -356,6 +357,32 @@ def test_too_deep_is_a_clear_error(tmp_path: Path) -> None:
         assert refusal(tmp_path).endswith(f"d: deeper than {DEPTH_LIMIT} directories; exclude it")
     finally:
         remove(tmp_path / "d")
+
+
+def test_links_that_multiply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each directory has ten links to the next one: 10,000 ways to the last one."""
+    monkeypatch.setattr(folder_lister, "SHOWN_THROUGH_LINKS_LIMIT", 5000)
+    root = make_folder(tmp_path / "root", {f"d{depth}": {} for depth in range(5)})
+    for depth in range(4):
+        for number in range(10):
+            (root / f"d{depth}" / f"link{number}").symlink_to(f"../d{depth + 1}")
+    for symlinks in ("inside", "follow"):
+        with pytest.raises(PackError, match=r"is one of over 5,000 behind links .* keep the links"):
+            source(root, symlinks=symlinks)
+    source(root, symlinks="keep")
+
+
+def test_a_link_to_a_large_directory_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_lister, "SHOWN_THROUGH_LINKS_LIMIT", 20)
+    make_folder(tmp_path / "large", {str(number): {"x": b""} for number in range(30)})
+    (root := tmp_path / "root").mkdir()
+    (root / "train").symlink_to("../large")
+    assert source(root).entries.file_count == 30
+    (root / "same").symlink_to("../large")
+    with pytest.raises(PackError, match=r"is one of over 20 behind links"):
+        source(root)
 
 
 def test_the_folder_that_is_written_to_is_not_packed(folder: Path) -> None:

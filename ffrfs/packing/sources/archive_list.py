@@ -17,11 +17,9 @@ from ffrfs.errors import PackError
 from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
 from ffrfs.packing.sources.contents import LinkCounts
 from ffrfs.packing.sources.existing_set import ExistingTree
-from ffrfs.packing.sources.folder_lister import OpenFolder, walk
+from ffrfs.packing.sources.folder_lister import SHOWN_THROUGH_LINKS_LIMIT, OpenFolder, walk
 
 _LINKS_LIMIT = 40  # in one path, as in Linux
-# Links to directories with links to directories multiply; no data set needs so many.
-SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
 
 _Trail = tuple[Folder, ...]  # from the root to a directory, without links
 

@@ -30,6 +30,9 @@ from ffrfs.packing.sources.selection import Selection, Wanted
 
 DEPTH_LIMIT = 1024  # nested directories; the limit of the index
 
+# Links to directories with links to directories multiply; no data set needs so many.
+SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
+
 # Files given to the list, or to the threads, at a time: each is a few Python objects.
 BATCH_COUNT = 4096
 
@@ -57,6 +60,7 @@ class Place(NamedTuple):
     path: str
     below_root: str  # path from the root of the source
     wanted: Wanted
+    is_behind_link: bool = False
 
 
 class _Name(NamedTuple):
@@ -151,6 +155,8 @@ class FolderLister:
         self._skip_special = skip_special
         self._forbidden = forbidden
         self._existing = existing
+        self._behind_links: set[FolderIdentity] = set()
+        self._shown_again = 0  # names of directories that were shown behind another link already
         self.advice = existing.advice if existing else ADVICE
         self._walk()
 
@@ -167,6 +173,7 @@ class FolderLister:
                 "it elsewhere"
             )
         takes_whole = self.selection.takes_whole(place.wanted)
+        before = self.entries.file_count
         # By descriptor, because the kernel then looks up names alone, not whole paths.
         with _opened(place.path) as fd:
             if FolderIdentity.of(os.fstat(fd)) != folder.identity:  # maybe a link by now
@@ -177,6 +184,23 @@ class FolderLister:
                 with os.scandir(fd) as found:
                     self._take(folder, found, takes_whole)
         folder.folders.sort(reverse=True)
+        if place.is_behind_link:
+            self._count(folder, self.entries.file_count - before)
+
+    def _count(self, folder: WalkedFolder, files: int) -> None:
+        """Count what links show again: a link to a large directory is none of those that multiply.
+
+        The directory itself is one, because empty ones multiply, too.
+        """
+        if folder.identity not in self._behind_links:
+            self._behind_links.add(folder.identity)
+            return
+        self._shown_again += 1 + files
+        if self._shown_again > SHOWN_THROUGH_LINKS_LIMIT:
+            raise PackError(
+                f"{folder.place.path}: is one of over {SHOWN_THROUGH_LINKS_LIMIT:,} behind links "
+                "that show a directory again; keep the links"
+            )
 
     def _others(self, folder: WalkedFolder, fd: int) -> Iterator[_Name]:
         """Add the regular files of a directory at once; yield all other names."""
@@ -212,13 +236,14 @@ class FolderLister:
                 if included:
                     self._refuse_unknown(os.path.join(place.path, entry.name), error)
                 continue
-            if follows and entry.is_symlink():
+            is_link = follows and entry.is_symlink()
+            if is_link:
                 # A listed or included path may be behind a link to a directory.
                 asked_for = included or stat.S_ISDIR(info.st_mode)
                 if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
                     continue
             if not stat.S_ISREG(info.st_mode):
-                self._take_other(folder, entry.name, info, wanted)
+                self._take_other(folder, entry.name, info, wanted, is_link)
             elif included and (name := self._encoded(place, entry.name)) is not None:
                 files.append((name, info.st_size, info.st_mode, time_ns_of(info)))
                 if selection.has_list:
@@ -240,7 +265,12 @@ class FolderLister:
         return True
 
     def _take_other(
-        self, folder: WalkedFolder, name: str, info: os.stat_result, wanted: Wanted
+        self,
+        folder: WalkedFolder,
+        name: str,
+        info: os.stat_result,
+        wanted: Wanted,
+        is_link: bool,
     ) -> None:
         if not wanted.is_asked_for and not stat.S_ISDIR(info.st_mode):
             return
@@ -253,7 +283,8 @@ class FolderLister:
         path = os.path.join(folder.place.path, name)
         if stat.S_ISDIR(info.st_mode):
             below_root = _below(folder.place, name)
-            folder.folders.append((Place(name, path, below_root, wanted), info))
+            is_link |= folder.place.is_behind_link
+            folder.folders.append((Place(name, path, below_root, wanted, is_link), info))
         elif stat.S_ISLNK(info.st_mode):
             target = os.readlink(os.fsencode(path))
             if self._existing and folder.existing:
