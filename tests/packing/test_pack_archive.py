@@ -127,6 +127,9 @@ def test_what_a_tar_says_of_its_members(tmp_path: Path, out: Path, format: int) 
     [
         ("1234567890.123456789", 1_234_567_890_123_456_789),
         ("-1.5", -1_500_000_000),
+        ("8589934592.5", 8_589_934_592_500_000_000),  # in 2242
+        ("253402300799", 2**63 - 1),  # the nearest time that a pack can hold
+        ("-99999999999.5", -(2**63) + 1),
         ("1e300", 0),
         ("nan", 0),
         ("1E+999999999", 0),
@@ -138,6 +141,14 @@ def test_times_to_the_nanosecond(tmp_path: Path, out: Path, text: str, mtime_ns:
     (tmp_path / "x.tar").write_bytes(tar_bytes(members, tarfile.PAX_FORMAT))
     pack_archive(tmp_path / "x.tar", out)
     assert shown(out)["x"].mtime_ns == mtime_ns
+
+
+def test_a_year_that_a_pack_cannot_hold(tmp_path: Path, out: Path) -> None:
+    members = [member("x", mtime=253_402_300_799), member("y", mtime=9_000_000_000)]
+    (tmp_path / "x.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))
+    pack_archive(tmp_path / "x.tar", out)
+    assert shown(out)["x"].mtime_ns == 2**63 - 1
+    assert shown(out)["y"].mtime_ns == 9_000_000_000 * 10**9
 
 
 def test_what_a_zip_says_of_its_members(tmp_path: Path, out: Path) -> None:

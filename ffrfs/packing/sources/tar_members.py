@@ -17,14 +17,14 @@ from typing import BinaryIO, cast
 
 from ffrfs.errors import PackError, is_bad_offset
 from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
-from ffrfs.packing.sources.contents import SPECIAL_KINDS
+from ffrfs.packing.sources.contents import SPECIAL_KINDS, storable_time_ns
 
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, whatever size they announce.
 _READ_LIMIT = PIECE_SIZE
 # tarfile goes back by less than a block, to see if a member's last byte is there.
 _STEP_BACK_LIMIT = _BLOCK_SIZE
-_TIME_LIMIT_S = 1 << 33
+_TIME_LIMIT_S = 1 << 63  # of what can be a file's time
 _SHOWN = 40  # so many characters of a wrong size are shown
 
 _SPECIAL_TYPES = {
@@ -150,7 +150,7 @@ def _time_ns(info: tarfile.TarInfo) -> int:
     if not abs(info.mtime) < _TIME_LIMIT_S:  # also false for NaN
         return 0
     if isinstance(info.mtime, int):
-        return info.mtime * 1_000_000_000
+        return storable_time_ns(info.mtime * 1_000_000_000)
     # A float of today's date has no room for nanoseconds; its text has.
     text = info.pax_headers.get("mtime")
-    return int((Decimal(text) if text else Decimal(info.mtime)).scaleb(9))
+    return storable_time_ns(int((Decimal(text) if text else Decimal(info.mtime)).scaleb(9)))
