@@ -8,6 +8,7 @@ Not here: the tree (archive_tree.py).
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import deque
 from typing import NamedTuple, TypeAlias
@@ -18,6 +19,7 @@ from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
 from ffrfs.packing.sources.contents import LinkCounts
 from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import SHOWN_THROUGH_LINKS_LIMIT, OpenFolder, walk
+from ffrfs.printable import quoted
 
 _LINKS_LIMIT = 40  # in one path, as in Linux
 
@@ -151,7 +153,7 @@ class ArchiveList:
         if node is None:
             raise self._refusal(
                 place.path + name,
-                f"is a symbolic link to {link.target.decode('utf-8', 'surrogateescape')!r}, which "
+                f"is a symbolic link to {quoted(os.fsdecode(link.target))}, which "
                 "is not among the packed files; exclude it, or keep or skip links by --symlinks",
             )
         return node, tuple(trail)

@@ -18,6 +18,7 @@ from ffrfs.packing.sources.archive_member import Kind, Member
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, Symlinks
 from ffrfs.packing.sources.selection import Selection
+from ffrfs.printable import quoted
 
 _SIZE_MAX = (1 << 63) - 1
 _TARGET_LIMIT = 4095  # bytes, the limit of Linux
@@ -79,7 +80,7 @@ class ArchiveTree:
         except BadNameError as error:
             if not (error.special and self._skip_special):
                 raise self.refusal(member.name, f"{error}; exclude it") from None
-            self.skipped.append(f"{self.archive}: {member.name!r}")
+            self.skipped.append(f"{self.archive}: {quoted(member.name)}")
             return False
         if member.kind is Kind.FOLDER:
             self._describe(self._folder(parts, member.name), member, asked_for)
@@ -127,7 +128,7 @@ class ArchiveTree:
         if node is None or isinstance(node, Folder):
             raise self.refusal(
                 member.name,
-                f"is a hard link to {member.target!r}, which is not a file packed before it; "
+                f"is a hard link to {quoted(member.target)}, which is not a file packed before it; "
                 "exclude it",
             )
         return node
@@ -147,7 +148,7 @@ class ArchiveTree:
         return folder
 
     def refusal(self, name: str, reason: str) -> PackError:
-        return PackError(f"{self.archive}: {name!r}: {reason}")
+        return PackError(f"{self.archive}: {quoted(name)}: {reason}")
 
 
 def _below_root(name: str) -> str:
