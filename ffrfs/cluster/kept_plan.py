@@ -72,15 +72,18 @@ def kept_plan(
 @contextmanager
 def _local(request: Request, make: Make) -> Iterator[Plan]:
     place = os.path.join(request.target, PLAN_NAME)
-    is_new = not os.path.lexists(request.target)
+    made, missing = [], os.path.abspath(request.target)
+    while not os.path.lexists(missing):
+        made.append(missing)
+        missing = os.path.dirname(missing)
     os.makedirs(request.target, exist_ok=True)
     remove_leftovers(request.target, again=True)
     try:
         plan, lock = _taken(request, make, place)
     except BaseException:
-        if is_new:
-            with contextlib.suppress(OSError):  # another command has begun a plan there
-                os.rmdir(request.target)
+        with contextlib.suppress(OSError):  # another command has begun a plan there
+            for folder in made:
+                os.rmdir(folder)
         raise
     try:
         yield plan

@@ -332,6 +332,15 @@ def test_what_cannot_be_planned_leaves_nothing(
     assert not is_there or os.listdir(target) == []
 
 
+def test_a_source_that_is_not_there_leaves_no_directory_above_the_set(
+    ffrfs: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    words = ("pack", "--shards", "2", "--executor", "processes:1", tmp_path / "nothing")
+    assert ffrfs(*words, tmp_path / "mine" / "p" / "q" / "r").status == 1
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+
+
 def test_a_target_that_is_a_file(ffrfs: Run, tree: Path, target: Path) -> None:
     target.write_text("mine")
     done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)
