@@ -24,11 +24,11 @@ from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.listing import Folder, Listed, ListTask, list_folders
 from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.request import Request
-from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.driver import drive
 from ffrfs.packing.sources.folder_lister import refuse_outside
 from ffrfs.packing.sources.options import PackOptions
+from ffrfs.packing.sources.selection import refuse_unmatched
 
 # Directories that one task begins with, at most.
 _FOLDERS_A_TASK = 64
@@ -160,11 +160,8 @@ class FolderListing:
         self.skipped.sort()  # workers finish in any order
         root = self._root
         refuse_outside(root, self._outside, self._outside_count)
-        for pattern in sorted(self._unmatched):
-            raise PackError(
-                f"{root}: nothing in it matches --include {pattern!r}; a pattern without a slash "
-                f"is a name, one with a slash is a path below {root}"
-            )
+        excludes = bool(self._options.exclude)
+        refuse_unmatched(root, sorted(self._unmatched), excludes=excludes)
 
     def close(self) -> None:
         self._file.close()

@@ -341,6 +341,14 @@ def test_a_source_that_is_not_there_leaves_no_directory_above_the_set(
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
+def test_what_is_included_and_excluded(ffrfs: Run, tree: Path, target: Path) -> None:
+    (tree / "notes.md").touch()
+    words = ["pack", "--include", "*.md", "--exclude", "notes.*", "--shards", "1", tree, target]
+    said = ffrfs(*words).err
+    assert said.startswith(f"ffrfs: {tree}: nothing that is not excluded in it matches --include")
+    assert ffrfs(*words, "--executor", "processes:1").err == said
+
+
 def test_a_target_that_is_a_file(ffrfs: Run, tree: Path, target: Path) -> None:
     target.write_text("mine")
     done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)

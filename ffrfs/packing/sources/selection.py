@@ -134,14 +134,19 @@ class Selection:
 
     def check_matched(self, place: str) -> None:
         """Raise PackError if a pattern or path has found nothing in `place`; call it last."""
-        for pattern in self._unmatched:
-            what = "nothing" if self.excludes_nothing else "nothing that is not excluded"
-            raise PackError(
-                f"{place}: {what} in it matches --include {pattern!r}; a pattern without a slash "
-                f"is a name, one with a slash is a path below {place}"
-            )
+        refuse_unmatched(place, self._unmatched, excludes=not self.excludes_nothing)
         if self._list is not None:
             self._list.check_found(place)
+
+
+def refuse_unmatched(place: str, patterns: Iterable[str], *, excludes: bool) -> None:
+    """Raise PackError for the first of the patterns to include that have matched nothing."""
+    for pattern in patterns:
+        what = "nothing that is not excluded" if excludes else "nothing"
+        raise PackError(
+            f"{place}: {what} in it matches --include {pattern!r}; a pattern without a slash "
+            f"is a name, one with a slash is a path below {place}"
+        )
 
 
 class _Patterns:
