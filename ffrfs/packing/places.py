@@ -91,6 +91,8 @@ class Place(Closing):
 class FilePlace(Place):
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
+        if not path:
+            raise PackError("the pack needs a name; an empty one is none")
         may_replace(path, options.force)
 
 
