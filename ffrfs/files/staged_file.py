@@ -133,7 +133,8 @@ def staged_folder(
 ) -> Iterator[str]:
     """Make a directory in `above` for files on their way to `path`: `above`, or `name` in it.
 
-    At the end it is removed with its contents. Errors name `path`, if given, in its place.
+    At the end it is removed with its contents. Errors name `path`, if given, in its place, and
+    `name` for a file in it that has its own name.
     """
     remove_leftovers(above, again=True)
     place, fd = _made_folder(above, name, path or above, mode)
@@ -143,7 +144,8 @@ def staged_folder(
         file = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
         if path is None or place not in file:
             raise
-        raise OSError(error.errno, error.strerror, file.replace(place, path)) from None
+        file = file.replace(place, path).replace(os.path.basename(place), name)
+        raise OSError(error.errno, error.strerror, file) from None
     finally:
         import shutil  # here, not above: each mount loads this module, and stages only files
 
