@@ -22,6 +22,7 @@ from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
 from ffrfs.folder.walk import Walked, walk
 from ffrfs.record.reader import FileReader
 from ffrfs.remote.named_store import StoreKeywords, in_store
+from ffrfs.remote.paths import absolute
 
 if TYPE_CHECKING:
     import io
@@ -64,6 +65,9 @@ class PackedFolder(Closing, Mapping[str, bytes]):
         self._tree = PackTree(in_store(ffr_file, store), check_data, on_conflict, allow_missing)
         self._count: int | None = None  # of the files and links; None: not counted yet
         self.fname = self._tree.file
+        # The program may have another working directory when the records are opened, or copied.
+        self._places = [absolute(pack) for pack in self._tree.packs]
+        self._files_of_records = [absolute(os.fsdecode(path)) for path in self._tree.volume.paths]
         if not self._tree.volume.is_folder:
             raise FormatError.at(
                 self.fname, "is a plain FFRecord file, not a pack (a packed directory)"
@@ -129,7 +133,7 @@ class PackedFolder(Closing, Mapping[str, bytes]):
 
         It is opened by name at the first use, and closed by close().
         """
-        return FileReader([os.fsdecode(path) for path in self._tree.volume.paths], self.check_data)
+        return FileReader(self._files_of_records, self.check_data)
 
     @cached_property
     def structure(self) -> Structure:
@@ -278,7 +282,7 @@ class PackedFolder(Closing, Mapping[str, bytes]):
 
     def __reduce__(self) -> tuple[type[PackedFolder], tuple[Any, ...]]:
         return type(self), (
-            self._tree.packs,
+            self._places,
             self.check_data,
             self.on_conflict,
             self.allow_missing,

@@ -20,8 +20,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ffrfs._native import Pack, Records, Source, TFRecords, crc32, header_checksum
 from ffrfs.errors import FormatError, OptionError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, PathType, pack_files
-from ffrfs.remote.paths import let_urls_in
-from ffrfs.remote.url import is_url
+from ffrfs.remote.paths import absolute, let_urls_in
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
@@ -87,7 +86,7 @@ class RangeCutter:
 
     def __init__(self, packs: PathType | Sequence[PathType], kind: Kind | None = None) -> None:
         names = [packs] if isinstance(packs, str | os.PathLike) else packs
-        paths = [_absolute(os.fspath(name)) for name in names]
+        paths = [absolute(os.fspath(name)) for name in names]
         if not paths:
             raise ValueError("needs at least one pack")
         self.files: list[RecordFile] = []
@@ -225,11 +224,6 @@ class _Look(NamedTuple):
         begin = int(offsets[0])
         byte_count, row_size = int(offsets[-1]) - begin, int(offsets[count]) - begin
         return cls(count, byte_count, row_size, identity, mtime_ns, unverified)
-
-
-def _absolute(path: str) -> str:
-    """Return an absolute path: other processes have other working directories."""
-    return path if is_url(path) else os.path.abspath(path)
 
 
 def _kind_of(paths: Sequence[str]) -> Kind:

@@ -16,7 +16,7 @@ from ffrfs._native import Records, folder_files
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.files.record_reader import RecordReader
 from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
-from ffrfs.remote.paths import is_folder, let_urls_in
+from ffrfs.remote.paths import absolute, is_folder, let_urls_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +50,7 @@ class FileReader(RecordReader["RecordBytes"]):
         **store: Unpack[StoreKeywords],
     ) -> None:
         self.fnames = _file_names(in_store(fname, store))
+        self._places = [absolute(name) for name in self.fnames]
         self.check_data = check_data
         self._records = Records([os.fsencode(name) for name in self.fnames], check_data)
         self.n: int = self._records.count
@@ -90,7 +91,7 @@ class FileReader(RecordReader["RecordBytes"]):
         return self._records.checksums(_shard(file_index))
 
     def __reduce__(self) -> tuple[type[FileReader], tuple[list[str], bool]]:
-        return type(self), (self.fnames, self.check_data)
+        return type(self), (self._places, self.check_data)
 
     def __repr__(self) -> str:
         return f"FileReader({self.fnames!r}, n={self.n})"

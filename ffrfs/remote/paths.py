@@ -32,6 +32,11 @@ def _use_urls() -> None:
     use_urls()
 
 
+def absolute(name: str) -> str:
+    """Return a path from the root, or the URL: other processes have other working directories."""
+    return name if is_url(name) else os.path.abspath(name)
+
+
 def is_folder(name: str) -> bool:
     """Return whether `name` is a directory; the URL of a directory ends in "/"."""
     return name.endswith("/") if is_url(name) else os.path.isdir(name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Unpack
 from ffrfs._native import TFRecords
 from ffrfs.files.record_reader import RecordReader
 from ffrfs.remote.named_store import StoreKeywords, in_store
+from ffrfs.remote.paths import absolute
 from ffrfs.tfrecord.shards import PathType, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
@@ -46,6 +47,7 @@ class TFRecordReader(RecordReader[bytes]):
         **store: Unpack[StoreKeywords],
     ) -> None:
         self.paths = shard_paths(in_store(path, store))
+        self._places = [absolute(path) for path in self.paths]
         self.check_data = check_data
         self.sidecar = sidecar
         self._records = TFRecords([fsencode(name) for name in self.paths], check_data, sidecar)
@@ -70,7 +72,7 @@ class TFRecordReader(RecordReader[bytes]):
         return self._records.verify(first, count)
 
     def __reduce__(self) -> tuple[type[TFRecordReader], tuple[list[str], bool, bool]]:
-        return type(self), (self.paths, self.check_data, self.sidecar)
+        return type(self), (self._places, self.check_data, self.sidecar)
 
     def __repr__(self) -> str:
         return f"TFRecordReader({self.paths!r}, n={self.n})"

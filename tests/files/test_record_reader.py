@@ -185,6 +185,18 @@ def test_a_closed_reader(kind: Kind, file: Path) -> None:
     reader.close()  # once more: harmless
 
 
+def test_a_copy_is_of_the_file_of_a_relative_name(
+    kind: Kind, file: Path, records: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    reader = kind.open(Path(file.name))
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    with pickle.loads(pickle.dumps(reader)) as copy:
+        assert bytes(copy[0]) == records[0]
+    reader.close()
+
+
 def test_a_reader_is_pickled_by_name(kind: Kind, file: Path, records: list[bytes]) -> None:
     reader = pickle.loads(pickle.dumps(kind.open(file, check_data=False, **kind.alone)))
     assert reader.check_data is False

@@ -183,6 +183,18 @@ def test_pickled_it_is_opened_again(file: Path) -> None:
         assert copy.check_data is False
 
 
+def test_opened_by_a_relative_name(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    with PackedFolder(file.name) as pack:
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")
+        assert pack.reader.n == pack.num_files() + 1
+        with pickle.loads(pickle.dumps(pack)) as copy:
+            assert copy.read_one("B").tobytes() == b"upper"
+
+
 def test_closed(file: Path) -> None:
     pack = PackedFolder(file)
     pack.close()
