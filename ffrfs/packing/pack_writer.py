@@ -16,6 +16,7 @@ import os
 import stat
 import tempfile
 import time
+import weakref
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checkable
@@ -82,6 +83,7 @@ class PackWriter:
         self._spool: BinaryIO | None = cast(BinaryIO, spool)
         self._end = 0  # of the added bytes
         self._is_lost = False  # the added files, by a failed write
+        _writers.add(self)
 
     def add(
         self,
@@ -275,3 +277,17 @@ def _pieces(file: Readable) -> Iterator[Buffer]:
 
 def _in_ns(time_s: float) -> int:
     return round(time_s * _NS_PER_S)
+
+
+_writers: weakref.WeakSet[PackWriter] = weakref.WeakSet()
+
+
+def _write_pending() -> None:
+    """Leave a forked child nothing to write: it would do so at an offset that both share."""
+    for writer in list(_writers):
+        if writer._spool is not None:
+            with contextlib.suppress(OSError, ValueError):  # the parent meets it again
+                writer._spool.flush()
+
+
+os.register_at_fork(before=_write_pending)

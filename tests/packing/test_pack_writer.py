@@ -28,6 +28,7 @@ from tests.folder.folder_model import (
     trees,
     walk,
 )
+from tests.interpreter import python
 from tests.tiny_disk import run_on_tiny_disk
 
 LARGE = bytes(range(256)) * 20_000
@@ -250,6 +251,27 @@ def test_memory(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with memory_below(4 << 20), PackWriter(out) as pack:
         pack.add("large", Zeros())
     assert shown(out)["large"].content == bytes(64 << 20)
+
+
+FORKS = """
+import os, sys
+from ffrfs import PackWriter
+pack = PackWriter(sys.argv[1])
+for number in range(3):
+    pack.add(f"{number}", bytes([number]) * 1000)
+    if not (child := os.fork()):
+        sys.exit()
+    os.waitpid(child, 0)
+pack.close()
+"""
+
+
+def test_children_that_end_while_files_are_added(out: Path) -> None:
+    done = python("-c", FORKS, out)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path: each.content for path, each in shown(out).items()} == {
+        f"{number}": bytes([number]) * 1000 for number in range(3)
+    }
 
 
 FULL_DISK = """

@@ -11,6 +11,7 @@ import inspect
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, Unpack
 
@@ -103,9 +104,12 @@ class PackedFolderDataset(Dataset[Any]):
             self.targets = [self.class_to_idx[label] for label in labels]
         self.paths = [f"{self.root}/{path}" for path in paths] if self.root else paths
 
-    @property
+    @cached_property
     def samples(self) -> list[tuple[str, int]]:
         return list(zip(self.paths, self.targets, strict=True)) if self.targets else []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "samples"}
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -46,6 +46,8 @@ def test_folders_are_classes(pack: Path) -> None:
     ]
     assert dataset.targets == [0, 0, 0, 1, 1]
     assert dataset.samples == list(zip(dataset.paths, dataset.targets, strict=True))
+    assert dataset.samples is dataset.samples
+    assert "samples" not in vars(pickle.loads(pickle.dumps(dataset)))
     assert len(dataset) == 5
     assert [*dataset] == [(b"note", 0), (b"ant 2", 0), (b"ant z", 0), (b"cat 0", 1), (b"cat 1", 1)]
 
