@@ -298,6 +298,30 @@ def test_long_names_upon_long_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("out")
+def test_a_map_of_a_sparse_file_without_end(tmp_path: Path) -> None:
+    """Some kilobytes once they are compressed; tarfile makes 8 million pairs of them."""
+    sparse = tarfile.TarInfo("bomb")
+    sparse.size = 33 << 20
+    sparse.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+    content = sparse.tobuf(tarfile.PAX_FORMAT) + b"8388608\n" + b"0\n" * (16 << 20)
+    message = damaged_tar(tmp_path, content.ljust(36 << 20, b"\0"))
+    assert "headers of a member before byte" in message
+    assert "have over 16,777,216 bytes" in message
+
+
+@pytest.mark.usefixtures("out")
+@pytest.mark.parametrize("count", [1000, 1001])
+def test_keys_of_global_headers(tmp_path: Path, count: int) -> None:
+    keys = {f"key{number}": "v" for number in range(count)}
+    content = tarfile.TarInfo.create_pax_global_header(keys) + tar_bytes([file("a")])
+    if count == 1000:
+        (tmp_path / "good.tar").write_bytes(content)
+        assert pack_archive(tmp_path / "good.tar", tmp_path / "good.ffr").file_count == 1
+    else:
+        assert "over 1,000 keys of global headers" in damaged_tar(tmp_path, content)
+
+
+@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("dedup", [False, True])
 def test_more_than_there_is_room_for(tmp_path: Path, *, dedup: bool) -> None:
     """A sparse member that claims to be 4 EiB, which are not even read to compare them."""

@@ -22,6 +22,9 @@ from ffrfs.packing.sources.contents import SPECIAL_KINDS, storable_time_ns
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, whatever size they announce.
 _READ_LIMIT = PIECE_SIZE
+# All headers of a member; tarfile keeps a list of what they say of a sparse file.
+_HEADERS_LIMIT = 16 << 20
+_GLOBAL_KEYS_LIMIT = 1000  # tarfile copies them for each member
 # tarfile goes back by less than a block, to see if a member's last byte is there.
 _STEP_BACK_LIMIT = _BLOCK_SIZE
 _TIME_LIMIT_S = 1 << 63  # of what can be a file's time
@@ -46,7 +49,7 @@ class TarMembers:
         self._info: tarfile.TarInfo | None = None
 
     def __iter__(self) -> Iterator[Member]:
-        while (info := self._tar.next()) is not None:
+        while (info := self._next()) is not None:
             self._tar.members.clear()  # type: ignore[attr-defined] # it keeps them all
             self._info = info
             self._check_size(info)
@@ -58,6 +61,16 @@ class TarMembers:
             )
         while self._stream.read(PIECE_SIZE):
             pass  # the compressed stream has its checksum at the end
+
+    def _next(self) -> tarfile.TarInfo | None:
+        self._stream.headers_left = _HEADERS_LIMIT
+        info = self._tar.next()
+        self._stream.headers_left = None
+        if len(self._tar.pax_headers) > _GLOBAL_KEYS_LIMIT:
+            raise PackError(
+                f"{self._archive}: has over {_GLOBAL_KEYS_LIMIT:,} keys of global headers"
+            )
+        return info
 
     def _check_size(self, info: tarfile.TarInfo) -> None:
         """Refuse a size that is no number; tarfile would take it for 0, and read on in the file."""
@@ -92,6 +105,7 @@ class TarStream:
         self._stream = stream
         self._position = 0
         self._last = b""
+        self.headers_left: int | None = _HEADERS_LIMIT  # bytes; None: what is read is no header
 
     @property
     def is_at_end_mark(self) -> bool:
@@ -106,6 +120,13 @@ class TarStream:
             )
         self._last = self._stream.read(size)
         self._position += len(self._last)
+        if self.headers_left is not None:
+            self.headers_left -= len(self._last)
+            if self.headers_left < 0:
+                raise PackError(
+                    f"{self._archive}: is damaged: the headers of a member before byte "
+                    f"{self._position} have over {_HEADERS_LIMIT:,} bytes"
+                )
         return self._last
 
     def seek(self, position: int) -> int:
