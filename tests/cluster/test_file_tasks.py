@@ -253,7 +253,7 @@ def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
     assert len(files(target)) == SHARDS
 
 
-@pytest.mark.promise("S70")
+@pytest.mark.promise("S55")
 @pytest.mark.parametrize("kind", ["link", "foreign"])
 def test_rows_of_others_are_neither_believed_nor_removed(
     records: Path, tmp_path: Path, kind: str

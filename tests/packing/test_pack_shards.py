@@ -397,6 +397,7 @@ def test_the_next_command_ends_what_a_killed_one_has_begun(
     assert {"a/once", "a/later", "z"} < set(shown(out))
 
 
+@pytest.mark.promise("S55")
 @pytest.mark.promise("S70")
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("kind", ["link", "foreign", "diary", "taken"])
