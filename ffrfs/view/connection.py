@@ -10,8 +10,8 @@ Concurrency: in the loop of the server.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-import h11
 import hypercorn.protocol
 import hypercorn.trio.run
 from hypercorn.config import Config
@@ -26,7 +26,7 @@ class ConnectionConfig(Config):
 
 
 class _Http1(H11Protocol):
-    async def _check_protocol(self, event: h11.Request) -> None:
+    async def _check_protocol(self, event: Any) -> None:  # noqa: ANN401 - one of h11
         """Go over to HTTP/2 if the request says so, in place of an answer."""
         if not isinstance(self.config, ConnectionConfig):
             await super()._check_protocol(event)

@@ -235,6 +235,6 @@ TEST_CASE("a list can be shown with one time and plain permissions") {
   CHECK(all.entry(4).mode == 0755);  // what can be run
   CHECK(all.entry(6).mode == 0777);  // a link
   // What is read is still held to what was found.
-  CHECK(EntryFiles(list, "/source", 0, 3).file(0).mtime_ns == kTime);
-  CHECK(EntryFiles(list, "/source", 0, 3).file(1).path == "/source/d/b");
+  CHECK(EntryFiles(list, "/source", LinkRule::kFollow, 0, 3).file(0).mtime_ns == kTime);
+  CHECK(EntryFiles(list, "/source", LinkRule::kFollow, 0, 3).file(1).path == "/source/d/b");
 }
