@@ -105,7 +105,8 @@ def _ask_one(
     """Raises MountError, and OSError if the connection is refused or lost."""
     place, deadline_s = known.mountpoint, time.monotonic() + timeout_s
     daemon = f"its daemon (process {known.process.pid})"
-    if not known.process.is_alive():
+    # If its guardian lives, another daemon may have its socket, without having noted its own name.
+    if not known.is_guarded:
         raise MountError(f"{place}: {daemon} has died; remove the mount with: ffrfs umount {place}")
     with contextlib.ExitStack() as failed:
         try:

@@ -24,7 +24,8 @@ def restart(mountpoint: str) -> None:
         now = control_client.stats(mountpoint)
         worker, worker_before = now["worker"], before["worker"]
         if worker["failed_restarts"] != worker_before["failed_restarts"]:
-            raise MountError(f"{mountpoint}: {worker['last_failure']}; the old worker serves on")
+            serving = "all reads fail" if now["refusal"] else "the old worker serves on"
+            raise MountError(f"{mountpoint}: {worker['last_failure']}; {serving}")
         is_next = now["daemon_starts"] != before["daemon_starts"]
         if worker["starts"] != worker_before["starts"]:
             if is_next or not before["daemon_ends"]:

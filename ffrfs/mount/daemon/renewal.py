@@ -52,10 +52,16 @@ async def renew(engine: Engine, deaths: WorkerDeaths, keeper: Keeper) -> None:
         return
     before = deaths.starts
     failed_before = deaths.failed_restarts
+    was_refusing = engine.refusal is not None
     engine.restart()
     with trio.move_on_after(_WORKER_LIMIT_S) as limit:
         while deaths.starts == before and deaths.failed_restarts == failed_before:
             await trio.sleep(_PAUSE_S)
+            if engine.refusal is None:
+                was_refusing = False
+            elif not was_refusing:
+                _fail(deaths, f"no worker can begin: {deaths.last_failure}")
+                return
     if limit.cancelled_caught:
         _fail(deaths, f"the next worker has not taken over within {_WORKER_LIMIT_S:g} s")
     if deaths.starts == before or not keeper.has_next:

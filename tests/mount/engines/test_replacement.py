@@ -207,6 +207,10 @@ def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Di
     wait_until(lambda: tree.statistics()["refusal"] is not None, "it gives up")
     assert tree.ask(probes.errno_of, "cold", "read") == errno.EIO
     tree.checked(2, "all reads fail: the packs cannot be opened")
+    tree.expect_log("restart: no worker can begin")
+    done = ffrfs("restart", tree.path)
+    assert done.status != 0
+    assert re.search("no worker can begin: .*Input/output error.*; all reads fail$", done.err)
     disk.go()
     wait_until(lambda: tree.statistics()["refusal"] is None, "it goes on")
     assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]
