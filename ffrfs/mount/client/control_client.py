@@ -88,8 +88,10 @@ def _ask(
             daemon = f"its daemon (process {known.process.pid})"
             failure = MountError(f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}")
             has_died = known.guardian is not None and known.process.wait(_ENDING_S)
-        # If it has died, its guardian starts another one.
-        is_next = has_died and known.guardian is not None and known.is_guarded
+        # If it has died, its guardian starts another one, which may have replaced one since.
+        found = state.find(place)
+        now = known if found is None else found[1]
+        is_next = has_died and now.guardian is not None and now.is_guarded
         if not is_next:
             raise failure
         if time.monotonic() > deadline_s:

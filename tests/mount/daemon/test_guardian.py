@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.client import control_client
 from ffrfs.mount.engines.worker import worker_path
+from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.checkout import CHECKOUT
 from tests.mount import probes
@@ -183,6 +185,32 @@ def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     assert tree.statistics()["daemon_starts"] == 1  # it may take a while on a busy machine
     wait_until(lambda: state_of(tree) == "live", "it is live")
     mount_command_fails(tree.mount(), 32, str(tree.path), "already")
+
+
+@native
+def test_commands_wait_where_the_guardian_was_replaced_as_well(
+    tree: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command has read the names of the dead ones just before."""
+    before = state.find(str(tree.path))
+    assert before is not None
+    assert before[1].guardian is not None
+    os.kill(before[1].guardian.pid, signal.SIGKILL)
+
+    def is_guarded() -> bool:
+        tree.find_daemon()
+        return tree.guardian not in (None, before[1].guardian)
+
+    wait_until(is_guarded, "another one guards")
+    tree.signal_daemon(signal.SIGKILL)
+    tree.expect_log(f"{REPLACED}|the guardian has died")
+    found = [before]
+    find = control_client._find
+    monkeypatch.setattr(
+        control_client, "_find", lambda place: found.pop() if found else find(place)
+    )
+    assert control_client.stats(str(tree.path))["daemon_starts"] == 1
+    assert not found
 
 
 @native
