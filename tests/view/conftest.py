@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ffrfs import pack_folder
 from ffrfs.view.view import view
 from tests.mount.conftest import engine, mount, new_mount, pack_tree, places
 from tests.view.pages import Pages
@@ -15,6 +17,15 @@ from tests.view.pages import Pages
 __all__ = ["engine", "mount", "new_mount", "pack_tree", "places"]
 
 Serve = Callable[..., Pages]
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    """A pack of one file."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"x")
+    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+    return tmp_path / "p.ffr"
 
 
 @pytest.fixture

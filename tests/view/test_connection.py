@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypercorn.protocol.h11 import H11Protocol
 
-from ffrfs import pack_folder
 from ffrfs.cli.main import main
 from ffrfs.errors import FfrfsError
 from ffrfs.view import view as view_module
@@ -23,14 +22,6 @@ UPGRADE = (
     "HTTP2-Settings: A\r\n\r\n"
 )
 PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-
-@pytest.fixture
-def pack(tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a").write_bytes(b"x")
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
-    return tmp_path / "p.ffr"
 
 
 @pytest.fixture

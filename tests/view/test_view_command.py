@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import ffrfs
-from ffrfs import pack_folder
 from tests.interpreter import python
 from tests.remote.servers.program import free_ports
 from tests.view.pages import Pages
@@ -25,14 +24,6 @@ sys.modules["{}"] = None
 from ffrfs.cli.main import main
 sys.exit(main(["view", "x.ffr"]))
 """
-
-
-@pytest.fixture
-def pack(tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a").write_bytes(b"x")
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
-    return tmp_path / "p.ffr"
 
 
 @contextmanager
