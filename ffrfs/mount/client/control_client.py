@@ -91,7 +91,7 @@ def _ask(
         # If it has died, its guardian starts another one, which may have replaced one since.
         found = state.find(place)
         now = known if found is None else found[1]
-        is_next = has_died and now.guardian is not None and now.is_guarded
+        is_next = has_died and now.is_guarded
         if not is_next:
             raise failure
         if time.monotonic() > deadline_s:
