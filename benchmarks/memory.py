@@ -38,7 +38,7 @@ def cpu_seconds(pid: int) -> float:
     # Of the scheduler, in nanoseconds: the usual count is in hundredths of a second.
     total_ns = 0
     for member in _family(pid):
-        for thread in Path(f"/proc/{member}/task").iterdir():
+        for thread in _threads(member):
             with contextlib.suppress(*_ENDED):
                 total_ns += int((thread / "schedstat").read_text().split()[0])
     return total_ns / 1e9
@@ -94,11 +94,18 @@ def share(pid: int, file: Path) -> Share:
 
 def _family(pid: int) -> list[int]:
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
+    for task in _threads(pid):
         with contextlib.suppress(*_ENDED):
             for child in (task / "children").read_text().split():
                 found += _family(int(child))
     return found
+
+
+def _threads(pid: int) -> list[Path]:
+    """Their directories of proc(5): none if the process has ended since it was listed."""
+    with contextlib.suppress(*_ENDED):
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    return []
 
 
 def _proportional_bytes(pid: int) -> int:
