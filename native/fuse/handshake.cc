@@ -12,9 +12,9 @@ constexpr uint32_t kWriteSizeMax = 4096;  // nothing is written; the kernel requ
 // The flags that help with a tree that never changes. Without DO_READDIRPLUS's AUTO, so that a
 // listing always fills the kernel's inode cache and stat() needs no request. Without
 // AUTO_INVAL_DATA, because files do not change.
-constexpr uint64_t kWanted = kAsyncRead | kDoReaddirplus | kAsyncDio | kNoOpenSupport |
-                             kParallelDirops | kMaxPages | kCacheSymlinks | kNoOpendirSupport |
-                             kInitExt | kHasResend;
+constexpr uint64_t kWanted = kAsyncRead | kExportSupport | kDoReaddirplus | kAsyncDio |
+                             kNoOpenSupport | kParallelDirops | kMaxPages | kCacheSymlinks |
+                             kNoOpendirSupport | kInitExt | kHasResend;
 
 }  // namespace
 

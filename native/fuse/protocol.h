@@ -55,6 +55,7 @@ enum class Opcode : uint32_t {
 // Flags of INIT; those from bit 32 on are in `flags2`.
 enum InitFlag : uint64_t {
   kAsyncRead = 1ULL << 0,
+  kExportSupport = 1ULL << 4,
   kDoReaddirplus = 1ULL << 13,
   kAsyncDio = 1ULL << 15,
   kNoOpenSupport = 1ULL << 17,

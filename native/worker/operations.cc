@@ -82,6 +82,14 @@ void reply_slice(const fuse::Reply& reply, const Slice& slice) {
   reply.parts(std::span(parts).first(count));
 }
 
+// Returns 0 if there is no such name. The kernel asks for "." and ".." if a file handle (of an NFS
+// client, or open_by_handle_at()) names an inode that it has forgotten.
+Ino find(const Tree& part, Ino parent, std::string_view name) {
+  if (name != "." && name != "..") return part.lookup(parent, name);
+  const auto inode = part.inode(parent);
+  return !inode ? 0 : name == "." ? parent : inode->parent;
+}
+
 }  // namespace
 
 Operations::Operations(Volume& volume, const OperationOptions& options)
@@ -196,7 +204,7 @@ void Operations::lookup(const Request& request, const Reply& reply) {
   answer_from(
       request, reply, RequestKind::kLookup, Need::kEntries,
       [this, parent = request.ino](const Reply& to, const Tree& part, std::string_view wanted) {
-    const Ino ino = part.lookup(parent, wanted);
+    const Ino ino = find(part, parent, wanted);
     if (ino != 0) {
       to.value(to_entry(volume_.attributes(part, ino).value()));
     } else if (wanted.size() > kNameMax) {  // the kernel passes on up to 1024 bytes
