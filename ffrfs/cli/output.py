@@ -84,7 +84,11 @@ def duration(time_s: float) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], right: Container[str] = ()) -> Iterator[str]:
-    """The lines of `rows`, the first of which are titles, in columns; `right`: those of numbers."""
+    """The lines of `rows`, the first of which are titles, in columns; `right`: those of numbers.
+
+    Cells are printable: a row is one line, whatever names are in it.
+    """
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(rows[0], row, widths, strict=True)

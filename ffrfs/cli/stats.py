@@ -12,6 +12,7 @@ from typing import Any
 from ffrfs.cli import output
 from ffrfs.cli.parser import UsageError
 from ffrfs.errors import MountError
+from ffrfs.printable import printable
 
 HELP = "show the statistics of a mount"
 DESCRIPTION = """\
@@ -111,7 +112,6 @@ def _never_files(mountpoint: str, found: dict[str, Any]) -> list[str]:
     """Return the paths of the records that were never read, by the packs themselves."""
     from ffrfs.folder.tree import PackTree
     from ffrfs.mount.client.control_client import stats
-    from ffrfs.printable import printable
 
     if not found["never_records"]:
         return []
@@ -166,11 +166,11 @@ def _lines(found: dict[str, Any], args: argparse.Namespace) -> Iterator[str]:
     if args.prometheus:
         from ffrfs.mount.stats import metrics
 
-        yield from metrics.prometheus(found).splitlines()
+        yield from metrics.prometheus(found).removesuffix("\n").split("\n")
         return
     for title, value in _facts(found).items():
         if args.verbose or title in _ALWAYS or not _is_zero(value):
-            yield f"{title:<16} {value}"
+            yield f"{title:<16} {printable(value)}"
     yield from _table(found["requests"])
 
 
@@ -287,8 +287,8 @@ def _errors(found: dict[str, Any]) -> Iterator[str]:
     if found["files"]:
         yield f"{'count':>8}{'ago':>12}  path: error"
     for each in found["files"]:
-        ago = output.duration(each["age_s"])
-        yield f"{each['count']:>8,}{ago:>12}  {each['path']}: {each['error']}"
+        ago, text = output.duration(each["age_s"]), f"{each['path']}: {each['error']}"
+        yield f"{each['count']:>8,}{ago:>12}  {printable(text)}"
     if found["other_count"]:
         yield f"and {output.count(found['other_count'], 'failure')} to read other files"
 

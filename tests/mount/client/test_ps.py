@@ -113,6 +113,18 @@ def test_kernels_list_is_not_read_for_each_mount(
     assert len(reads) <= 2
 
 
+@pytest.mark.parametrize("engine", ["native"])
+def test_a_mount_is_one_line_whatever_its_name(
+    mount: MakeMount, pack_tree: PackTree, places: Path
+) -> None:
+    tree = mount(pack_tree(TREE), mountpoint=places / "new\nline")
+    shown = str(tree.path).replace("\n", "\\n")
+    for command in (["ps"], ["check", str(tree.path)], ["stats", str(tree.path)]):
+        lines = ffrfs(*command).out.split("\n")
+        assert sum(shown in line for line in lines) == 1, command
+        assert not [line for line in lines if line.startswith("line")], command
+
+
 @pytest.mark.promise("S51")
 def test_dead_mount(tree: Mount) -> None:
     assert tree.process is not None
