@@ -72,9 +72,10 @@ class Destination(Closing):
         It is valid until the next call. Raises OSError if another kind of file is in the way.
         """
         if below != self._below:
-            fd = os.dup(self._root)
-            at = ""
-            for name in below.split("/") if below else ():
+            # Below the last one only the rest of the way is opened: trees may be deep.
+            at = self._below if below.startswith(f"{self._below}/") else ""
+            fd = os.dup(self._folder if at else self._root)
+            for name in filter(None, below[len(at) :].split("/")):
                 at = f"{at}/{name}" if at else name
                 try:
                     with naming(os.path.join(self._path, below)):
@@ -144,6 +145,9 @@ class Destination(Closing):
 
     def _inner(self, above: int, name: str, path: str) -> int:
         """Open a directory, made if it is missing."""
+        if self._existing != "skip" or path in self._described:
+            with contextlib.suppress(FileNotFoundError):
+                return _enter(above, name)
         stored = self._described.get(path) or self._stored_of(path)
         is_described = _make(above, name, _PERMISSIONS if stored is None else _PRIVATE)
         fd = _enter(above, name)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from ffrfs.errors import PathNotFoundError
+from ffrfs.folder import destination
 from ffrfs.folder.destination import Destination
 from ffrfs.folder.extract import extract_tree
 from ffrfs.folder.tree import PackTree, PathType
@@ -24,9 +25,9 @@ TREE: Tree = {
 }
 
 
-def run(file: Path, destination: Path, *paths: PathType) -> list[str]:
+def run(file: Path, target: Path, *paths: PathType) -> list[str]:
     with PackTree(file) as tree:
-        return extract_tree(tree, destination, paths)
+        return extract_tree(tree, target, paths)
 
 
 @settings(max_examples=50)
@@ -78,6 +79,26 @@ def test_a_path_that_is_not_there_writes_nothing(file: Path, tmp_path: Path) -> 
     with pytest.raises(PathNotFoundError):
         run(file, tmp_path / "out", "z", "nope")
     assert not (tmp_path / "out").exists()
+
+
+def test_each_directory_of_a_deep_tree_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree: Tree = {}
+    for depth in range(200, 0, -1):
+        tree = {"a": {"f": b"%d" % depth, **tree}}
+    write_folder(tmp_path / "deep.ffr", tree)
+    made: list[str] = []
+    make = destination._make
+
+    def noted(folder: int, name: str, mode: int) -> bool:
+        made.append(name)
+        return make(folder, name, mode)
+
+    monkeypatch.setattr(destination, "_make", noted)
+    run(tmp_path / "deep.ffr", tmp_path / "out")
+    assert made == ["a"] * 200
+    assert (tmp_path / "out" / "a/a/a/f").read_bytes() == b"3"
 
 
 def test_a_plain_file_gives_numbered_files(tmp_path: Path) -> None:
