@@ -12,6 +12,7 @@ Concurrency: the daemon's loop alone; what a worker notes while a mark is set ma
 from __future__ import annotations
 
 import os
+import re
 import struct
 import time
 from collections import Counter
@@ -28,6 +29,11 @@ _PIECE_SIZE = 1 << 20
 _HINTS, _NO_FILE, _REQUESTED, _PUSHED = 0b11, 3, 0b100, 0b1000
 _ORDERS_KEPT, _ORDER_SIZE = 16, 6
 _KEPT_BITS = {bits: _NO_FILE if bits & _HINTS == _NO_FILE else 0 for bits in range(16)}
+# Bytes of which a half is zero. The regular expression finds the few of an almost whole epoch in a
+# hundredth of the time of a loop, for which all other tasks of the daemon would wait.
+_SOME_NEVER = re.compile(
+    b"[%b]" % b"".join(re.escape(bytes([b])) for b in range(256) if not b & 15 or not b >> 4)
+)
 _CLEARED = bytes(_KEPT_BITS[byte & 15] | _KEPT_BITS[byte >> 4] << 4 for byte in range(256))
 
 
@@ -104,9 +110,10 @@ def _last(fd: int, count: int) -> int:
 
 def _never(piece: bytes, first: int, limit: int) -> list[int]:
     found: list[int] = []
-    for number, byte in enumerate(piece):
+    for match in _SOME_NEVER.finditer(piece):
         if len(found) >= limit:
             break
+        number, byte = match.start(), piece[match.start()]
         found += [first + 2 * number + half for half in (0, 1) if not byte >> 4 * half & 15]
     return found[:limit]
 

@@ -140,6 +140,9 @@ def test_a_hostile_page() -> None:
         os.pwrite(page.fd, bytes(range(256)), PAGE_SIZE + 4096)
         single = coverage.coverage(page.fd, {"coverage_records": [1]}, 0)
         assert (single["files"], single["never_records"]) == (1, [0])
+        whole = coverage.coverage(page.fd, {"coverage_records": [511]}, 0)
+        never = [number for number in range(511) if not number // 2 >> 4 * (number % 2) & 15]
+        assert whole["never_records"] == never
         for row in ([2**64 - 1] * 97, [5], []):
             counters = {"coverage_records": [511], "hint_orders": row}
             found = coverage.coverage(page.fd, counters, 0)
