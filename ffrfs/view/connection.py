@@ -10,11 +10,12 @@ Concurrency: in the loop of the server.
 from __future__ import annotations
 
 import logging
+import socket
 from typing import Any
 
 import hypercorn.protocol
 import hypercorn.trio.run
-from hypercorn.config import Config
+from hypercorn.config import Config, Sockets
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 
@@ -22,7 +23,15 @@ log = logging.getLogger(__name__)
 
 
 class ConnectionConfig(Config):
-    """The configuration of a server whose connections are as above."""
+    """The configuration of a server at this socket, whose connections are as above."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        super().__init__()
+        self._listening = listening
+
+    def create_sockets(self) -> Sockets:
+        """Return the socket itself: the server may be cancelled before hypercorn asks for it."""
+        return Sockets([], [self._listening], [])
 
 
 class _Http1(H11Protocol):

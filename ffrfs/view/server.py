@@ -74,8 +74,7 @@ def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
 
 async def serve(app: Starlette, listener: Listener, *, is_framed: bool = False) -> None:
     """Serve until cancelled. `is_framed`: a notebook on this machine may show pages in a frame."""
-    config = ConnectionConfig()
-    config.bind = [f"fd://{listener.socket.detach()}"]
+    config = ConnectionConfig(listener.socket)
     config.accesslog = None
     config.errorlog = None
     config.loglevel = "CRITICAL"
@@ -85,4 +84,5 @@ async def serve(app: Starlette, listener: Listener, *, is_framed: bool = False) 
     framed_by = _NOTEBOOKS if is_framed else "'none'"
     guarded = Guard(app, listener.token, listener.host_headers, framed_by)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS_MAX
-    await serve_asgi(guarded, config, shutdown_trigger=trio.sleep_forever, mode="asgi")  # type: ignore[arg-type]
+    with listener.socket:
+        await serve_asgi(guarded, config, shutdown_trigger=trio.sleep_forever, mode="asgi")  # type: ignore[arg-type]

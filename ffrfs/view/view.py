@@ -52,6 +52,8 @@ class View(Closing):
         except Exception as error:
             self._failure = error
             log.error("the server has ended: %r", error)
+        finally:
+            self._has_begun.set()  # also if it could not begin
 
     async def _serve(self) -> None:
         with trio.CancelScope() as self._scope:

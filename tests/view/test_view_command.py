@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import socket
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -118,3 +120,14 @@ def test_python_function(pack: Path) -> None:
     with pytest.raises(OSError, match="refused"):
         Pages(served.url)
     served.close()  # a second time
+
+
+def test_a_view_that_ends_at_once_closes_its_port(pack: Path) -> None:
+    """Also if it is cancelled before it serves, which is not so each time."""
+    ports = []
+    for _ in range(40):
+        with ffrfs.view(pack) as served:
+            ports.append(urlsplit(served.url).port)
+    for port in ports:
+        with socket.socket() as client:
+            assert client.connect_ex(("127.0.0.1", port or 0)) == errno.ECONNREFUSED
