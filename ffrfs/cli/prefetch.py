@@ -26,7 +26,8 @@ number of a record; for a file with such a name, write ./123. The command ends w
 all hints, often long before it reads the files: it accepts hints only as far ahead of the readers
 as it can use them. Wrong hints do no harm; the status is 1 if a path is not in the mount.
 With --all, a mount of packs at URLs fills its cache on disk. The command ends at once;
-`ffrfs stats` shows how many blocks (1 MiB) are left. Readers come first.
+`ffrfs stats` shows how many blocks (1 MiB) are left. Readers come first. Blocks that failed stay
+left; the same command tries them again.
 
 Examples:
     ffrfs prefetch /mnt/imagenet train/cat/1.jpg train/cat/2.jpg

@@ -262,14 +262,16 @@ def _remote(remote: dict[str, int] | None, served_bytes: int) -> dict[str, str]:
         else f"{output.size(remote['cache_bytes'])} of {output.size(remote['cache_limit_bytes'])}"
     )
     requests = output.count(remote["requests"], "request")
-    left = f"; {remote['fill_left']:,} left to fetch" if remote["fill_left"] else ""
+    failed = remote.get("fill_given_up", 0)  # a daemon of an earlier version does not say it
+    again = f", {failed:,} failed (`ffrfs prefetch --all` tries them again)" if failed else ""
     return {
         "fetched": f"{output.size(remote['bytes'])} in {requests}{times}, "
         f"{output.count(remote['ranges'], 'range')} under way",
         "fetch losses": f"{remote['retries']:,} retried, {remote['throttled']:,} of them "
         f"throttled, {remote['errors']:,} failed",
         "block cache": f"{held}; {hit:,} hit{share}, {fetched:,} fetched, "
-        f"{remote['blocks_again']:,} fetched again{left}",
+        f"{remote['blocks_again']:,} fetched again",
+        "left to fetch": f"{output.count(remote['fill_left'], 'block')}{again}",
     }
 
 

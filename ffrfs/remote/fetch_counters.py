@@ -39,6 +39,8 @@ NAMES = (
     "remote_cache_bytes",  # bytes in the cache, also those of other processes
     "remote_cache_limit_bytes",
     "remote_filling",  # 1: remote_fill_left has been counted
+    "remote_fill_given_up",  # blocks of remote_fill_left that are not tried any more
+    "remote_fills",  # how often `ffrfs prefetch --all` has begun, and counted what is left
 )
 
 

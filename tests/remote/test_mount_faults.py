@@ -147,6 +147,33 @@ def test_what_does_not_pass_is_an_error_and_then_forgotten(
     wait_until(lambda: read(tree.path) == ALL_RIGHT, "all files are right", PATIENCE_S)
 
 
+@pytest.mark.promise("S63", "S76")
+def test_what_could_not_be_fetched_is_left_until_it_is_asked_for_again(
+    reach: Reach, server: Faulty, tmp_path: Path
+) -> None:
+    def remote() -> dict[str, int]:
+        found: dict[str, int] = tree.statistics()["remote"]
+        return found
+
+    tree = reach()
+    server.do(Kind.DENIED)
+    done = ffrfs("warm", tree.path)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    left = remote()["fill_left"]
+    assert left == remote()["fill_given_up"] > 0
+    assert f" {left} MiB of its packs could not be fetched into the cache; see: " in done.err
+    assert f"left to fetch    {left} blocks, {left} failed (" in ffrfs("stats", tree.path).out
+    server.mend()
+    for _ in range(2):  # what is not in the cache any more is fetched again, too
+        before = remote()
+        assert ffrfs("warm", tree.path).status == 0
+        now = remote()
+        assert (now["fill_left"], now["fill_given_up"]) == (0, 0)
+        assert now["blocks_fetched"] - before["blocks_fetched"] >= left
+        assert now["fills"] == before["fills"] + 1
+        assert ffrfs("cache", "rm", tmp_path / "cache", f"{server.url}/tree.ffr").status == 0
+
+
 @pytest.mark.parametrize("kind", REPLACED)
 def test_an_object_that_was_replaced_is_not_read(reach: Reach, server: Faulty, kind: Kind) -> None:
     tree = reach()

@@ -13,7 +13,7 @@ from ffrfs import pack_folder
 from ffrfs.errors import OptionError
 from ffrfs.remote.settings import RemoteSettings
 from tests.interpreter import python
-from tests.mount.command import Mount
+from tests.mount.command import Mount, ffrfs
 from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
 from tests.remote.servers.faulty import Faulty, faulty
@@ -72,6 +72,9 @@ def test_a_block_that_is_absent_is_an_error(tree: Mount, server: Faulty, tmp_pat
     tree.expect_log(
         "tree.ffr: offline, and not all of it is in the cache; read it without --offline$"
     )
+    done = ffrfs("warm", tree.path)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert "could not be fetched into the cache" in done.err
     assert server.counts().requests == []
 
 

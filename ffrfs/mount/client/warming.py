@@ -40,8 +40,8 @@ def warm(
     """Bring all files below these paths (none: the whole mount) into the kernel's page cache.
 
     A path begins at the root of the mount, or includes the mount point. Raises MountError if
-    nothing of ffrfs is mounted there, its packs are at URLs and cannot be kept on disk, or a link
-    leads a path out of the mount, and FileNotFoundError if a path is missing.
+    nothing of ffrfs is mounted there, its packs are at URLs and cannot be kept on disk or fetched,
+    or a link leads a path out of the mount, and FileNotFoundError if a path is missing.
     """
     place = canonical(mountpoint)
     before = stats(place)
@@ -110,14 +110,24 @@ def _list_all(tops: list[str], progress: Progress) -> None:
 
 
 def _fetch_all(place: str, progress: Progress) -> None:
-    """Fetch all of the packs into the cache on disk."""
-    whole: Any = ask(place, "fill")["whole_bytes"]
+    """Fetch all of the packs into the cache on disk. Raises MountError if a part does not come."""
+    whole: Any = 0
+    asked = fills = -1
     while True:
+        told = stats(place)
+        remote = told["remote"]
+        # A daemon of an earlier version does not say all of it.
+        if told["daemon_pid"] != asked:  # the next daemon knows nothing of an earlier request
+            asked, fills = told["daemon_pid"], remote.get("fills", -1)
+            whole = ask(place, "fill")["whole_bytes"]
+        elif remote.get("filling", 1) and remote.get("fills", 0) != fills:
+            left, given_up = remote["fill_left"], remote.get("fill_given_up", 0)
+            progress(0, 0, max(whole - (left << 20), 0), whole)  # blocks of 1 MiB
+            if left == 0:
+                return
+            if left == given_up:
+                raise MountError(
+                    f"{place}: {left:,} MiB of its packs could not be fetched into the cache; "
+                    f"see: ffrfs log {place}"
+                )
         time.sleep(_FILLING_S)
-        remote = stats(place)["remote"]
-        if not remote.get("filling", 1):  # a daemon of an earlier version does not say it
-            continue
-        left = remote["fill_left"] << 20  # blocks of 1 MiB
-        progress(0, 0, max(whole - left, 0), whole)
-        if left == 0:
-            return

@@ -57,7 +57,8 @@ _REMOTE_ROWS = {
     **{"ranges": "remote_ranges", "starts": "remote_starts", "in_memory": "remote_in_memory"},
     **{"moved": "remote_moved", "changed": "remote_changed"},
     **{"object_bytes": "remote_object_bytes", "fill_left": "remote_fill_left"},
-    "filling": "remote_filling",
+    **{"filling": "remote_filling", "fills": "remote_fills"},
+    "fill_given_up": "remote_fill_given_up",
     **{"cache_bytes": "remote_cache_bytes", "cache_limit_bytes": "remote_cache_limit_bytes"},
 }
 _CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched", "bytes_metadata")
