@@ -23,6 +23,7 @@ import os
 import re
 import socket
 import ssl
+import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ Receive: TypeAlias = Callable[[HTTPResponse], T]
 _CONNECT_S = 5.0
 _PAGE_MAX = 16 << 20
 _IDLE_MAX = 64
+_IDLE_S = 30.0  # after which a connection is not used: the server, or what is between, may be gone
 _AHEAD = 5  # connections: a mount begins with the ends of a pack, and then reads its index
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -166,6 +168,7 @@ class _Line:
 
     def __init__(self, http: HTTPConnection) -> None:
         self.http = http
+        self.idle_since_s = 0.0
         self.is_given_up = False
 
     def give_up(self) -> None:
@@ -215,7 +218,18 @@ class _Server:
     def _connect(self, line: _Line) -> None:
         with contextlib.suppress(OSError, HTTPException):  # requests report it
             line.http.connect()
-            self._idle.append(line)
+            self._keep(line)
+
+    def _keep(self, line: _Line) -> None:
+        line.idle_since_s = time.monotonic()
+        self._idle.append(line)
+
+    def _line(self) -> _Line:
+        while self._idle:  # the last one has waited least
+            line = self._idle.pop()
+            if time.monotonic() - line.idle_since_s < _IDLE_S:
+                return line
+        return _Line(self._new())
 
     async def ask(
         self, method: str, target: str, headers: dict[str, str], receive: Receive[T]
@@ -224,12 +238,13 @@ class _Server:
 
         Raises BadStatusError, OSError and others.
         """
-        line = self._idle.pop() if self._idle else _Line(self._new())
+        line = self._line()
         work = threads().submit(self._ask, line, method, target, headers, receive)
         try:
             return await asyncio.wrap_future(work)
         except asyncio.CancelledError:
             line.give_up()
+            self._idle.clear()
             raise
 
     def _new(self) -> HTTPConnection:
@@ -255,11 +270,13 @@ class _Server:
                 line.http.close()  # the server has closed the idle connection
                 response = self._begin(line, method, target, headers)
             result = receive(response)
-        except BaseException:
+        except BaseException as error:
             line.http.close()
+            if isinstance(error, TimeoutError) and was_used:
+                self._idle.clear()  # they may be as dead, each at the cost of a timeout
             raise
         if response.isclosed() and not response.will_close and len(self._idle) < _IDLE_MAX:
-            self._idle.append(line)
+            self._keep(line)
         else:
             line.http.close()
         return result

@@ -1,0 +1,60 @@
+"""A server whose answers a test writes byte by byte, in threads of the test's own process."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+
+class Asked(NamedTuple):
+    connection: int  # the first one is 0
+    method: str
+    target: str
+
+
+# What is sent, after which `close` closes the connection. None: nothing, until the client closes.
+Answer = tuple[bytes, bool] | None
+
+
+@contextlib.contextmanager
+def scripted(answer: Callable[[Asked], Answer]) -> Iterator[int]:
+    """Serve at the port that is yielded."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
+        threading.Thread(target=_accept, args=(listening, answer), daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def _accept(listening: socket.socket, answer: Callable[[Asked], Answer]) -> None:
+    number = 0
+    with contextlib.suppress(OSError):
+        while True:
+            one, _ = listening.accept()
+            words = (one, number, answer)
+            threading.Thread(target=_serve, args=words, daemon=True).start()
+            number += 1
+
+
+def _serve(one: socket.socket, number: int, answer: Callable[[Asked], Answer]) -> None:
+    with one, one.makefile("rb") as lines, contextlib.suppress(OSError):
+        while line := lines.readline():
+            method, target, _ = line.decode().split(" ")
+            while lines.readline() not in (b"\r\n", b""):
+                pass
+            made = answer(Asked(number, method, target))
+            if made is None:
+                lines.read()
+                return
+            one.sendall(made[0])
+            if made[1]:
+                return
+
+
+def good(data: bytes, first: int = 0) -> Answer:
+    """All of the file, as a part of it."""
+    head = f'HTTP/1.1 206 Partial Content\r\nContent-Length: {len(data)}\r\nETag: "e"\r\n'
+    head += f"Content-Range: bytes {first}-{first + len(data) - 1}/10\r\n\r\n"
+    return head.encode() + data, False

@@ -1,0 +1,53 @@
+"""Connections to web servers: kept, reused, dropped; redirects and proxies on the way."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ffrfs.remote import http_origin
+from ffrfs.remote.settings import RemoteSettings
+from tests.remote.origins import pin
+from tests.remote.servers.scripted import Answer, Asked, good, scripted
+
+DATA = b"0123456789"
+SETTINGS = RemoteSettings(timeout_s=30)
+IDLE = 5
+
+
+def with_idle(port: int, settings: RemoteSettings) -> list[http_origin._Line]:
+    """The connections that are kept: a few."""
+    server = http_origin._server("http", f"127.0.0.1:{port}", settings)
+    server._is_new = False  # it would connect more in the background
+    for _ in range(IDLE):
+        server._connect(http_origin._Line(server._new()))
+    return server._idle
+
+
+@pytest.mark.promise("S63")
+def test_idle_connections_that_nobody_answers_cost_one_delay() -> None:
+    """As if a router had forgotten all of them: nothing comes back, and new ones work."""
+    begin_s = time.monotonic()
+    settings = RemoteSettings(timeout_s=6)  # a quarter of it for each attempt
+    with scripted(lambda asked: None if asked.connection < IDLE else good(DATA[:1])) as port:
+        kept = with_idle(port, settings)
+        assert pin(f"http://127.0.0.1:{port}/a", settings).size == len(DATA)
+        assert len(kept) == 1
+    assert time.monotonic() - begin_s < 6
+
+
+def test_connections_that_were_idle_for_long_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Asked] = []
+
+    def answer(one: Asked) -> Answer:
+        asked.append(one)
+        return good(DATA[:1])
+
+    with scripted(answer) as port:
+        kept = with_idle(port, SETTINGS)
+        pin(f"http://127.0.0.1:{port}/a", SETTINGS)
+        assert (len(kept), asked[-1].connection) == (IDLE, IDLE - 1)
+        monkeypatch.setattr(http_origin, "_IDLE_S", 0.0)
+        pin(f"http://127.0.0.1:{port}/a", SETTINGS)
+        assert (len(kept), asked[-1].connection) == (1, IDLE)
