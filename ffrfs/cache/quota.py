@@ -105,7 +105,7 @@ class Quota:
             self._start()
 
     def close(self) -> None:
-        """Wait for a running pass; only a fill would begin another one."""
+        """Wait for running passes; only a fill would begin another one."""
         with self._mutex:
             thread = self._thread
         if thread is not None:
@@ -147,17 +147,22 @@ class Quota:
                 self._thread = thread
 
     def _run(self) -> None:
-        helped = False
-        try:
-            helped = self._pass()
-        except (OSError, RuntimeError):  # the next fill that finds no room reports it
-            pass
-        finally:
-            with self._passed:
-                self._thread = None
-                self._passes += 1
-                self._helped = helped
-                self._passed.notify_all()
+        """Make passes while they help, and too much is held: the limit may have been lowered."""
+        goes_on = True
+        while goes_on:
+            helped = goes_on = False
+            try:
+                helped = self._pass()
+                goes_on = helped and self._number.read() > self._high
+            except (OSError, RuntimeError):  # the next fill that finds no room reports it
+                pass
+            finally:
+                with self._passed:
+                    if not goes_on:
+                        self._thread = None
+                    self._passes += 1
+                    self._helped = helped
+                    self._passed.notify_all()
 
     def _pass(self, at_least: int = 0) -> bool:
         """Count the files, evict down to the low mark; return False if no block can be evicted."""

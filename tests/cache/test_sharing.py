@@ -189,6 +189,22 @@ def test_evicts_after_a_thread_could_not_start(
     cache.close()
 
 
+@pytest.mark.promise("S64")
+def test_a_lowered_limit_holds_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "cache"
+    cache = CacheDirectory(str(place), 128 * MIB)
+    kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
+    for block in range(80):
+        fill(kept, block)
+    kept.close()
+    cache.close()
+    monkeypatch.setattr("ffrfs.cache.quota._BATCH_MAX", 8)  # of a pass
+    cache = CacheDirectory(str(place), 32 * MIB)
+    settle(cache)
+    assert 20 * MIB < held(place) <= 32 * MIB
+    cache.close()
+
+
 def test_small_objects_go_whole(tmp_path: Path) -> None:
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 16 * MIB)
