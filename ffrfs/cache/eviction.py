@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _PINNED = np.uint64(1 << 63)
 _SLACK = 1 << 16  # space of a file beyond its blocks, such as the file system's metadata
 _SYNCS = 16  # objects that are synced at a time
+_AHEAD_US = 60_000_000
 
 
 @dataclass
@@ -74,7 +76,7 @@ def survey(objects: Objects, count: int) -> Survey:
             present = files.present()
             _punch_leaks(files, present)
             allocated += files.allocated()
-            age = files.state.used(present) & ~_PINNED
+            age = _used_us(files.state, present)
             owners.append(np.full(len(present), len(names), np.int32))
             blocks.append(present)
             sizes.append(_sizes(files.state, present))
@@ -139,7 +141,7 @@ def evict_blocks(files: Files, blocks: Blocks, newest_us: int = int(~_PINNED)) -
         for block in map(int, blocks):
             if try_lock(state.fd, BLOCKS_AT + block):
                 locked.append(block)
-        old = state.used(np.array(locked, np.int64)) & ~_PINNED <= newest_us
+        old = _used_us(state, np.array(locked, np.int64)) <= newest_us
         going = [block for block, is_old in zip(locked, old, strict=True) if is_old]
         going = [block for block in going if files.is_there(block)]
         durable = [block for block in going if state.may_be_durable(block)]
@@ -155,6 +157,13 @@ def evict_blocks(files: Files, blocks: Blocks, newest_us: int = int(~_PINNED)) -
     finally:
         for block in locked:
             unlock(state.fd, BLOCKS_AT + block)
+
+
+def _used_us(state: StateFile, blocks: Blocks) -> NDArray[np.uint64]:
+    """Return when blocks were used; 0 if that is to come: the clock was set back since."""
+    times = state.used(blocks) & ~_PINNED
+    times[times > time.time_ns() // 1000 + _AHEAD_US] = 0
+    return times
 
 
 def _sizes(state: StateFile, blocks: Blocks) -> Blocks:

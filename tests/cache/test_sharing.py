@@ -167,6 +167,21 @@ def test_a_block_that_was_used_since_the_survey_stays(tmp_path: Path) -> None:
     cache.close()
 
 
+def test_times_to_come_are_old(tmp_path: Path) -> None:
+    """The clock was set back since these blocks were used."""
+    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+    kept = cache.open(URL, "v1", 4 * BLOCK_SIZE)
+    for block in range(4):
+        fill(kept, block)
+    kept._state.set_used(1, 1, (time.time_ns() + 3600 * 10**9) // 1000)
+    kept._state.set_used(3, 1, (1 << 64) - 1)
+    kept.touch(0, 1)
+    assert evict(cache.store, survey(cache.store, 4), 2 * BLOCK_SIZE) == 2 * BLOCK_SIZE
+    assert check(kept) == {0, 2}
+    kept.close()
+    cache.close()
+
+
 def test_evicts_after_a_thread_could_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
