@@ -1,7 +1,7 @@
 """An object that a fetcher has open: the blocks under way, and the requests that wait for them.
 
 Not here: which block is next (schedule.py), where the bytes are kept (ffrfs.cache).
-Concurrency: the fetcher's loop alone.
+Concurrency: the fetcher's loop alone; close() is for a thread.
 """
 
 from __future__ import annotations
@@ -93,6 +93,12 @@ class FetchedObject:
     @property
     def block_count(self) -> int:
         return -(-self.pin.size // BLOCK_SIZE)
+
+    def close(self) -> None:
+        """Close its caches; as that syncs what was fetched, it waits for a disk."""
+        for cached in (self.cached, *self.retired):
+            with contextlib.suppress(OSError):
+                cached.close()
 
     def size_of(self, first: int, count: int) -> int:
         """Return the size of `count` blocks in bytes; the last block may be shorter."""

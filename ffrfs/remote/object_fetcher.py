@@ -106,14 +106,14 @@ class ObjectFetcher:
         key = (url.text, pin.to_text())
         target = self._objects.get(key)
         if target is None or target.broken:
-            cached = await self._opened(pin, bool(pin_text))
+            made = FetchedObject(key, pin, origin, await self._opened(pin, bool(pin_text)))
             target = self._objects.get(key)  # another link may have been faster
             if target is None or target.broken:
                 if target is None:
                     self._count_object(pin, 1)
-                target = self._objects[key] = FetchedObject(key, pin, origin, cached)
+                target = self._objects[key] = made
             else:
-                cached.close()
+                self._in_thread(made.close)
         target.followers.append(link)
         if len(target.followers) == 1:
             self._filling.follow(target)
@@ -182,7 +182,7 @@ class ObjectFetcher:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:  # the thread opens it nevertheless
-            opening.add_done_callback(_close_opened)
+            opening.add_done_callback(lambda _: self._in_thread(lambda: _close_opened(opening)))
             raise
 
     def _open_cached(self, pin: Pin, is_in_use: bool) -> CachedObject:
@@ -252,9 +252,7 @@ class ObjectFetcher:
         if self._objects.get(target.key) is target:
             del self._objects[target.key]
             self._count_object(target.pin, -1)
-        for cached in (target.cached, *target.retired):
-            with contextlib.suppress(OSError):
-                cached.close()
+        self._in_thread(target.close)
 
     async def sync(self) -> None:
         """Sync fetched blocks to disk, so that they survive a crash, and measure the cache."""
@@ -270,8 +268,8 @@ class ObjectFetcher:
             with contextlib.suppress(OSError):  # it is closed by now, or the next fill will fail
                 target.cached.sync()
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(None, work)
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return self._loop.run_in_executor(None, work)
 
     # Counters and messages.
 

@@ -1,0 +1,49 @@
+"""A fetcher closes what nobody reads any more, and meanwhile goes on with the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from ffrfs.remote.fetch_counters import FetchCounters
+from ffrfs.remote.fetched_object import FetchedObject
+from ffrfs.remote.object_fetcher import ObjectFetcher
+from ffrfs.remote.origin import origin_for
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.start import Start
+from ffrfs.remote.url import parse_url
+from tests.cache.blocks import WAIT_S
+from tests.remote.running_fetcher import put
+
+
+class OnSlowDisk:
+    """A cached object whose close() waits for the disk."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.was_in_time = False
+
+    def close(self) -> None:
+        self.was_in_time = self.released.wait(WAIT_S)
+        raise OSError("the disk has failed")
+
+
+def test_closing_holds_up_nothing_else(tmp_path: Path) -> None:
+    settings = RemoteSettings(cache_dir=str(tmp_path / "cache"))
+    url = parse_url(put(tmp_path, "a", b"x"))
+    slow = OnSlowDisk()
+    retired = OnSlowDisk()
+    retired.released.set()
+
+    async def run() -> None:
+        fetcher = ObjectFetcher(Start(settings, {}, 1 << 20), FetchCounters())
+        origin = origin_for(url, settings)
+        target = FetchedObject((url.text, ""), await origin.pin(url), origin, slow)
+        target.retired.append(retired)
+        fetcher.close_if_idle(target)
+        slow.released.set()
+
+    asyncio.run(run())
+    assert slow.was_in_time
+    assert retired.was_in_time
