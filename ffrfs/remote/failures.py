@@ -23,6 +23,7 @@ from ffrfs.remote.store import NOWHERE
 from ffrfs.remote.url import RemoteUrl
 
 NO_BUCKET = "there is no bucket"
+REDIRECTS = (301, 302, 303, 307, 308)
 
 _TEXT_MAX = 1 << 16
 _URL = re.compile(r"(https?://[^/\s,]+)[^\s,]*")
@@ -94,6 +95,7 @@ _WRONG_ANSWERS = (
         ("LastModified", "ETag"),
         "the server sent a Last-Modified or ETag that cannot be read: its fault",
     ),
+    (("TooManyRedirects",), "the server redirects again and again: its fault"),
     (
         ("Parse(", "hyper::Error", "BadStatusLine"),
         "the answer is not valid HTTP; check host, port, and http or https",
@@ -186,7 +188,10 @@ def _of_status(status: int, code: str, url: RemoteUrl) -> Failure:
         kind, why = RemoteNotFoundError, "there is no such object (for a directory, add a /)"
     elif status in (412, 416):
         return Failure(changed(url))
-    elif 300 <= status <= 399 or code in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
+    elif status in REDIRECTS or code in (
+        "AuthorizationHeaderMalformed",
+        "PermanentRedirect",
+    ):
         why = _redirect(url.scheme == "s3", url)
     else:
         why = f"the server answered {named}"

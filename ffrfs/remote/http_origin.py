@@ -24,7 +24,6 @@ import re
 import socket
 import ssl
 import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -32,14 +31,14 @@ from html.parser import HTMLParser
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
-from urllib.request import proxy_bypass
 
 from ffrfs.errors import RemoteError
-from ffrfs.remote.failures import BadStatusError, changed
+from ffrfs.remote.failures import REDIRECTS, BadStatusError, changed
 from ffrfs.remote.object_origin import PAGE, ObjectOrigin
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Rest, buffers, threads
 from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.store import proxy_for
 from ffrfs.remote.url import RemoteUrl
 
 T = TypeVar("T")
@@ -51,7 +50,6 @@ _IDLE_MAX = 64
 _IDLE_S = 30.0  # after which a connection is not used: the server, or what is between, may be gone
 _AHEAD = 5  # connections: a mount begins with the ends of a pack, and then reads its index
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
-_REDIRECTS = (301, 302, 303, 307, 308)
 _REDIRECTS_MAX = 5
 _SAFE = ":/?#[]@!$&'()*+,;=%~"  # kept in a target; users may write spaces and other letters raw
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
@@ -192,9 +190,7 @@ class _Server:
         self._is_new = True
         self._tls = ssl.create_default_context() if scheme == "https" else None
         self._prefix, self._proxy, self._extra = "", "", {"User-Agent": "ffrfs"}
-        host = urlsplit(f"//{place}").hostname or ""
-        proxies = urllib.request.getproxies()
-        if (proxy := proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host):
+        if proxy := proxy_for(scheme, place):
             self._use_proxy(proxy)
 
     def _use_proxy(self, proxy: str) -> None:
@@ -285,6 +281,23 @@ class _Server:
         self, line: _Line, method: str, target: str, headers: dict[str, str]
     ) -> HTTPResponse:
         """Return a response with status 200 or 206. Raises BadStatusError for any other status."""
+        extra = self._extra if self._prefix or not self._proxy else {"User-Agent": "ffrfs"}
+        for _ in range(1 + _REDIRECTS_MAX):
+            self._open(line)
+            line.http.request(method, self._prefix + target, headers=headers | extra)
+            response = line.http.getresponse()
+            if response.status in (200, 206):
+                return response
+            length = response.length
+            told = response.read() if length is not None and length <= _TOLD_MAX else b""
+            target = self._moved(response, target)
+            if not target:
+                raise BadStatusError(response.status, told.decode(errors="replace"))
+            if not response.isclosed():  # the rest of its body is not read
+                line.http.close()
+        raise HTTPException("TooManyRedirects")
+
+    def _open(self, line: _Line) -> None:
         http = line.http
         if http.sock is None:
             http.connect()
@@ -292,22 +305,10 @@ class _Server:
             http.sock.settimeout(self._timeout_s / 4)
         if line.is_given_up:
             raise ConnectionAbortedError
-        extra = self._extra if self._prefix or not self._proxy else {"User-Agent": "ffrfs"}
-        for _ in range(1 + _REDIRECTS_MAX):
-            http.request(method, self._prefix + target, headers=headers | extra)
-            response = http.getresponse()
-            if response.status in (200, 206):
-                return response
-            length = response.length
-            told = response.read() if length is not None and length <= _TOLD_MAX else b""
-            target = self._moved(response, target)
-            if not target or not response.isclosed():
-                break
-        raise BadStatusError(response.status, told.decode(errors="replace"))
 
     def _moved(self, response: HTTPResponse, target: str) -> str:
         """Return the target of a redirect, or "" if none stays on this host and port."""
-        place = response.headers.get("Location") if response.status in _REDIRECTS else None
+        place = response.headers.get("Location") if response.status in REDIRECTS else None
         if place is None:
             return ""
         try:

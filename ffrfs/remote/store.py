@@ -114,7 +114,7 @@ def _client_options(endpoint: str, settings: RemoteSettings) -> ClientConfig:
     }
     parts = urlsplit(endpoint)
     host = parts.hostname or ""
-    if endpoint and not _uses_proxy(parts.scheme, host):
+    if endpoint and not proxy_for(parts.scheme, parts.netloc):  # which decides about redirects
         others = (urlsplit(os.environ.get(name, "")).hostname for name in _CREDENTIAL_VARIABLES)
         named = [host, _CREDENTIAL_HOSTS, *(other for other in others if other)]
         options["proxy_url"] = f"http://{NOWHERE}"
@@ -122,11 +122,13 @@ def _client_options(endpoint: str, settings: RemoteSettings) -> ClientConfig:
     return options
 
 
-def _uses_proxy(scheme: str, host: str) -> bool:
-    """Return whether the environment names a proxy, which then decides about redirects."""
+def proxy_for(scheme: str, place: str) -> str:
+    """Return the proxy that the environment names for a host, or host and port; "" if none."""
+    host = urlsplit(f"//{place}").hostname or ""
+    if any(map(urllib.request.proxy_bypass, (host, place))):
+        return ""
     proxies = urllib.request.getproxies()
-    named = proxies.get(scheme) or proxies.get("all")
-    return bool(named) and not urllib.request.proxy_bypass(host)
+    return proxies.get(scheme) or proxies.get("all") or ""
 
 
 def _set_endpoint(scheme: str) -> str:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from ffrfs.errors import RemoteError
 from ffrfs.remote import http_origin
 from ffrfs.remote.settings import RemoteSettings
 from tests.remote.origins import pin
@@ -51,3 +52,30 @@ def test_connections_that_were_idle_for_long_are_not_used(monkeypatch: pytest.Mo
         monkeypatch.setattr(http_origin, "_IDLE_S", 0.0)
         pin(f"http://127.0.0.1:{port}/a", SETTINGS)
         assert (len(kept), asked[-1].connection) == (1, IDLE)
+
+
+@pytest.mark.parametrize(
+    ("body", "closes"),
+    [
+        (b"Content-Length: 5\r\n\r\nmoved", False),
+        (b"Content-Length: 5000\r\n\r\n" + b"x" * 5000, False),
+        (b"Transfer-Encoding: chunked\r\n\r\n5\r\nmoved\r\n0\r\n\r\n", False),
+        (b"\r\nmoved", True),
+    ],
+    ids=["short", "long", "chunked", "unto the end"],
+)
+def test_a_redirect_is_followed_whatever_its_body(body: bytes, closes: bool) -> None:
+    def answer(asked: Asked) -> Answer:
+        if asked.target == "/there":
+            return good(DATA[:1])
+        return b"HTTP/1.1 302 Found\r\nLocation: /there\r\n" + body, closes
+
+    with scripted(answer) as port:
+        assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
+
+
+def test_a_status_that_names_no_other_place_is_said() -> None:
+    answer = b"HTTP/1.1 304 Not Modified\r\nContent-Length: 0\r\n\r\n", False
+    refused = pytest.raises(RemoteError, match=r"/a: the server answered 304$")
+    with scripted(lambda _: answer) as port, refused:
+        pin(f"http://127.0.0.1:{port}/a", SETTINGS)
