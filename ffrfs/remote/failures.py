@@ -77,6 +77,14 @@ class BadStatusError(Exception):
         self.code = match[1] if (match := _CODE.search(text)) else ""  # of an object store behind
 
 
+class NoProxyError(Exception):
+    """The proxy cannot be reached, for the reason of `cause`."""
+
+    def __init__(self, proxy: str, cause: OSError) -> None:
+        super().__init__()
+        self.proxy, self.cause = proxy, cause
+
+
 _WRONG_ANSWERS = (
     (
         ("RangeNotSupported", "NotPartial"),
@@ -119,6 +127,9 @@ def failure_of(error: Exception, url: RemoteUrl) -> Failure:
         return Failure(error)
     if isinstance(error, BadStatusError):
         return _of_status(error.status, error.code, url)
+    place = url.bucket if url.scheme in ("http", "https") else "the endpoint"
+    if isinstance(error, NoProxyError):
+        place, error = f"the proxy {error.proxy}", error.cause
     # The exception also quotes the server, at any length.
     whole = repr(error)[:_TEXT_MAX]
     text = _URL.sub(r"\1", whole)
@@ -127,7 +138,7 @@ def failure_of(error: Exception, url: RemoteUrl) -> Failure:
     if failure is None and found is not None:
         code = _CODE.search(text)
         failure = _of_status(int(found[1]), code[1] if code else "", url)
-    if failure is None and (why := _connection(text, url)):
+    if failure is None and (why := _connection(text, place)):
         failure = Failure(RemoteTimeoutError.at(url.shown, why), again=True)
     why = _wrong_answer(text) or f"the request failed ({type(error).__name__})"
     return failure or Failure(RemoteError.at(url.shown, why))
@@ -245,8 +256,7 @@ def _tls(text: str) -> str:
     )
 
 
-def _connection(text: str, url: RemoteUrl) -> str:
-    place = url.bucket if url.scheme in ("http", "https") else "the endpoint"
+def _connection(text: str, place: str) -> str:
     if "dns error" in text or "gaierror" in text:
         return f"DNS does not know the name of {place}; check the name, and this machine's DNS"
     if "ConnectionRefused" in text:

@@ -21,7 +21,6 @@ import contextlib
 import functools
 import os
 import re
-import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote.failures import REDIRECTS, BadStatusError, changed
+from ffrfs.remote.http_line import Line
 from ffrfs.remote.object_origin import PAGE, ObjectOrigin
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Rest, buffers, threads
@@ -161,32 +161,13 @@ def _time_ns(text: str) -> int:
     return seconds * _NS if 0 <= seconds < _TIME_MAX_S else 0
 
 
-class _Line:
-    """A connection that reconnects by itself after it was closed."""
-
-    def __init__(self, http: HTTPConnection) -> None:
-        self.http = http
-        self.idle_since_s = 0.0
-        self.is_given_up = False
-
-    def give_up(self) -> None:
-        """Close the socket, so that a thread that waits for it gets an error."""
-        self.is_given_up = True
-        if (at := self.http.sock) is not None:
-            with contextlib.suppress(OSError):  # by the kernel, without TLS's close_notify
-                socket.socket.shutdown(at, socket.SHUT_RDWR)
-
-    def __del__(self) -> None:
-        self.http.close()
-
-
 class _Server:
     """A host and port, with idle connections for the next requests."""
 
     def __init__(self, scheme: str, place: str, settings: RemoteSettings) -> None:
         self._scheme, self._place = scheme, place
         self._timeout_s = settings.timeout_s
-        self._idle: list[_Line] = []  # methods of a list are atomic
+        self._idle: list[Line] = []  # methods of a list are atomic
         self._is_new = True
         self._tls = ssl.create_default_context() if scheme == "https" else None
         self._prefix, self._proxy, self._extra = "", "", {"User-Agent": "ffrfs"}
@@ -194,9 +175,14 @@ class _Server:
             self._use_proxy(proxy)
 
     def _use_proxy(self, proxy: str) -> None:
-        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        if parts.scheme != "http" or not parts.hostname:
-            raise RemoteError.at(f"{self._scheme}://{self._place}", "its proxy must be http://…")
+        try:
+            parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            is_good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_good = False
+        if not is_good:
+            why = f"its proxy ({self._scheme}_proxy) must be http://HOST:PORT"
+            raise RemoteError.at(f"{self._scheme}://{self._place}", why)
         self._proxy = parts.netloc.rpartition("@")[2]
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -209,23 +195,23 @@ class _Server:
         if self._is_new:
             self._is_new = False
             for _ in range(_AHEAD):
-                threads().submit(self._connect, _Line(self._new()))
+                threads().submit(self._connect, self._new())
 
-    def _connect(self, line: _Line) -> None:
+    def _connect(self, line: Line) -> None:
         with contextlib.suppress(OSError, HTTPException):  # requests report it
             line.http.connect()
             self._keep(line)
 
-    def _keep(self, line: _Line) -> None:
+    def _keep(self, line: Line) -> None:
         line.idle_since_s = time.monotonic()
         self._idle.append(line)
 
-    def _line(self) -> _Line:
+    def _line(self) -> Line:
         while self._idle:  # the last one has waited least
             line = self._idle.pop()
             if time.monotonic() - line.idle_since_s < _IDLE_S:
                 return line
-        return _Line(self._new())
+        return self._new()
 
     async def ask(
         self, method: str, target: str, headers: dict[str, str], receive: Receive[T]
@@ -243,18 +229,18 @@ class _Server:
             self._idle.clear()
             raise
 
-    def _new(self) -> HTTPConnection:
+    def _new(self) -> Line:
         place = self._proxy or self._place
         timeout_s = min(_CONNECT_S, self._timeout_s)
-        if self._tls is None:
-            return HTTPConnection(place, timeout=timeout_s)
-        http = HTTPSConnection(place, timeout=timeout_s, context=self._tls)
-        if self._proxy:
-            http.set_tunnel(self._place, headers=self._extra)
-        return http
+        http = HTTPConnection(place, timeout=timeout_s)
+        if self._tls is not None:
+            http = HTTPSConnection(place, timeout=timeout_s, context=self._tls)
+            if self._proxy:
+                http.set_tunnel(self._place, headers=self._extra)
+        return Line(http, self._proxy, self._timeout_s / 4)
 
     def _ask(
-        self, line: _Line, method: str, target: str, headers: dict[str, str], receive: Receive[T]
+        self, line: Line, method: str, target: str, headers: dict[str, str], receive: Receive[T]
     ) -> T:
         was_used = line.http.sock is not None
         try:
@@ -277,13 +263,11 @@ class _Server:
             line.http.close()
         return result
 
-    def _begin(
-        self, line: _Line, method: str, target: str, headers: dict[str, str]
-    ) -> HTTPResponse:
+    def _begin(self, line: Line, method: str, target: str, headers: dict[str, str]) -> HTTPResponse:
         """Return a response with status 200 or 206. Raises BadStatusError for any other status."""
         extra = self._extra if self._prefix or not self._proxy else {"User-Agent": "ffrfs"}
         for _ in range(1 + _REDIRECTS_MAX):
-            self._open(line)
+            line.open()
             line.http.request(method, self._prefix + target, headers=headers | extra)
             response = line.http.getresponse()
             if response.status in (200, 206):
@@ -296,15 +280,6 @@ class _Server:
             if not response.isclosed():  # the rest of its body is not read
                 line.http.close()
         raise HTTPException("TooManyRedirects")
-
-    def _open(self, line: _Line) -> None:
-        http = line.http
-        if http.sock is None:
-            http.connect()
-        if http.sock is not None:  # the request is repeated after so many silent seconds
-            http.sock.settimeout(self._timeout_s / 4)
-        if line.is_given_up:
-            raise ConnectionAbortedError
 
     def _moved(self, response: HTTPResponse, target: str) -> str:
         """Return the target of a redirect, or "" if none stays on this host and port."""

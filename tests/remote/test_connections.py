@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote import http_origin
+from ffrfs.remote.http_line import Line
 from ffrfs.remote.settings import RemoteSettings
 from tests.remote.origins import pin
+from tests.remote.servers.program import free_ports
 from tests.remote.servers.scripted import Answer, Asked, good, scripted
 
 DATA = b"0123456789"
@@ -17,12 +20,12 @@ SETTINGS = RemoteSettings(timeout_s=30)
 IDLE = 5
 
 
-def with_idle(port: int, settings: RemoteSettings) -> list[http_origin._Line]:
+def with_idle(port: int, settings: RemoteSettings) -> list[Line]:
     """The connections that are kept: a few."""
     server = http_origin._server("http", f"127.0.0.1:{port}", settings)
     server._is_new = False  # it would connect more in the background
     for _ in range(IDLE):
-        server._connect(http_origin._Line(server._new()))
+        server._connect(server._new())
     return server._idle
 
 
@@ -79,3 +82,52 @@ def test_a_status_that_names_no_other_place_is_said() -> None:
     refused = pytest.raises(RemoteError, match=r"/a: the server answered 304$")
     with scripted(lambda _: answer) as port, refused:
         pin(f"http://127.0.0.1:{port}/a", SETTINGS)
+
+
+Proxied = Callable[..., None]
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxied]:
+    """Names a proxy, and a place that needs none."""
+
+    def name(proxy: str, but: str = "") -> None:
+        for each in ("NO_PROXY", "HTTP_PROXY"):
+            monkeypatch.delenv(each, raising=False)
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("no_proxy", but)
+        http_origin._server.cache_clear()  # connections are kept, and with them the proxy
+
+    yield name
+    http_origin._server.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "reason"),
+    [
+        ("http://127.0.0.1:{}", "the proxy 127.0.0.1:{} refuses connections; check host and port"),
+        ("http://user:hush@nohost.invalid:1", "DNS does not know the name of the proxy nohost.inv"),
+        ("http://127.0.0.1:abc", "its proxy (http_proxy) must be http://HOST:PORT"),
+        ("http://[127.0.0.1", "its proxy (http_proxy) must be http://HOST:PORT"),
+    ],
+)
+def test_what_is_wrong_with_a_proxy_is_said_of_it(
+    proxied: Proxied, proxy: str, reason: str
+) -> None:
+    with free_ports(1) as [port], pytest.raises(RemoteError) as caught:
+        proxied(proxy.format(port))
+        pin("http://192.0.2.1:8400/a", RemoteSettings(timeout_s=2))
+    assert reason.format(port) in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_place_without_a_proxy_is_named_with_or_without_its_port(
+    proxied: Proxied,
+) -> None:
+    with scripted(lambda _: good(DATA[:1])) as port, free_ports(1) as [closed]:
+        for but in ("127.0.0.1", f"127.0.0.1:{port}"):
+            proxied(f"http://127.0.0.1:{closed}", but)
+            assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
+        with pytest.raises(RemoteError, match="the proxy"):
+            proxied(f"http://127.0.0.1:{closed}", f"127.0.0.1:{port + 1}")
+            pin(f"http://127.0.0.1:{port}/a", RemoteSettings(timeout_s=2))
