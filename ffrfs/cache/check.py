@@ -1,7 +1,8 @@
 """Checks an object of a cache: its state file against its data, its data against checksums.
 
 In an FFRecord file (a pack is one), every record whose blocks are all cached is compared with
-its checksum. For other files the cache has no checksums; the report says so.
+its checksum. For other files the cache has no checksums; the report says so. What is named *.ffr
+and begins otherwise is damaged.
 
 Not here: repair (`ffrfs cache rm`; readers fetch a bad block again by themselves).
 Concurrency: one thread; blocks that change meanwhile are skipped.
@@ -37,12 +38,12 @@ class CheckReport:
     problems: list[str] = field(default_factory=list)
 
 
-def check_object(files: Files) -> CheckReport:
+def check_object(files: Files, url: str) -> CheckReport:
     report = CheckReport()
     there = np.zeros(files.state.block_count, bool)
     there[files.present()] = True
     report.problems += _holes(files, there)
-    _check_records(files, there, report)
+    _check_records(files, there, url.endswith(".ffr"), report)
     return report
 
 
@@ -59,13 +60,18 @@ def _holes(files: Files, there: NDArray[np.bool_]) -> Iterator[str]:
             yield f"block {block:,} is marked as cached, but the data file has a hole there"
 
 
-def _check_records(files: Files, there: NDArray[np.bool_], report: CheckReport) -> None:
+def _check_records(
+    files: Files, there: NDArray[np.bool_], is_pack: bool, report: CheckReport
+) -> None:
     """Check the records of an FFRecord file whose blocks are all present."""
     place = f"/proc/self/fd/{files.data}".encode()
     try:
-        pack, offsets = _opened(files, there, place)
+        pack, offsets = _opened(files, there, is_pack, place)
     except (FormatError, ChecksumError) as error:
         report.why_not = f"its header is no good: {text_within(error, os.fsdecode(place))}"
+        # Blocks that were evicted meanwhile read as zeros.
+        if all(files.is_there(int(block)) for block in np.flatnonzero(there)):
+            report.problems.append(report.why_not)
         return
     except ValueError as error:
         report.why_not = str(error)
@@ -84,17 +90,22 @@ def _check_records(files: Files, there: NDArray[np.bool_], report: CheckReport) 
             )
 
 
-def _opened(files: Files, there: NDArray[np.bool_], place: bytes) -> tuple[Pack, NDArray[np.int64]]:
-    """Return the file's pack and offsets. Raises FormatError, ValueError: no record is checked."""
+def _opened(
+    files: Files, there: NDArray[np.bool_], is_pack: bool, place: bytes
+) -> tuple[Pack, NDArray[np.int64]]:
+    """Return the file's pack and offsets.
+
+    Raises FormatError or ChecksumError if it is damaged, ValueError if nothing can be checked.
+    """
     from ffrfs._native import Pack, claimed_records
 
     absent = "its header is not cached, so its records cannot be checked"
-    if not there[0]:
+    if not there[:1].all():
         raise ValueError(absent)
     count, size = claimed_records(place)
-    if not count or not size:
+    if not (count and size) and not is_pack:
         raise ValueError("not an FFRecord file, so the cache has no checksums for it")
-    if not there[: -(-(files.state.size - size) // BLOCK_SIZE)].all():
+    if count and not there[: -(-(files.state.size - size) // BLOCK_SIZE)].all():
         raise ValueError(absent)
     pack = Pack(place)
     if not pack.header_verified:

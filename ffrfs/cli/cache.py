@@ -141,7 +141,7 @@ def _verify(inventory: Inventory, args: argparse.Namespace) -> int:
     for facts in _chosen(inventory, args):
         with inventory.store.opened(facts.name) as files:
             if files is not None:
-                report = dataclasses.asdict(check_object(files))
+                report = dataclasses.asdict(check_object(files, facts.url))
                 reports.append({"name": facts.name, "url": facts.url, **report})
     if not args.objects:
         for name in inventory.unreadable():

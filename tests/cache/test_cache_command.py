@@ -13,7 +13,7 @@ from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.state_file import BLOCK_SIZE
 from ffrfs.cli.main import main
 from ffrfs.record.writer import FileWriter
-from tests.cache.blocks import URL, check, fill, held, in_child, settle, store
+from tests.cache.blocks import URL, check, content, fill, held, in_child, settle, store
 
 MIB = 1 << 20
 OTHER = "s3://bucket/other.tfrecord"
@@ -186,7 +186,40 @@ def test_verify_finds_bad_records_and_holes(
     )
 
 
-def test_verify_says_what_it_cannot_check(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def cached(place: Path, url: str, data: bytes) -> None:
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(url, "v1", len(data))
+    for block in range(kept.block_count):
+        assert kept.claim(block)
+        store(kept, block, data[block * MIB : (block + 1) * MIB])
+    kept.close()
+    cache.close()
+
+
+def test_verify_finds_bad_headers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place, data = tmp_path / "cache", bytearray(pack(tmp_path))
+    data[100] ^= 1  # the offset of a record, or a checksum
+    cached(place, "s3://bucket/damaged", data)
+    cached(place, "s3://bucket/noise.ffr", random.Random(1).randbytes(2 * MIB))
+    cached(place, "s3://bucket/noise", random.Random(1).randbytes(2 * MIB))
+    FileWriter(str(tmp_path / "empty"), 0).close()
+    cached(place, "s3://bucket/empty.ffr", (tmp_path / "empty").read_bytes())
+    out = run(capfd, "verify", place, status=1)
+    assert "s3://bucket/damaged: its header is no good: " in out
+    assert "s3://bucket/noise.ffr: its header is no good: not an FFRecord " in out
+    assert "s3://bucket/noise: no cached block is missing; not an FFRecord file" in out
+    assert "s3://bucket/empty.ffr: good, 0 records verified\n" in out
+    assert out.count("\n") == 4
+    (report,) = json.loads(run(capfd, "verify", "--json", place, "s3://bucket/damaged", status=1))
+    assert len(report["problems"]) == 1
+
+
+def test_verify_says_what_it_cannot_check(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "cache"
+    for url in ("s3://bucket/a.tfrecord", OTHER):
+        cached(place, url, content(0, 5000))
     out = run(capfd, "verify", place)
     assert out.count(": no cached block is missing; ") == 2
     state = next(place.glob("??/*.state"))
