@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.files import Files
 from ffrfs.cache.locks import lock_within, locked, try_lock, unlock
-from ffrfs.cache.place import CachePlace
+from ffrfs.cache.place import OTHER, CachePlace
 from ffrfs.cache.quota import Quota
 from ffrfs.cache.sparse import data_ranges, is_full
 from ffrfs.cache.state_file import (
@@ -95,7 +95,7 @@ class CacheDirectory:
             time.sleep(_LOOK_S)
         raise CacheError.at(
             self.place.shown(label.name, "state"),
-            "another process or machine has locked it; try again, or use another --cache-dir",
+            f"another process or machine has locked it; try again, or {OTHER}",
         )
 
     def usage(self) -> int:
@@ -282,9 +282,7 @@ def open_usage(place: CachePlace) -> UsageFile:
         return UsageFile(fd)
     except ValueError as error:
         os.close(fd)
-        raise CacheError.at(
-            os.path.join(place.path, "usage"), f"{error}; choose another with --cache-dir"
-        ) from None
+        raise CacheError.at(os.path.join(place.path, "usage"), f"{error}; {OTHER}") from None
 
 
 def mend_after_boot(state: StateFile, data: int, label: Label) -> None:

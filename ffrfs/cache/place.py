@@ -27,7 +27,7 @@ from ffrfs.errors import CacheError, describe
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_OTHER = "choose another with --cache-dir"
+OTHER = "choose another with --cache-dir or FFRFS_CACHE_DIR"
 
 
 class CachePlace:
@@ -38,7 +38,7 @@ class CachePlace:
 
     def __init__(self, path: str, *, make: bool = True, shared: bool = False) -> None:
         self.path = path
-        self._advice = f"; {_OTHER}" if make else ""
+        self._advice = f"; {OTHER}" if make else ""
         with self.naming():
             if make:
                 os.makedirs(path, 0o700, exist_ok=True)
@@ -56,22 +56,25 @@ class CachePlace:
 
     def _check(self, info: os.stat_result) -> None:
         if info.st_mode & stat.S_IWOTH:
-            raise CacheError.at(self.path, f"writable for every user: chmod o-w it, or {_OTHER}")
+            mend = "chmod o-w it, or " if _may_change(info) else ""
+            raise CacheError.at(self.path, f"writable for every user: {mend}{OTHER}")
         self._refuse_others(info, self.path)
 
     def _refuse_others(self, info: os.stat_result, shown: str) -> None:
         if self._may_be_of_others:
             return
+        mend = ""
         if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             who = f"group {info.st_gid} may"
+            mend = "chmod g-w it, " if _may_change(info) else ""
         elif info.st_uid not in (os.geteuid(), 0):
             who = f"its owner (uid {info.st_uid}) may"
         else:
             return
         raise CacheError.at(
             shown,
-            f"{who} write to it, and so decide what you read: chmod g-w it, {_OTHER}, or trust "
-            "them (--cache-shared)",
+            f"{who} write to it, and so decide what you read: {mend}{OTHER}, or trust them "
+            "(--cache-shared or FFRFS_CACHE_SHARED=1)",
         )
 
     @property
@@ -149,15 +152,15 @@ class CachePlace:
     def _check_file(self, fd: int, shown: str) -> None:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
-            raise CacheError.at(shown, f"not a regular file; remove it, or {_OTHER}")
+            raise CacheError.at(shown, f"not a regular file; remove it, or {OTHER}")
         if info.st_nlink > 1:
-            raise CacheError.at(shown, f"has a second hard link; remove it, or {_OTHER}")
+            raise CacheError.at(shown, f"has a second hard link; remove it, or {OTHER}")
         is_of_group = self.is_shared and info.st_gid == self._info.st_gid
         if info.st_uid != os.geteuid() and not is_of_group:
             raise CacheError.at(
                 shown,
                 f"belongs to another user (uid {info.st_uid}); share the directory by a group "
-                f"(chgrp, chmod g+ws, --cache-shared), or {_OTHER}",
+                f"(chgrp, chmod g+ws, --cache-shared), or {OTHER}",
             )
         self._refuse_others(info, shown)
 
@@ -186,7 +189,7 @@ class CachePlace:
             punch_hole(fd, 1 << 20, 4096)
         except OSError as error:
             raise CacheError.at(
-                self.path, f"its file system cannot punch holes ({describe(error)}); {_OTHER}"
+                self.path, f"its file system cannot punch holes ({describe(error)}); {OTHER}"
             ) from None
 
     @contextlib.contextmanager
@@ -201,3 +204,7 @@ class CachePlace:
                 raise
             reason = error.strerror or str(error)
             raise CacheError.at(shown or self.path, f"{reason}{self._advice}") from error
+
+
+def _may_change(info: os.stat_result) -> bool:
+    return os.geteuid() in (info.st_uid, 0)

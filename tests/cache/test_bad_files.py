@@ -280,7 +280,8 @@ def test_what_a_group_may_write_to_is_refused(place: Path, what: str, mode: int)
     path.chmod(path.stat().st_mode | mode)
     refused = refusal(place)
     assert refused.startswith(f"{path}: group {path.stat().st_gid} may write to it, and so decide")
-    assert refused.endswith("or trust them (--cache-shared)")
+    assert ": chmod g-w it, choose another with --cache-dir or FFRFS_CACHE_DIR, or" in refused
+    assert refused.endswith("or trust them (--cache-shared or FFRFS_CACHE_SHARED=1)")
 
 
 @pytest.mark.promise("S71")
@@ -288,7 +289,24 @@ def test_what_a_group_may_write_to_is_refused(place: Path, what: str, mode: int)
 def test_a_directory_of_another_user_is_refused_also_for_root(place: Path) -> None:
     for path in (next(place.glob("??")), place):
         shutil.chown(path, NOBODY)
-        assert f"{path}: its owner (uid {NOBODY}) may write to it" in refusal(place)
+        refused = refusal(place)
+        assert f"{path}: its owner (uid {NOBODY}) may write to it" in refused
+        assert "chmod" not in refused
+
+
+@ordinary
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_who_cannot_change_a_mode_is_not_told_to(place: Path, mode: int) -> None:
+    open_to_all(place)
+    place.chmod(mode)
+    os.chown(place, 0, NOBODY)
+
+    def work() -> None:
+        with pytest.raises(CacheError, match=r"may write to it|writable for every") as caught:
+            CacheDirectory(str(place), 64 * MIB)
+        assert "chmod" not in str(caught.value)
+
+    as_nobody(work)
 
 
 @pytest.mark.promise("S71")
@@ -312,7 +330,7 @@ def test_no_directory(tmp_path: Path) -> None:
         assert refusal(tmp_path / name) == (
             f"{tmp_path / name}: "
             f"{'File exists' if name == 'file' else 'Not a directory'}; "
-            "choose another with --cache-dir"
+            "choose another with --cache-dir or FFRFS_CACHE_DIR"
         )
 
 

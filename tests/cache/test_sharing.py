@@ -349,6 +349,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert lines == [
         "True True",
         "s3://b/0: cannot be cached: No space left on device",
-        "No space left on device; choose another with --cache-dir",
+        "No space left on device; choose another with --cache-dir or FFRFS_CACHE_DIR",
         "[]",
     ]

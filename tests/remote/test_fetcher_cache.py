@@ -175,7 +175,10 @@ def test_a_cache_that_was_named_and_cannot_be_made_is_an_error(
     client = start().client()
     answer = client.answer(client.send(Ask.OPEN, url=put(tmp_path, "a", content())))
     assert (answer.kind, answer.error) == (Tell.FAILED, "CacheError")
-    assert answer.reason == f"{tmp_path}/cache: File exists; choose another with --cache-dir"
+    assert (
+        answer.reason
+        == f"{tmp_path}/cache: File exists; choose another with --cache-dir or FFRFS_CACHE_DIR"
+    )
 
 
 @pytest.mark.promise("S64")

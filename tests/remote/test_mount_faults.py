@@ -361,7 +361,10 @@ def test_a_named_directory_that_cannot_be_used_is_not_mounted(
         done = ffrfs("mount", *words)
         assert (done.status, done.out) == (1, "")
         [line] = done.err.splitlines()
-        assert f"{tmp_path}/file: File exists; choose another with --cache-dir" in line
+        assert (
+            f"{tmp_path}/file: File exists; choose another with --cache-dir or FFRFS_CACHE_DIR"
+            in line
+        )
     assert not (tmp_path / "mnt").exists()
 
 
