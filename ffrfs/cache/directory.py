@@ -260,15 +260,15 @@ class Store:
     def is_pinned(self, name: str) -> bool:
         return self.place.exists(self.place.relative(name, "pin"))
 
-    def remove_if_empty(self, name: str) -> None:
+    def remove_if_empty(self, name: str) -> bool:
         if self.is_pinned(name):
-            return
+            return False
         with self.opened(name) as files:
             # The exclusive lock proves that it is unused. A process that waits makes it again.
-            if files is None or not try_lock(files.state.fd, USE_AT):
-                return
-            if not len(files.present()):
-                self.unlink(name)
+            if files is None or not try_lock(files.state.fd, USE_AT) or len(files.present()):
+                return False
+            self.unlink(name)
+            return True
 
     def unlink(self, name: str) -> None:
         """Remove the object, which is locked exclusively. The state file goes after the data."""

@@ -75,11 +75,15 @@ def survey(objects: Objects, count: int) -> Survey:
                 continue
             present = files.present()
             _punch_leaks(files, present)
-            allocated += files.allocated()
+            held = files.allocated()
+            allocated += held
             age = _used_us(files.state, present)
             owners.append(np.full(len(present), len(names), np.int32))
             blocks.append(present)
-            sizes.append(_sizes(files.state, present))
+            size = _sizes(files.state, present)
+            if len(present):  # the rest, such as the state file, goes with the last block
+                size[age.argmax()] += max(held - int(size.sum()), 0)
+            sizes.append(size)
             ages.append(age | _PINNED if files.pinned else age)
             names.append(name)
         if not len(present):
@@ -124,11 +128,11 @@ def _evict_of(objects: Objects, name: str, blocks: Blocks, newest_us: int) -> in
     with objects.opened(name) as files:
         if files is None:
             return 0
+        held = files.allocated()
         freed = evict_blocks(files, blocks, newest_us)
         is_empty = not len(files.present())
-    if is_empty:
-        objects.remove_if_empty(name)
-    return freed
+    is_gone = is_empty and objects.remove_if_empty(name)
+    return max(held, freed) if is_gone else freed
 
 
 def evict_blocks(files: Files, blocks: Blocks, newest_us: int = int(~_PINNED)) -> int:

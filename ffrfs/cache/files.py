@@ -51,6 +51,6 @@ class Objects(Protocol):
         """Yield the object's files, or None if it was removed, or cannot be used."""
         ...
 
-    def remove_if_empty(self, name: str) -> None:
-        """Remove the files of an object that has no blocks, unless it is in use."""
+    def remove_if_empty(self, name: str) -> bool:
+        """Remove the files of an object that has no blocks; return False if it is in use."""
         ...

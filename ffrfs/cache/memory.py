@@ -88,8 +88,9 @@ class MemoryCache:
             else:
                 yield Files(StateFile(state, kept.size), data, pinned=False, is_current=True)
 
-    def remove_if_empty(self, name: str) -> None:
+    def remove_if_empty(self, name: str) -> bool:
         """Do nothing: closing the descriptors removes the object."""
+        return False
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:

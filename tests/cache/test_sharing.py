@@ -30,6 +30,7 @@ from tests.cache.blocks import (
     in_child,
     settle,
     start,
+    state_files,
     store,
 )
 from tests.tiny_disk import run_on_tiny_disk
@@ -230,6 +231,27 @@ def test_small_objects_go_whole(tmp_path: Path) -> None:
         assert held(place) <= 16 * MIB * 1.01
     cache.close()
     assert 30 <= len(list(place.glob("??/*.state"))) <= 80
+
+
+def test_no_more_small_objects_go_than_must(tmp_path: Path) -> None:
+    """Most of what one takes on disk is not its block."""
+    place = tmp_path / "cache"
+    cache = CacheDirectory(str(place), 32 * MIB)
+    for number in range(60):
+        kept = cache.open(f"s3://b/{number}", "v1", 300)
+        fill(kept, 0)
+        kept.close()
+    settle(cache)
+    before, found = held(place), survey(cache.store, 60)
+    each = found.allocated // 60
+    assert each > 2 * 4096
+    freed = evict(cache.store, found, 10 * each)
+    assert 10 * each <= freed <= 12 * each
+    assert before - held(place) == freed
+    # The oldest ones.
+    urls = {state.read_header(path.stem)[0].url for path, state in state_files(place)}
+    assert urls == {f"s3://b/{number}" for number in range(freed // each, 60)}
+    cache.close()
 
 
 def test_pinned_objects_go_last(tmp_path: Path) -> None:
