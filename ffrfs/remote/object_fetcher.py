@@ -280,6 +280,8 @@ class ObjectFetcher:
             setattr(self._counted, name, now)
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None:
+        if self._start.roots is None:  # a program raises it; readers of a mount get EIO alone
+            return
         text = printable(describe(error))
         if target.logged != text:
             target.logged = text
