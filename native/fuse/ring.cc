@@ -7,10 +7,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "fuse/log.h"
 #include "io/error.h"
 
 namespace ffrfs::fuse {
@@ -82,9 +85,8 @@ unsigned* Ring::word(const Mapping& queue, unsigned offset) const {
 }
 
 io_uring_sqe& Ring::next() {
-  // Ignores errors, because submit_and_wait() reports those that persist.
-  while (pending_ == submission_count_ && enter(0) == 0) {
-  }
+  // What the kernel has not taken must not be overwritten: it may be somebody's answer.
+  while (pending_ == submission_count_) enter(0);
   const unsigned tail = *submission_tail_;  // only this thread writes it
   const unsigned slot = tail & (submission_count_ - 1);
   std::byte* const place = submissions_.data() + slot * kSubmissionSize;
@@ -96,12 +98,17 @@ io_uring_sqe& Ring::next() {
   return *reinterpret_cast<io_uring_sqe*>(place);
 }
 
-int Ring::enter(unsigned wanted) {
+void Ring::enter(unsigned wanted) {
   const long taken = syscall(SYS_io_uring_enter, descriptor_.get(), pending_, wanted,
                              IORING_ENTER_GETEVENTS, nullptr, 0);
-  if (taken < 0) return errno;
-  pending_ -= static_cast<unsigned>(taken);
-  return 0;
+  if (taken >= 0) {
+    pending_ -= static_cast<unsigned>(taken);
+  } else if (errno != EINTR && errno != EAGAIN && errno != EBUSY) {
+    // The kernel would leave the requests of this CPU in the ring. When the process has ended,
+    // the daemon ends the connection, and they fail.
+    log_line(Priority::kError, "io_uring: " + std::generic_category().message(errno));
+    std::abort();
+  }
 }
 
 bool Ring::take(Completion& completion) {

@@ -49,14 +49,16 @@ class Ring {
   // Returns the next submission, all zeros. If there is no room, submits those before it.
   [[nodiscard]] io_uring_sqe& next();
 
-  // Submits what next() returned, and waits for a completion. Returns 0, or an errno.
-  [[nodiscard]] int submit_and_wait() { return enter(1); }
+  // Submits what next() returned, and waits for a completion. If memory is short or a signal comes,
+  // submits only a part, or nothing: has_unsubmitted(). Other errors end the process.
+  void submit_and_wait() { enter(1); }
+  [[nodiscard]] bool has_unsubmitted() const { return pending_ > 0; }
 
   // Returns false if there is no completion now.
   [[nodiscard]] bool take(Completion& completion);
 
  private:
-  [[nodiscard]] int enter(unsigned wanted);
+  void enter(unsigned wanted);
   [[nodiscard]] unsigned* word(const Mapping& queue, unsigned offset) const;
 
   FileDescriptor descriptor_;
@@ -70,7 +72,7 @@ class Ring {
   unsigned* completion_tail_ = nullptr;
   unsigned submission_count_ = 0;  // powers of two
   unsigned completion_count_ = 0;
-  unsigned pending_ = 0;
+  unsigned pending_ = 0;  // returned by next(), and not taken by the kernel
 };
 
 }  // namespace ffrfs::fuse

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -176,13 +175,7 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
     return;
   }
   while (!is_stopping_) {
-    const int refused = ring_.submit_and_wait();
-    if (refused != 0 && refused != EINTR && refused != EAGAIN && refused != EBUSY) {
-      // The kernel would leave the requests of this CPU in the ring. When the process has ended,
-      // the daemon ends the connection, and they fail.
-      log_line(Priority::kError, "io_uring: " + std::generic_category().message(refused));
-      std::abort();
-    }
+    ring_.submit_and_wait();
     release_memory();
     for (Ring::Completion found{}; ring_.take(found);) {
       if (found.user_data == kInbox) {
@@ -225,6 +218,7 @@ bool UringQueue::go_on_after(int error, Entry& entry) {
 
 void UringQueue::take(Entry& entry, Handler& handler, const HandOver& hand_over) {
   --entry.queue->idle_count;
+  std::erase(oversized_, &entry);  // its memory was not released, and is needed again
   InHeader header;
   std::memcpy(&header, entry.header->in_out, sizeof header);
   const size_t size = std::min<size_t>(entry.header->payload_size, entry.payload.size());
@@ -285,9 +279,10 @@ void UringQueue::commit_inbox() {
   answered_.clear();
 }
 
-// The kernel has copied these answers. If an entry has a new request already, that is in the first
-// page: a read-only tree gets names, and nothing longer.
+// The kernel copies an answer when it is submitted. If an entry has a new request already, that is
+// in the first page: a read-only tree gets names, and nothing longer.
 void UringQueue::release_memory() {
+  if (ring_.has_unsubmitted()) return;
   for (Entry* const entry : oversized_) {
     const auto rest = entry->payload.subspan(kPageSize);
     madvise(rest.data(), rest.size(), MADV_DONTNEED);
