@@ -15,11 +15,11 @@ HintLists::HintLists(size_t window_records, uint64_t window_bytes, size_t batch_
 
 bool HintLists::make_room() {
   if (lists_.size() < kListsMax) return false;
-  // A list that gets no more hints, and only waits for readers, makes room.
+  // A list that only waits for readers makes room.
   const auto oldest = std::ranges::min_element(lists_, {}, [](const auto& list) {
-    return list.second.hints.is_finished() ? list.second.last_use : Clock::time_point::max();
+    return list.second.has_ended ? list.second.last_use : Clock::time_point::max();
   });
-  if (!oldest->second.hints.is_finished()) throw std::length_error("too many lists of hints");
+  if (!oldest->second.has_ended) throw std::length_error("too many lists of hints");
   erase(oldest);
   return true;
 }
@@ -58,10 +58,11 @@ size_t HintLists::room(ListId id) const {
   return found == lists_.end() ? 0 : room_of(found->second.hints);
 }
 
-bool HintLists::finish(ListId id) {
+bool HintLists::finish(ListId id, bool has_more) {
   const auto found = lists_.find(id);
   if (found == lists_.end()) return false;
-  found->second.hints.finish();
+  if (!has_more) found->second.hints.finish();
+  found->second.has_ended = true;
   found->second.last_use = Clock::now();
   return true;
 }
@@ -127,7 +128,7 @@ bool HintLists::expire(Clock::time_point now, Clock::duration ttl) {
   for (auto list = lists_.begin(); list != lists_.end();) {
     const Client& client = list->second;
     const bool is_over =
-        client.hints.is_over() || (client.hints.is_finished() && now - client.last_use > ttl);
+        client.hints.is_over() || (client.has_ended && now - client.last_use > ttl);
     list = is_over ? erase(list) : std::next(list);
   }
   return lists_.size() < before;

@@ -41,8 +41,8 @@ class HintLists {
   HintLists(size_t window_records, uint64_t window_bytes, size_t batch_records, SizeOf size_of,
             Counters& counters);
 
-  // If there are kListsMax lists, erases the finished one that was used longest ago. Returns false
-  // if there was room; throws std::length_error if no list is finished.
+  // If there are kListsMax lists, erases the one of a client that has ended that was used longest
+  // ago. Returns false if there was room; throws std::length_error if there is no such list.
   bool make_room();
   [[nodiscard]] ListId open();
 
@@ -51,8 +51,9 @@ class HintLists {
   // Returns how many more hints the list takes from now on; hints beyond its room are dropped.
   size_t add(ListId id, std::span<const Hint> hints);
   [[nodiscard]] size_t room(ListId id) const;
-  // Returns false if the list does not exist.
-  bool finish(ListId id);
+  // The client has ended. `has_more`: some of its hints are still to be added. Returns false if the
+  // list does not exist.
+  bool finish(ListId id, bool has_more = false);
   bool drop(ListId id);
   [[nodiscard]] HintList::State state(ListId id, uint64_t index) const;
   void set_state(ListId id, uint64_t index, HintList::State state);
@@ -81,7 +82,8 @@ class HintLists {
 
   // See HintList::forget_left_out().
   void forget_left_out();
-  // Erases lists that are over: all was read, or they are finished and were not used for `ttl`.
+  // Erases lists that are over: all was read, or their clients have ended and they were not used
+  // for `ttl`.
   // Returns false if there were none.
   bool expire(Clock::time_point now, Clock::duration ttl);
 
@@ -105,6 +107,7 @@ class HintLists {
   struct Client {
     HintList hints;
     Clock::time_point last_use;
+    bool has_ended = false;  // though not all of its hints may be in the list
     bool is_full = false;  // until note_read() has reported room again
   };
   using Lists = std::map<ListId, Client>;

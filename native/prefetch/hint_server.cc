@@ -79,17 +79,23 @@ void HintServer::admit() {
   for (FileDescriptor& socket : arrived) {
     try {
       const Prefetcher::ListId list = prefetcher_.open_list();
-      clients_.push_back({std::move(socket), list, prefetcher_.room(list), {}, {}});
+      clients_.push_back({std::move(socket), list, prefetcher_.room(list).value_or(0), {}, {}});
     } catch (const std::exception&) {  // too many clients, or lists that only wait for readers
     }
   }
 }
 
-// Continues with clients whose lists have room again.
+// Continues with clients whose lists have room again. A list that has expired was that of a client
+// which has died: nobody sends more.
 void HintServer::resume() {
   for (Client& client : clients_) {
     if (client.room > 0) continue;
-    client.room = prefetcher_.room(client.list);
+    const auto room = prefetcher_.room(client.list);
+    if (!room) {
+      drop(client);
+      continue;
+    }
+    client.room = *room;
     if (client.room > 0) attempt(client, &HintServer::use_texts);
   }
 }
@@ -157,10 +163,11 @@ void HintServer::flush(Client& client) {
   group_.clear();
 }
 
-// Handles a client that died while its socket was not read.
+// Handles a client that died while its socket was not read. From now on its list may expire.
 void HintServer::look_for_end(Client& client) {
   client.has_said_all = end_is_to_come(client);
-  if (!client.has_said_all) drop(client);
+  if (!client.has_said_all) return drop(client);
+  prefetcher_.finish(client.list, true);
 }
 
 // Peeks at what the socket holds, so that no client makes the process hold more than a piece of it.

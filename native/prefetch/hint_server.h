@@ -4,7 +4,8 @@
 //
 // An empty text ends the hints: the list is kept. A client that closes its socket without it has
 // died: its list is dropped. Nothing is sent back. While a list is full its socket is not read, so
-// the client has to wait; its death is noticed even then.
+// the client has to wait; its death is noticed even then. If its socket holds an empty text, the
+// socket is kept until the list has room for the rest, or expires.
 //
 // All input is hostile. At most a piece and a text of each client are held.
 //

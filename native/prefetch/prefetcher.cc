@@ -89,14 +89,14 @@ size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
   return room;
 }
 
-size_t Prefetcher::room(ListId list) const {
+std::optional<size_t> Prefetcher::room(ListId list) const {
   const std::lock_guard lock(mutex_);
-  return lists_.room(list);
+  return lists_.contains(list) ? std::optional(lists_.room(list)) : std::nullopt;
 }
 
-void Prefetcher::finish(ListId list) {
+void Prefetcher::finish(ListId list, bool has_more) {
   const std::lock_guard lock(mutex_);
-  if (lists_.finish(list)) work_.notify_all();
+  if (lists_.finish(list, has_more)) work_.notify_all();
 }
 
 void Prefetcher::drop(ListId list) {
@@ -222,10 +222,11 @@ void Prefetcher::watch() {
     } else {
       watch_.wait_for(lock, interval);
     }
-    expire(Clock::now());
+    const auto has_room = expire(Clock::now()) ? on_room_ : nullptr;
     // Hints are many small allocations, which the C library would keep.
     const bool is_to_give_back = lists_.empty() && std::exchange(has_freed_, false);
     lock.unlock();
+    if (has_room) has_room();
     if (is_to_give_back) release_free_memory();
     // A claimed read may be delayed by its neighbours in a merged read.
     reader_.overtake();
@@ -367,10 +368,13 @@ void Prefetcher::forget_left_out(Clock::time_point now) {
   drop_forgotten();
 }
 
-void Prefetcher::expire(Clock::time_point now) {
+// Returns whether lists have expired.
+bool Prefetcher::expire(Clock::time_point now) {
   forget_left_out(now);
   count_waste(table_.expire(now - options_.ttl));
-  if (lists_.expire(now, options_.ttl)) note_freed();
+  if (!lists_.expire(now, options_.ttl)) return false;
+  note_freed();
+  return true;
 }
 
 void Prefetcher::count_waste(const std::vector<UnitTable::Ahead>& dropped) {

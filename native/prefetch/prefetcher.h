@@ -75,12 +75,15 @@ class Prefetcher {
   // Returns how many more hints the list takes from now on; hints beyond its room are dropped.
   // Never waits.
   size_t add(ListId list, std::span<const Hint> hints);
-  [[nodiscard]] size_t room(ListId list) const;
-  // The client sends no more hints. The list stays until all was read, or it expires.
-  void finish(ListId list);
+  // Returns nullopt if the list has expired.
+  [[nodiscard]] std::optional<size_t> room(ListId list) const;
+  // The client sends no more hints; `has_more`: those that it has sent are still to be added. The
+  // list stays until all was read, or it expires.
+  void finish(ListId list, bool has_more = false);
   // The client has died.
   void drop(ListId list);
-  // Sets a callback, called on any thread and without a lock, when a full list has room again.
+  // Sets a callback, called on any thread and without a lock, when a full list has room again, or
+  // a list has expired.
   void on_room(std::function<void()> callback);
 
   // Returns the readahead of neighbours, for files that are read in no order.
@@ -121,7 +124,7 @@ class Prefetcher {
   void note_freed();
   void drop_forgotten();
   void forget_left_out(Clock::time_point now);
-  void expire(Clock::time_point now);
+  bool expire(Clock::time_point now);
   void count_waste(const std::vector<UnitTable::Ahead>& dropped);
 
   DemandReader& reader_;

@@ -145,6 +145,16 @@ TEST_CASE("a list that no hints will come for any more goes when it is read or o
   CHECK_FALSE(rig.lists.contains(unread));
   CHECK(rig.lists.contains(open));
   CHECK(rig.counters.prefetch_dropped == 1);
+  // One whose client has died goes when it is old, but not when all that it has so far is read.
+  const ListId dead = rig.lists.open();
+  (void)rig.lists.add(dead, hints(1000, 1));
+  CHECK(rig.lists.finish(dead, true));
+  CHECK(rig.lists.note_read(1000, false).is_hinted);
+  CHECK_FALSE(rig.lists.expire(now, 1h));
+  CHECK(rig.lists.add(dead, hints(1001, 1)) > 0);
+  CHECK(rig.lists.expire(now + 2h, 1h));
+  CHECK_FALSE(rig.lists.contains(dead));
+  CHECK(rig.counters.prefetch_dropped == 2);
   CHECK(rig.lists.any());
   CHECK(rig.lists.drop(open));
   CHECK_FALSE(rig.lists.any());

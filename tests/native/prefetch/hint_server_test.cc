@@ -333,8 +333,7 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
     REQUIRE(client.say(said(rest) + kEnd));
     client.die();
     std::this_thread::sleep_for(20ms);
-    CHECK(listener.free_lists() == Prefetcher::kListsMax - 1);
-    CHECK(listener.counters.prefetch_dropped == 0);
+    CHECK(listener.counters.prefetch_dropped == 0);  // its list stays
     all.insert(all.end(), rest.begin(), rest.end());
     for (uint64_t i = 0; i < all.size() && record_named(all[i]); ++i) {
       REQUIRE(eventually([&] { return listener.counters.prefetch_hinted > i; }));
@@ -343,6 +342,38 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
     CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
     CHECK(listener.heard() == all);
   }
+}
+
+TEST_CASE(
+    "a client that is not read, has said all and dies: its list expires, and its socket goes") {
+  Listener listener(100ms);
+  const Client client(listener);
+  REQUIRE(client.say(said(numbers(0, kRoom))));
+  REQUIRE(eventually([&] { return listener.heard_count() == kRoom; }));
+  REQUIRE(client.say(said(numbers(kRoom, kRoom + 1000)) + kEnd));
+  client.fall_silent();
+  CHECK(client.is_closed());
+  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(listener.counters.prefetch_dropped == kRoom);
+}
+
+TEST_CASE("lists of clients that have died, and whose hints nobody reads, make room for others") {
+  Listener listener;
+  std::vector<Client> clients;
+  for (size_t i = 0; i < Prefetcher::kListsMax; ++i) {
+    clients.emplace_back(listener);
+    listener.forget();
+    // Their lists are full, or have no more room beside those of the others.
+    REQUIRE(clients.back().say(said(numbers(0, kRoom + 1)) + kEnd));
+    REQUIRE(eventually([&] { return others_sleep(); }));
+    clients.back().fall_silent();
+  }
+  CHECK(eventually([&] {
+    const Client next(listener);
+    listener.forget();
+    return next.say(said({"/next"}) + kEnd) && next.is_closed() &&
+           listener.heard() == std::vector<Bytes>{"/next"};
+  }));
 }
 
 TEST_CASE("only an empty text is the end: others' zero bytes are none") {

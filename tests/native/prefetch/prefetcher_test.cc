@@ -219,7 +219,7 @@ TEST_CASE("what nobody reads is forgotten after a while") {
   CHECK(rig.counters.prefetch_dropped.load() == 0);  // its client is still there
   rig.prefetcher->finish(list);
   REQUIRE(wait_until([&] { return rig.counters.prefetch_dropped == 100; }));
-  CHECK(rig.prefetcher->room(list) == 0);
+  CHECK(rig.prefetcher->room(list) == std::nullopt);
   CHECK(rig.prefetcher->add(list, rig.hints({1, 2, 3})) == 3);  // ignored
   for (uint64_t record = 0; record < 100; ++record) (void)rig.read(record);
   CHECK(rig.wrong == 0);

@@ -116,7 +116,7 @@ TEST_CASE("many lists share the room for hints, and the last to come has some") 
   size_t taken = 0;
   for (size_t i = 0; i < Prefetcher::kListsMax; ++i) {
     lists.push_back(rig.prefetcher->open_list());
-    const size_t room = rig.prefetcher->room(lists.back());
+    const size_t room = rig.prefetcher->room(lists.back()).value();
     CHECK(room == (i < 8 ? 8192 : 300));
     CHECK(rig.prefetcher->add(lists.back(), hints) == 0);
     taken += room;
