@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "fuse/log.h"
 #include "io/error.h"
 #include "io/little_endian.h"
 
@@ -53,6 +54,9 @@ void DaemonLink::send(const std::vector<std::string>& texts) {
 
 FileDescriptor DaemonLink::receive_connection() {
   while (std::optional<Message> message = receive()) {
+    if (message->kind == kConnection && !message->carried.valid()) {
+      throw StorageError(EMFILE, "", "cannot take the connection");
+    }
     if (message->kind == kConnection) return std::move(message->carried);
     if (message->number) {
       early_limits_.push_back({.kind = message->kind, .number = message->number, .carried = {}});
@@ -110,6 +114,9 @@ std::optional<DaemonLink::Message> DaemonLink::receive() {
     int fd = -1;
     std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
     received.carried = FileDescriptor(fd);
+  } else if ((message.msg_flags & MSG_CTRUNC) != 0) {  // what it carried is lost
+    log_line(Priority::kError, "no descriptor is left for what the daemon sends: raise that limit "
+                               "(ulimit -n, or LimitNOFILE= of a service)");
   }
   return received;
 }

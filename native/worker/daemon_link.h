@@ -42,7 +42,8 @@ class DaemonLink {
   void send_failed(const std::exception_ptr& error);
 
   // Waits until the daemon has mounted, and returns the connection; an invalid one if the daemon
-  // has ended instead. Other threads may send meanwhile.
+  // has ended instead. Throws StorageError if no descriptor is left for it. Other threads may send
+  // meanwhile.
   [[nodiscard]] FileDescriptor receive_connection();
 
   struct Heard {

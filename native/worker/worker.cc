@@ -11,10 +11,12 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -36,6 +38,7 @@
 #include "fuse/ring_plan.h"
 #include "fuse/uring_transport.h"
 #include "io/error.h"
+#include "io/file_descriptor.h"
 #include "open/open_shards.h"
 #include "record/ffrecord_shard.h"
 #include "remote/remote_opener.h"
@@ -242,11 +245,26 @@ std::future<FileDescriptor> listen_to(DaemonLink& daemon) {
   std::promise<FileDescriptor> promise;
   auto coming = promise.get_future();
   std::thread([&daemon, promise = std::move(promise)]() mutable {
-    FileDescriptor connection = daemon.receive_connection();
-    if (!connection.valid()) std::_Exit(0);  // the daemon has ended
-    promise.set_value(std::move(connection));
+    try {
+      FileDescriptor connection = daemon.receive_connection();
+      if (!connection.valid()) std::_Exit(0);  // the daemon has ended
+      promise.set_value(std::move(connection));
+    } catch (const std::exception&) {
+      promise.set_exception(std::current_exception());
+    }
   }).detach();
   return coming;
+}
+
+// Throws StorageError if fewer descriptors are left than serving needs: for the connection, hints,
+// batches that are read ahead, and one for what comes and goes.
+void check_descriptors() {
+  constexpr size_t kNeeded = 4;
+  std::vector<FileDescriptor> spare;
+  while (spare.size() < kNeeded) {
+    spare.emplace_back(eventfd(0, EFD_CLOEXEC));
+    if (!spare.back().valid()) throw StorageError(errno, "eventfd", "cannot create");
+  }
 }
 
 struct Opened {
@@ -274,6 +292,7 @@ std::optional<Opened> open_all(const WorkerOptions& options, DaemonLink& daemon)
       daemon.send_file(opened.volume->shards().shard(shard).file().path(),
                        opened.volume->identity(shard));
     }
+    check_descriptors();
     daemon.send_opened();
     lockdown.tighten();
     return opened;

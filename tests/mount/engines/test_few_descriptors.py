@@ -25,8 +25,8 @@ TREE = {"a": b"alpha" * 1000}
 by_both = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 
 
-def mount_with(tree: Mount, limit: int) -> int:
-    done = tree.mount(prefix=["prlimit", f"--nofile={limit}:{limit}"])
+def mount_with(tree: Mount, limit: int, *options: str) -> int:
+    done = tree.mount(*options, prefix=["prlimit", f"--nofile={limit}:{limit}"])
     if done.status != 0:
         mount_command_fails(done, done.status, "Too many open files; a process may have ")
         assert f"may have {limit} here: raise that limit (ulimit -n" in done.err
@@ -56,6 +56,25 @@ def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: 
     assert statuses[-1] == 0
     if tree.log_file.exists():
         tree.log_file.unlink()  # it has said what was wanting
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.promise("S16")
+def test_packs_leave_enough_or_are_refused(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    """The worker has opened all packs when it lacks the descriptors to serve them."""
+    pack = pack_tree(TREE).read_bytes()
+    packs = [tmp_path / f"{number:02d}.ffr" for number in range(20)]
+    for path in packs:
+        path.write_bytes(pack)
+    tree = new_mount(*packs)
+    limit = 40  # two for each pack
+    while (status := mount_with(tree, limit, "--on-conflict=first")) != 0:
+        assert not tree.is_mounted, limit
+        limit += 1
+    assert status == 0
+    assert tree.ask(probes.read, "a") == TREE["a"]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,77 @@
+// native/worker: what the daemon sends when the worker has no descriptor left for it.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "io/error.h"
+#include "worker/daemon_link.h"
+
+using namespace ffrfs;
+
+namespace {
+
+// The process may have no more descriptors than it has.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const FileDescriptor next(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    set(static_cast<rlim_t>(next.get()));
+  }
+  ~NoDescriptors() { set(before_.rlim_cur); }
+
+ private:
+  void set(rlim_t count) const {
+    const rlimit limit{.rlim_cur = count, .rlim_max = before_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  rlimit before_{};
+};
+
+void send_descriptor(int socket, char kind) {
+  iovec data{&kind, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &socket, sizeof socket);
+  REQUIRE(sendmsg(socket, &message, MSG_NOSIGNAL) == 1);
+}
+
+}  // namespace
+
+TEST_CASE("a connection for which no descriptor is left is an error, a client is left out") {
+  int ends[2] = {-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  FileDescriptor daemon(ends[0]);
+  DaemonLink link(ends[1]);
+  {
+    const NoDescriptors none;
+    send_descriptor(daemon.get(), 'c');
+    CHECK_THROWS_AS((void)link.receive_connection(), StorageError);
+  }
+  send_descriptor(daemon.get(), 'c');
+  CHECK(link.receive_connection().valid());
+  int heard = 0;
+  const DaemonLink::Heard count{.take_hints = [&](FileDescriptor) {
+    ++heard;
+  }, .limit_cache = nullptr, .limit_pushed = nullptr, .warm = nullptr};
+  send_descriptor(daemon.get(), 'h');
+  daemon.reset();
+  {
+    const NoDescriptors none;
+    link.wait_for_end(count);
+  }
+  CHECK(heard == 0);
+}
