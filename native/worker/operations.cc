@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -17,9 +16,9 @@
 
 #include "fuse/journal.h"
 #include "fuse/log.h"
-#include "io/error.h"
 #include "worker/answer.h"
 #include "worker/inode_reply.h"
+#include "worker/read_failure.h"
 
 namespace ffrfs {
 namespace {
@@ -369,32 +368,14 @@ void Operations::read_later(const Request& request, const std::optional<Extent>&
 
 void Operations::fail(const Reply& reply, Ino ino, const RequestTimer& timer,
                       const std::exception_ptr& error) noexcept {
-  answer(timer, reply, [&] { reply.error(read_failed(ino, error)); });
-}
-
-int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
-  int number = EIO;
-  std::string reason;
-  try {
-    std::rethrow_exception(error);
-  } catch (const StorageError& refused) {
-    number = refused.code();
-    reason = refused.what();
-  } catch (const TooLargeError& refused) {
-    number = EFBIG;
-    reason = refused.what();
-  } catch (const std::bad_alloc&) {
-    number = ENOMEM;
-    reason = "out of memory";
-  } catch (const std::exception& bad) {
-    reason = bad.what();
-  }
-  const NearOnly here;  // does not wait for a name that is far
-  if (const auto counted = volume_.note_failure(ino)) {
-    const std::string path = volume_.path(ino);
-    log_failure(*counted, path.empty() ? "/" : path, reason);
-  }
-  return number;
+  ReadFailure failure;
+  std::optional<Ino> to_log;
+  answer(timer, reply, [&] {
+    failure = failure_of(error);
+    to_log = volume_.note_failure(ino);  // statistics have it before the reader
+    reply.error(failure.number);
+  });
+  if (to_log) log_.log_failure(*to_log, ino, failure.reason);
 }
 
 }  // namespace ffrfs

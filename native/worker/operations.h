@@ -52,7 +52,10 @@ class Operations final : public fuse::Handler {
   // many milliseconds the next is due; -1 if none is.
   [[nodiscard]] int expire_interrupts() noexcept;
   // The transports end: drops all later answers.
-  void close() { interrupts_.close(); }
+  void close() {
+    interrupts_.close();
+    log_.finish();
+  }
 
  private:
   using Request = fuse::Request;
@@ -87,10 +90,9 @@ class Operations final : public fuse::Handler {
   [[nodiscard]] bool is_turned_away(const Request& request) const;
   [[nodiscard]] bool is_quarantined(const Request& request) const;
 
+  // Answers a request that failed to read, counts the failure, and logs it later.
   void fail(const Reply& reply, Ino ino, const RequestTimer& timer,
             const std::exception_ptr& error) noexcept;
-  // Returns the errno for a failure to read, and logs the failure.
-  int read_failed(Ino ino, const std::exception_ptr& error);
 
   Volume& volume_;
   OperationOptions options_;

@@ -1,8 +1,10 @@
-// Counts the requests that were answered, and logs the slow ones, so that people find the file, the
-// disk or the server that requests wait for.
+// Counts the requests that were answered, and logs the slow ones and those that failed, so that
+// people find the file, the disk or the server that requests wait for.
 //
-// Counting never waits. The path of a slow request is in an index that may have to be read from the
-// slow disk, so a pool thread looks it up; if many wait for that, further ones are only counted.
+// Counting never waits. The path of a request is in an index that may have to be read from the slow
+// disk, so a pool thread looks it up; if many wait for that, further slow ones are only counted, and
+// further failures are logged by inode. Failures have a thread of their own, because the paths of
+// slow requests may be far.
 // Thread-safe.
 
 #pragma once
@@ -10,7 +12,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "io/thread_pool.h"
 #include "volume/volume.h"
 #include "worker/far_requests.h"
 
@@ -19,6 +23,7 @@ namespace ffrfs {
 class RequestLog {
  public:
   static constexpr size_t kWaitingMax = 64;
+  static constexpr size_t kFailuresWaitingMax = 1024;  // FailureLog remembers as many files
 
   // `far` lends the thread; its destructor must run before that of the log.
   RequestLog(Volume& volume, FarRequests& far) : volume_(volume), far_(far) {}
@@ -28,12 +33,20 @@ class RequestLog {
     if (volume_.note_request(kind, elapsed_ns) && ino != 0) log_slow(kind, ino, elapsed_ns);
   }
 
+  // Logs that a request on `ino` failed, which counts for the inode `counted`.
+  void log_failure(Ino counted, Ino ino, const std::string& reason) noexcept;
+
+  // Waits a moment for failures that are not logged yet: the process is about to end.
+  void finish() const noexcept;
+
  private:
   void log_slow(RequestKind kind, Ino ino, uint64_t elapsed_ns) noexcept;
 
   Volume& volume_;
   FarRequests& far_;
   std::atomic<size_t> waiting_{0};
+  std::atomic<size_t> failures_waiting_{0};
+  ThreadPool failure_thread_{1};  // last, so that it ends before the members that it uses
 };
 
 }  // namespace ffrfs

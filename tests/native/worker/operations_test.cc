@@ -1,0 +1,167 @@
+// native/worker: a READ that fails while the disk does not give the name of its file.
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "index_file.h"
+#include "io/local_file.h"
+#include "worker/operations.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr size_t kFileCount = 40'000;
+constexpr uint64_t kDamaged = kFileCount / 2;  // a record whose name has blocks before and after it
+constexpr Ino kIno = kDamaged + 2;
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+// A file whose reads in [begin, end) wait until `go`.
+struct StallingFile final : Source {
+  StallingFile(const std::string& path, uint64_t from, uint64_t to, std::latch& on)
+      : Source(path, LocalFile(path).facts()), file(path), begin(from), end(to), go(on) {}
+
+  [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
+  [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
+  void read_fully(uint64_t offset, std::span<std::byte> target) const override {
+    if (offset < end && offset + target.size() > begin) go.wait();
+    file.read_fully(offset, target);
+  }
+
+  LocalFile file;
+  uint64_t begin;
+  uint64_t end;
+  std::latch& go;
+};
+
+// A mount of one pack, one of whose records is damaged; what it answers and logs.
+class Mounted final : public fuse::AnswerSink {
+ public:
+  Mounted() : before_(dup(STDERR_FILENO)) {
+    REQUIRE(pipe2(pipe_.data(), O_NONBLOCK) == 0);
+    dup2(pipe_[1], STDERR_FILENO);
+    completion_ = std::jthread([this](const std::stop_token& stopped) {
+      while (!stopped.stop_requested()) {
+        volume.wait(10);
+        volume.poll();
+      }
+    });
+  }
+  ~Mounted() {
+    let_go();
+    completion_ = {};
+    dup2(before_, STDERR_FILENO);
+    for (const int fd : {before_, pipe_[0], pipe_[1]}) close(fd);
+  }
+
+  void answer(const fuse::Reply&, int error, fuse::Parts) noexcept override {
+    failures_at_answer = volume.counters().page().row("read_failures").load();
+    answered = error;
+  }
+  void read(Ino ino) {
+    operations.handle({.opcode = fuse::Opcode::kRead, .unique = 1, .ino = ino, .size = 4096},
+                      fuse::Reply(*this, 1, room_));
+  }
+  void let_go() {
+    if (!go_.try_wait()) go_.count_down();
+  }
+  std::string logged() {
+    std::array<char, 1 << 16> buffer{};
+    const ssize_t size = ::read(pipe_[0], buffer.data(), buffer.size());
+    return {buffer.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
+  }
+
+  std::atomic<int> answered = -1;
+  std::atomic<uint64_t> failures_at_answer = 0;
+
+ private:
+  static PackedIndex damaged_pack() {
+    PackedIndex pack =
+        indexed_pack(std::vector<Bytes>(kFileCount, "x"), flat_sections(many(kFileCount)));
+    pack.file[ffrecord_header_size(kFileCount + 1) + kDamaged] = 'y';
+    return pack;
+  }
+  std::unique_ptr<const Source> open_stalling(const std::string& path) {
+    const auto& names = packed_.trailer.sections[static_cast<size_t>(Section::kNames)];
+    const uint64_t begin = packed_.index_begin + names.offset;
+    return std::make_unique<const StallingFile>(path, begin + kIndexBlockSize,
+                                                begin + names.size - kIndexBlockSize, go_);
+  }
+
+  const TemporaryFolder folder_;
+  const PackedIndex packed_ = damaged_pack();
+  const std::string pack_ = folder_.write("x.ffr", packed_.file);
+  std::latch go_{1};
+  std::vector<std::byte> room_ = std::vector<std::byte>(4096);
+  const int before_;
+  std::array<int, 2> pipe_{};
+
+ public:
+  Volume volume{
+      {pack_},
+      {.packs = {.open_source = [this](const std::string& path) { return open_stalling(path); }}}};
+  Operations operations{volume, {}};
+
+ private:
+  std::jthread completion_;
+};
+
+}  // namespace
+
+TEST_CASE("a READ that fails is counted and answered before the name of its file is looked up") {
+  Mounted mounted;
+  mounted.read(kIno);
+  CHECK(eventually([&] { return mounted.answered == EIO; }));
+  CHECK(mounted.failures_at_answer == 1);
+  mounted.answered = -1;
+  mounted.read(2);  // a sound one, whose answer comes from the same thread
+  CHECK(eventually([&] { return mounted.answered == 0; }));
+  CHECK(mounted.logged().empty());
+  mounted.let_go();
+  std::string lines;
+  CHECK(eventually([&] { return (lines += mounted.logged()).find('\n') != std::string::npos; }));
+  CHECK(lines.find("cannot read n1020000: ") != std::string::npos);
+}
+
+TEST_CASE("failures whose names are waited for are bounded; others are logged by inode, at once") {
+  Mounted mounted;
+  FarRequests far;
+  RequestLog log(mounted.volume, far);
+  for (size_t i = 0; i < RequestLog::kFailuresWaitingMax; ++i) log.log_failure(kIno, kIno, "bad");
+  CHECK(mounted.logged().empty());
+  log.log_failure(7, 7, "worse");
+  CHECK(mounted.logged().ends_with("cannot read inode 7: worse\n"));
+  mounted.let_go();
+  log.finish();
+  std::string lines;
+  CHECK(eventually([&] {
+    lines += mounted.logged();
+    return std::ranges::count(lines, '\n') == RequestLog::kFailuresWaitingMax;
+  }));
+  log.log_failure(7, 7, "bad");
+  log.finish();
+  CHECK(mounted.logged().ends_with("cannot read n1000005: bad\n"));
+}
