@@ -51,7 +51,6 @@ void FarFiles::ask_for_rest(ReadAround& around, size_t blocks_max) const {
 }
 
 void FarFiles::find(std::span<const Hint> hints) const {
-  if (!any_) return;
   for (const Hint& hint : hints) (void)find_extent(shards_, hint.record);
 }
 

@@ -32,7 +32,8 @@ class FarFiles {
   // Requests more of a pack of which half was needed in no order (ReadAround::take_rest), if all of
   // it takes at most `blocks_max` MiB of the cache.
   void ask_for_rest(ReadAround& around, size_t blocks_max) const;
-  // Loads the index entries of the records, so that later look-ups need not wait.
+  // Loads the index entries of the records, also from a local disk, so that later look-ups need
+  // not wait.
   void find(std::span<const Hint> hints) const;
 
  private:

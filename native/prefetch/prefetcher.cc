@@ -81,7 +81,7 @@ Prefetcher::ListId Prefetcher::open_list() {
 }
 
 size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
-  far_.find(hints);  // without the lock; the look-up under it never waits
+  far_.find(hints);  // without the lock, because it may wait
   const NearOnly here;
   const std::lock_guard lock(mutex_);
   const size_t room = lists_.add(list, hints);
@@ -127,6 +127,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
   std::function<void()> has_room;
   {
     const NearOnly here;
+    const Ino ino = found != Found::kPageCache ? readahead_.file_of(record) : 0;  // may wait
     const std::lock_guard lock(mutex_);
     const auto [is_hinted, is_roomy] = lists_.note_read(record, found == Found::kPrefetched);
     if (is_roomy) has_room = on_room_;
@@ -139,7 +140,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
     if (!is_hinted && found != Found::kPageCache) {
       if (found == Found::kPrefetched)
         counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);
-      const bool is_in_run = readahead_.note_read(record);
+      const bool is_in_run = readahead_.note_read(record, ino);
       if (!is_in_run && found == Found::kMissing && !lists_.any()) around_.note_read(record);
     }
     if (has_work()) work_.notify_one();

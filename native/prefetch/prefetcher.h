@@ -13,7 +13,8 @@
 // in the kernel for a page that a READ has locked: other threads answer that READ, from memory. A
 // fourth thread expires old units, and repeats reads that wait for a batch whose disk has stalled.
 // All other functions are thread-safe. Lock order: this, then the table. Under this lock no thread
-// waits for an index that is far (NearOnly), because every READ takes the lock.
+// waits for an index that is far (NearOnly), because every READ takes the lock. READs and hints look
+// their records up before they take it; only a batch may need a page of a local index under it.
 
 #pragma once
 

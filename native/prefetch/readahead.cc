@@ -49,10 +49,9 @@ Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, si
       window_first_(std::clamp<uint64_t>(record_count / kRecordsPerWindow, kWindowFirstMin,
                                          kWindowFirstMax)) {}
 
-bool Readahead::note_read(uint64_t record) {
+bool Readahead::note_read(uint64_t record, Ino ino) {
   if (window_max_ == 0) return false;
   ++tick_;
-  const Ino ino = has_files_ ? find_file(tree_, record) : 0;
   if (is_passed(record, ino)) return true;
   Run* const by_record = find(Order::kRecords, record);
   Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;

@@ -9,7 +9,7 @@
 // have one, or share one. The window grows while the records read ahead are used, and shrinks when
 // they are not. A run that meets records read ahead by another continues behind them.
 //
-// Plain data: the owner must lock.
+// Plain data: the owner must lock, but for file_of().
 
 #pragma once
 
@@ -37,9 +37,14 @@ class Readahead {
   // `has_files`: records are files of `tree`, which lists them in some order.
   Readahead(const Tree& tree, uint64_t record_count, bool has_files, size_t window_max);
 
+  // Returns the record's file, for note_read(); 0 if there is none. May wait for the index, so it
+  // needs no lock.
+  [[nodiscard]] Ino file_of(uint64_t record) const {
+    return has_files_ && window_max_ > 0 ? find_file(tree_, record) : 0;
+  }
   // Notes that a reader asks for a record that needs storage, or was read ahead. Returns true if it
   // belongs to a run that is read ahead.
-  bool note_read(uint64_t record);
+  bool note_read(uint64_t record, Ino ino);
 
   [[nodiscard]] bool wants(size_t batch_count) const;
   // Returns the next record to read ahead; nullopt if there is none now.

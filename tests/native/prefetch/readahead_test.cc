@@ -66,7 +66,7 @@ struct Reads {
     ++read_count;
     State& found = state[record];
     if (found != State::kNowhere) ++hit_count;
-    if (found != State::kPushed) readahead.note_read(record);
+    if (found != State::kPushed) readahead.note_read(record, readahead.file_of(record));
     if (found == State::kHeld) found = State::kNowhere;
     while (readahead.wants(kBatch)) {
       size_t taken = 0;
@@ -287,7 +287,7 @@ TEST_CASE("a single record, none, a window of none or of one") {
   const FlatTree tree(100);
   for (const uint64_t count : {uint64_t{0}, uint64_t{1}}) {
     Readahead readahead(tree, count, true, kWindow);
-    for (int i = 0; i < 5; ++i) readahead.note_read(0);
+    for (int i = 0; i < 5; ++i) readahead.note_read(0, readahead.file_of(0));
     CHECK_FALSE(readahead.take(kBatch));
   }
   Reads none(tree, 100, true, 0);
@@ -338,7 +338,7 @@ TEST_CASE("what is wanted comes a batch at a time") {
   uint64_t ahead = 0;
   size_t batches = 0;
   for (; record < 20'000; ++record) {
-    readahead.note_read(record);
+    readahead.note_read(record, readahead.file_of(record));
     if (!readahead.wants(kBatch)) continue;
     ++batches;
     while (const auto next = readahead.take(kBatch)) ahead = next->record;

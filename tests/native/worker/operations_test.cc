@@ -10,14 +10,11 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
-#include <latch>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "index_file.h"
-#include "io/local_file.h"
+#include "stalling_file.h"
 #include "worker/operations.h"
 
 using namespace ffrfs;
@@ -26,9 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr size_t kFileCount = 40'000;
-constexpr uint64_t kDamaged = kFileCount / 2;  // a record whose name has blocks before and after it
-constexpr Ino kIno = kDamaged + 2;
+constexpr Ino kIno = StallingPack::ino_of(StallingPack::kMiddle);
 
 bool eventually(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -38,24 +33,6 @@ bool eventually(const std::function<bool()>& condition) {
   }
   return true;
 }
-
-// A file whose reads in [begin, end) wait until `go`.
-struct StallingFile final : Source {
-  StallingFile(const std::string& path, uint64_t from, uint64_t to, std::latch& on)
-      : Source(path, LocalFile(path).facts()), file(path), begin(from), end(to), go(on) {}
-
-  [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
-  [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
-  void read_fully(uint64_t offset, std::span<std::byte> target) const override {
-    if (offset < end && offset + target.size() > begin) go.wait();
-    file.read_fully(offset, target);
-  }
-
-  LocalFile file;
-  uint64_t begin;
-  uint64_t end;
-  std::latch& go;
-};
 
 // A mount of one pack, one of whose records is damaged; what it answers and logs.
 class Mounted final : public fuse::AnswerSink {
@@ -85,9 +62,7 @@ class Mounted final : public fuse::AnswerSink {
     operations.handle({.opcode = fuse::Opcode::kRead, .unique = 1, .ino = ino, .size = 4096},
                       fuse::Reply(*this, 1, room_));
   }
-  void let_go() {
-    if (!go_.try_wait()) go_.count_down();
-  }
+  void let_go() { pack_.go(); }
   std::string logged() {
     std::array<char, 1 << 16> buffer{};
     const ssize_t size = ::read(pipe_[0], buffer.data(), buffer.size());
@@ -98,31 +73,13 @@ class Mounted final : public fuse::AnswerSink {
   std::atomic<uint64_t> failures_at_answer = 0;
 
  private:
-  static PackedIndex damaged_pack() {
-    PackedIndex pack =
-        indexed_pack(std::vector<Bytes>(kFileCount, "x"), flat_sections(many(kFileCount)));
-    pack.file[ffrecord_header_size(kFileCount + 1) + kDamaged] = 'y';
-    return pack;
-  }
-  std::unique_ptr<const Source> open_stalling(const std::string& path) {
-    const auto& names = packed_.trailer.sections[static_cast<size_t>(Section::kNames)];
-    const uint64_t begin = packed_.index_begin + names.offset;
-    return std::make_unique<const StallingFile>(path, begin + kIndexBlockSize,
-                                                begin + names.size - kIndexBlockSize, go_);
-  }
-
-  const TemporaryFolder folder_;
-  const PackedIndex packed_ = damaged_pack();
-  const std::string pack_ = folder_.write("x.ffr", packed_.file);
-  std::latch go_{1};
+  StallingPack pack_{StallingPack::Stalled::kName};
   std::vector<std::byte> room_ = std::vector<std::byte>(4096);
   const int before_;
   std::array<int, 2> pipe_{};
 
  public:
-  Volume volume{
-      {pack_},
-      {.packs = {.open_source = [this](const std::string& path) { return open_stalling(path); }}}};
+  Volume volume{{pack_.path}, {.packs = {.open_source = pack_.open()}}};
   Operations operations{volume, {}};
 
  private:

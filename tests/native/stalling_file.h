@@ -1,0 +1,76 @@
+// A pack with a mapped index of many blocks, on a disk that gives a part of it when a test says so.
+
+#pragma once
+
+#include <algorithm>
+#include <latch>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "index_file.h"
+#include "io/local_file.h"
+
+namespace ffrfs::test {
+
+// A file whose reads of one byte wait until `go`.
+struct StallingFile final : Source {
+  StallingFile(const std::string& path, uint64_t byte, std::latch& on)
+      : Source(path, LocalFile(path).facts()), file(path), stalled(byte), go(on) {}
+
+  [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
+  [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
+  void read_fully(uint64_t offset, std::span<std::byte> target) const override {
+    if (offset <= stalled && stalled < offset + target.size()) go.wait();
+    file.read_fully(offset, target);
+  }
+
+  LocalFile file;
+  uint64_t stalled;
+  std::latch& go;
+};
+
+class StallingPack {
+ public:
+  static constexpr uint64_t kFileCount = 40'000;
+  // A record whose entries are far from those of the first and of the last. It is damaged.
+  static constexpr uint64_t kMiddle = kFileCount / 2;
+  static constexpr Ino ino_of(uint64_t record) { return record + 2; }
+
+  enum class Stalled { kName, kFile, kOffset };  // of kMiddle
+  explicit StallingPack(Stalled what) {
+    PackedIndex packed =
+        indexed_pack(std::vector<Bytes>(kFileCount, "x"), flat_sections(many(kFileCount)));
+    packed.file[ffrecord_header_size(kFileCount + 1) + kMiddle] = 'y';
+    path = folder_.write("x.ffr", packed.file);
+    const auto entry = [&](Section section, uint64_t size) {
+      const auto& place = packed.trailer.sections[static_cast<size_t>(section)];
+      return packed.index_begin + place.offset + size * kMiddle;
+    };
+    switch (what) {
+      case Stalled::kName: stalled_ = entry(Section::kNames, many(1)[0].size()); break;
+      case Stalled::kFile: stalled_ = entry(Section::kFiles, sizeof(uint32_t)); break;
+      case Stalled::kOffset: stalled_ = 12 + 4 * (kFileCount + 1) + 8 * kMiddle; break;
+    }
+  }
+  ~StallingPack() { go(); }
+
+  [[nodiscard]] OpenSource open() {
+    return [this](const std::string& opened) -> std::unique_ptr<const Source> {
+      return std::make_unique<const StallingFile>(opened, stalled_, go_);
+    };
+  }
+  void go() {
+    if (!go_.try_wait()) go_.count_down();
+  }
+
+  std::string path;
+
+ private:
+  const TemporaryFolder folder_;
+  uint64_t stalled_ = 0;
+  std::latch go_{1};
+};
+
+}  // namespace ffrfs::test
