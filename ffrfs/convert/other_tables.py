@@ -12,7 +12,7 @@ from ffrfs.convert.source import Record
 from ffrfs.convert.table_source import Rows, TableSource
 from ffrfs.errors import FormatError
 
-# Bytes of a CSV file from which the types of its columns are found; no line is longer.
+# Bytes of a CSV file from which the types of its columns are found; no row is longer.
 _BLOCK_SIZE = 8 << 20
 _ROWS_AT_ONCE = 128  # as messages in memory
 _FILE_MAGIC = b"ARROW1"
@@ -45,8 +45,14 @@ class CsvSource(TableSource):
         return csv.open_csv(
             self._pyarrow.CompressedInputStream(file, "gzip") if is_gzip else file,
             csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE),
+            csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(column_types=types),
         )
+
+    def _damage(self, path: str, error: Exception) -> FormatError:
+        if "straddling object" in str(error):  # pyarrow's words for a row that ends in no block
+            error = ValueError(f"a row of over {_BLOCK_SIZE:,} bytes, or a quote is not closed")
+        return super()._damage(path, error)
 
 
 class ArrowSource(TableSource):

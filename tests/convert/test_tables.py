@@ -13,6 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from ffrfs.convert import other_tables
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import FfrfsError, FormatError, OptionError, PackWarning
 from ffrfs.tfrecord import Example, to_dict
@@ -90,6 +91,33 @@ def test_csv(tmp_path: Path) -> None:
     with pytest.warns(PackWarning, match="rounded to float32.*'x'"):
         convert(tmp_path / "y.csv", tmp_path / "y.tfrecord")
     assert examples_of(tmp_path / "y.tfrecord") == [{"x": [0.5]}]
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_texts_of_csv_with_line_breaks_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Also those in whose middle a block ends."""
+    poems = [b"poem %d\n" % n + b"a verse,\n\n" * (n % 4) for n in range(50)]
+    before = [b"%d,," % n if columns == 3 else b"" for n in range(50)]
+    (tmp_path / "x.csv").write_bytes(
+        b"n,empty,text\n"[0 if columns == 3 else 8 :]
+        + b"".join(b'%b"%b"\n' % row for row in zip(before, poems, strict=True))
+    )
+    for size in (64, 97, 128):
+        monkeypatch.setattr(other_tables, "_BLOCK_SIZE", size)
+        convert(tmp_path / "x.csv", tmp_path / "x.tfrecord", force=True)
+        assert [row["text"] for row in examples_of(tmp_path / "x.tfrecord")] == [
+            [poem] for poem in poems
+        ]
+
+
+def test_a_quote_of_csv_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory holds a few blocks, not the rest of the file."""
+    monkeypatch.setattr(other_tables, "_BLOCK_SIZE", 64)
+    (tmp_path / "x.csv").write_bytes(b'n,text\n1,"a\n' + b"2,b\n" * 1000)
+    with pytest.raises(FormatError, match=r"x\.csv: .* of over 64 bytes, or a quote is not closed"):
+        convert(tmp_path / "x.csv", tmp_path / "x.tfrecord")
 
 
 @pytest.mark.parametrize(
