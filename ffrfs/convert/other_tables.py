@@ -5,8 +5,9 @@ Not here: Parquet (parquet.py), columns (table_source.py). Concurrency: one thre
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from ffrfs.convert.source import Record
 from ffrfs.convert.table_source import Rows, TableSource
@@ -15,6 +16,8 @@ from ffrfs.errors import FormatError
 # Bytes of a CSV file from which the types of its columns are found; no row is longer.
 _BLOCK_SIZE = 8 << 20
 _ROWS_AT_ONCE = 128  # as messages in memory
+# How long to wait for a last read by pyarrow's thread, which comes at once unless it is far ahead.
+_LAST_READ_S = 0.1
 _FILE_MAGIC = b"ARROW1"
 
 
@@ -25,8 +28,8 @@ class CsvSource(TableSource):
     EXTENSIONS = (".csv", ".csv.gz")
 
     def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
-        with open(path, "rb") as again:
-            found = self._open(path, again, {}).schema
+        with open(path, "rb") as again, _LineBreaks(self._plain(path, again)) as blocks:
+            found = self._open(blocks, {}).schema
         is_number = self._pyarrow.types.is_primitive
         is_time = self._pyarrow.types.is_temporal
         texts = {
@@ -34,16 +37,20 @@ class CsvSource(TableSource):
             for field in found
             if not is_number(field.type) or is_time(field.type)
         }
-        reader = self._open(path, file, texts)
-        rows = self._rows(path, reader.schema)
-        for batch in reader:
-            yield from _in_slices(rows, batch)
+        with _LineBreaks(self._plain(path, file)) as blocks:
+            reader = self._open(blocks, texts)
+            rows = self._rows(path, reader.schema)
+            for batch in reader:
+                yield from _in_slices(rows, batch)
 
-    def _open(self, path: str, file: BinaryIO, types: dict[str, Any]) -> Any:  # noqa: ANN401
-        csv = self._pyarrow.csv
+    def _plain(self, path: str, file: BinaryIO) -> Any:  # noqa: ANN401
         is_gzip = path.endswith(".gz")
+        return self._pyarrow.CompressedInputStream(file, "gzip") if is_gzip else file
+
+    def _open(self, blocks: _LineBreaks, types: dict[str, Any]) -> Any:  # noqa: ANN401
+        csv = self._pyarrow.csv
         return csv.open_csv(
-            self._pyarrow.CompressedInputStream(file, "gzip") if is_gzip else file,
+            blocks,
             csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE),
             csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(column_types=types),
@@ -53,6 +60,42 @@ class CsvSource(TableSource):
         if "straddling object" in str(error):  # pyarrow's words for a row that ends in no block
             error = ValueError(f"a row of over {_BLOCK_SIZE:,} bytes, or a quote is not closed")
         return super()._damage(path, error)
+
+
+class _LineBreaks:
+    """A file of which no block ends between the bytes of a CR LF: in a text, pyarrow loses that LF.
+
+    A CR at the end of a block is held back until the next one is read. A thread of pyarrow reads
+    ahead, also after an error; Python would abort or hang if it ended meanwhile, so the exit waits.
+    """
+
+    closed = False  # pyarrow asks
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._held = b""
+        self._is_over = False
+        self._has_ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._has_ended.wait(_LAST_READ_S)
+
+    def read(self, size: int) -> bytes:
+        block = b""
+        try:
+            if not self._is_over:
+                block = self._held + self._file.read(size - len(self._held))
+        finally:
+            if not block:
+                self._has_ended.set()
+        self._held = b""
+        if len(block) > 1 and block.endswith(b"\r"):
+            block, self._held = block[:-1], b"\r"
+        return block
 
 
 class ArrowSource(TableSource):
