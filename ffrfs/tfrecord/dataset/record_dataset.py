@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 import os
-import random
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ from ffrfs.tfrecord.dataset.stages import (
     State,
     Take,
     build,
+    drawn_seed,
 )
 from ffrfs.tfrecord.iterator import OnError, check_on_error
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
@@ -90,6 +90,7 @@ class RecordDataset:
         self._operations: tuple[Operation, ...] = ()
         self._epoch = 0
         self._seed: int | None = None
+        self._fixed_seed: int | None = None  # of shuffles without a seed that keep their order
         self._state: State | None = None  # the begin of the next iteration
         self._latest: weakref.ref[RecordDatasetIterator] | None = None
 
@@ -125,11 +126,15 @@ class RecordDataset:
         """Return the elements in random order: each is drawn from a buffer of the next ones.
 
         The same seed gives the same orders, another in each epoch and turn of repeat(),
-        unless `reshuffle_each_iteration` is False. None: a random seed. state_dict() holds
-        the buffer, so shuffle records rather than the results of map().
+        unless `reshuffle_each_iteration` is False. None: a random seed, which is then drawn
+        here, so that take() and skip() divide the elements. state_dict() holds the buffer, so
+        shuffle records rather than the results of map().
         """
         size = _at_least(1, "buffer_size", buffer_size)
-        return self._with(Shuffle, size, seed, bool(reshuffle_each_iteration))
+        made = self._with(Shuffle, size, seed, bool(reshuffle_each_iteration))
+        if seed is None and not reshuffle_each_iteration and made._fixed_seed is None:
+            made._fixed_seed = drawn_seed()
+        return made
 
     def batch(self, batch_size: SupportsIndex, drop_remainder: bool = False) -> Self:
         """Return lists of `batch_size` elements, as parse_example() takes them."""
@@ -226,10 +231,12 @@ class RecordDataset:
         """Begin an epoch; or continue one, after load_state_dict()."""
         state, self._state = self._state, None
         if state is None:
-            seed = random.SystemRandom().getrandbits(63) if self._seed is None else self._seed
-            run = Pass(seed, self._epoch)
+            seed = drawn_seed() if self._seed is None else self._seed
+            run = Pass(seed, self._epoch, self._fixed_seed)
         else:
-            run = Pass(state["seed"], state["epoch"])
+            # Earlier versions drew one seed for both.
+            self._fixed_seed = state.get("fixed_seed", state["seed"])
+            run = Pass(state["seed"], state["epoch"], self._fixed_seed)
         iterator = RecordDatasetIterator(
             self._reading, self._operations, run, state and state["stages"]
         )
@@ -344,6 +351,7 @@ class RecordDatasetIterator(Closing):
             "dataset": self._description,
             "seed": self._run.seed,
             "epoch": self._run.epoch,
+            "fixed_seed": self._run.fixed_seed,
             "stages": self._stage.state(),
         }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from ffrfs.errors import FfrfsError, is_damage
@@ -43,7 +43,12 @@ class Pass:
 
     seed: int  # for a shuffle() without a seed
     epoch: int
+    fixed_seed: int | None  # the same in all epochs, for one that keeps its order
     turns: tuple[int, ...] = ()  # turns of the repeat()s around a stage
+
+
+def drawn_seed() -> int:
+    return random.SystemRandom().getrandbits(63)
 
 
 def build(reading: Reading, operations: tuple[Operation, ...], run: Pass) -> Stage:
@@ -54,7 +59,7 @@ def build(reading: Reading, operations: tuple[Operation, ...], run: Pass) -> Sta
     if last.stage is Repeat:
 
         def turn(number: int) -> Stage:
-            return build(reading, tuple(before), Pass(run.seed, run.epoch, (*run.turns, number)))
+            return build(reading, tuple(before), replace(run, turns=(*run.turns, number)))
 
         return Repeat(turn, *last.arguments)
     upstream = build(reading, tuple(before), run)
@@ -210,8 +215,10 @@ class Shuffle(_Stage):
         super().__init__(upstream)
         self._size = size
         again = (run.epoch, *run.turns) if reshuffle else ()
+        if seed is None:
+            seed = run.seed if reshuffle else run.fixed_seed
         # Seeding with a text gives the same numbers in every process and version of Python.
-        self._random = random.Random(repr((run.seed if seed is None else seed, again)))
+        self._random = random.Random(repr((seed, again)))
         self._buffer: list[Element] = []
         self._is_over = False
 

@@ -150,6 +150,15 @@ def test_epochs_follow_the_seed_of_torch(files: list[Path]) -> None:
     assert orders[0] == orders[2] != orders[1]
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_workers_of_all_epochs_see_one_order_that_is_kept(files: list[Path], workers: int) -> None:
+    data = RecordDataset(files).shuffle(30, reshuffle_each_iteration=False)
+    parts = [RecordStream(part.map(to_number)) for part in (data.take(10), data.skip(10))]
+    epochs = [[numbers(part, workers, "forkserver") for part in parts] for _ in range(2)]
+    assert epochs[0] == epochs[1]
+    assert sorted([*epochs[0][0], *epochs[0][1]]) == list(range(COUNT))
+
+
 def test_a_stream_goes_on_in_mid_epoch(files: list[Path]) -> None:
     def stream() -> RecordStream:
         return RecordStream(RecordDataset(files).shuffle(8, seed=5).map(to_number).batch(4))

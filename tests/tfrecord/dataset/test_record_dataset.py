@@ -187,6 +187,35 @@ def test_shuffle_is_the_same_for_a_seed_and_another_in_each_epoch(directory: Pat
     assert list(unseeded) != list(unseeded)
 
 
+def test_a_shuffle_without_a_seed_may_keep_its_order(directory: Path) -> None:
+    paths, contents = write(directory, [20, 20])
+    data = RecordDataset(paths).shuffle(40, reshuffle_each_iteration=False)
+    order = list(data)
+    assert sorted(order) == sorted(flattened(contents))
+    assert order not in (flattened(contents), list(RecordDataset(paths).shuffle(40, None, False)))
+    assert list(data) == list(pickle.loads(pickle.dumps(data))) == order
+    assert list(data.repeat(2)) == order * 2
+    assert [*data.take(10), *data.skip(10)] == order
+    again = [one.shuffle(40, None, False) for one in (data.take(10), data.skip(10))]
+    assert sorted([*again[0], *again[1]]) == sorted(order)
+    whole = data.shuffle(40)  # which does not keep its own order
+    assert list(whole) != list(whole)
+    assert list(whole.part(1, 0, seed=1)) != list(whole.part(1, 0, seed=2))
+
+
+@pytest.mark.parametrize("given_first", [0, 15, 50])
+def test_a_shuffle_keeps_its_order_in_another_process(directory: Path, given_first: int) -> None:
+    paths, _ = write(directory, [20, 20])
+    data = RecordDataset(paths).shuffle(40, reshuffle_each_iteration=False)
+    twice = data.repeat(2)
+    iterator = iter(twice)
+    first = [next(iterator) for _ in range(given_first)]
+    other = RecordDataset(paths).shuffle(40, reshuffle_each_iteration=False).repeat(2)
+    other.load_state_dict(iterator.state_dict())
+    assert first + list(other) == list(twice)
+    assert list(other) == list(twice)
+
+
 def test_methods_leave_the_data_set_as_it_is(directory: Path) -> None:
     paths, contents = write(directory, [5])
     dataset = RecordDataset(paths[0])
