@@ -316,6 +316,7 @@ def test_functions_for_bad_records(tmp_path: Path) -> None:
     assert [next(iterator), next(iterator)] == [0, 11]
     again = RecordDataset(tmp_path, on_error=lambda *_: b"7").map(number, on_error=named)
     again.load_state_dict(half.state_dict())
+    iterator.close()
     assert list(again) == ["FormatError 2", 3]
     with pytest.raises(KeyError):
         list(dataset.map(lambda _: {}["a"], on_error=named))
