@@ -6,6 +6,7 @@ RecordDataset: every worker begins its own iterator, with its own threads.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -36,8 +37,8 @@ class RecordStream(IterableDataset[Any]):
     must do the same number of steps.
 
     shuffle() without a seed follows torch's: another order in each epoch, the same after the
-    same torch.manual_seed(). If it has a seed, call set_epoch() before each epoch: workers
-    that are restarted do not know how many there were.
+    same torch.manual_seed(); one that keeps its order does not. If it has a seed, call
+    set_epoch() before each epoch: workers that are restarted do not know how many there were.
 
     state_dict() and load_state_dict() are those of RecordDataset, in this process. In
     DataLoader's workers call them through a loader that saves its workers, such as torchdata's
@@ -49,10 +50,11 @@ class RecordStream(IterableDataset[Any]):
     def __init__(self, dataset: RecordDataset, by: PartBy = "auto") -> None:
         if not isinstance(dataset, RecordDataset):
             raise TypeError(f"a RecordStream is made of a RecordDataset, not {dataset!r}")
-        self.dataset = dataset
+        self.dataset = copy.copy(dataset)  # with a number of the epoch of its own
         self.by = by
         self._ranks: tuple[int, int] | None = None  # those of the process that pickled it
         self._part: RecordDataset | None = None  # the part of the last iteration
+        self._seed_age = 0  # in epochs: workers that persist keep torch's seed
         self._state: dict[str, Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -60,12 +62,16 @@ class RecordStream(IterableDataset[Any]):
         if place.workers > 1 and find_ranks(self._ranks)[1] > 1:
             self.dataset.part(place.workers, place.number, self.by)  # may raise: ranks draw seeds
         part = self.dataset.part(place.workers, place.number, self.by, place.seed)
+        part._seed_age = self._seed_age
         if self._state is not None:
             part.load_state_dict(self._state)
             self._state = None
         self._part = part
         iterator = iter(part)
-        self.dataset.set_epoch(iterator.epoch + 1)
+        self.dataset.set_epoch(iterator.run.epoch + 1)
+        self.dataset._fixed_seed = iterator.run.fixed_seed  # may be that of the state
+        if get_worker_info() is not None:
+            self._seed_age = iterator.run.age + 1
         return iterator
 
     def set_epoch(self, epoch: SupportsIndex) -> None:

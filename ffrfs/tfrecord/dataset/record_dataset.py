@@ -11,7 +11,7 @@ import operator
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias, Unpack
 
 from ffrfs.files.closing import Closing
@@ -90,6 +90,7 @@ class RecordDataset:
         self._operations: tuple[Operation, ...] = ()
         self._epoch = 0
         self._seed: int | None = None
+        self._seed_age: int | None = None  # None: the number of the epoch
         self._fixed_seed: int | None = None  # of shuffles without a seed that keep their order
         self._state: State | None = None  # the begin of the next iteration
         self._latest: weakref.ref[RecordDatasetIterator] | None = None
@@ -232,11 +233,13 @@ class RecordDataset:
         state, self._state = self._state, None
         if state is None:
             seed = drawn_seed() if self._seed is None else self._seed
-            run = Pass(seed, self._epoch, self._fixed_seed)
+            age = self._epoch if self._seed_age is None else self._seed_age
+            run = Pass(seed, self._epoch, age, self._fixed_seed)
         else:
-            # Earlier versions drew one seed for both.
-            self._fixed_seed = state.get("fixed_seed", state["seed"])
-            run = Pass(state["seed"], state["epoch"], self._fixed_seed)
+            # States of earlier versions have a seed and an epoch only.
+            given = {"age": state["epoch"], "fixed_seed": state["seed"]} | state
+            run = Pass(*(given[name] for name in ("seed", "epoch", "age", "fixed_seed")))
+            self._fixed_seed = run.fixed_seed
         iterator = RecordDatasetIterator(
             self._reading, self._operations, run, state and state["stages"]
         )
@@ -307,8 +310,7 @@ class RecordDatasetIterator(Closing):
         state: State | None,
     ) -> None:
         self._description = _description(reading, operations)
-        self._run = run
-        self.epoch = run.epoch
+        self.run = run
         self._stage = build(reading, operations, run)
         self._pid = os.getpid()
         self._failure: Exception | None = None
@@ -349,9 +351,7 @@ class RecordDatasetIterator(Closing):
         return {
             "version": _STATE_VERSION,
             "dataset": self._description,
-            "seed": self._run.seed,
-            "epoch": self._run.epoch,
-            "fixed_seed": self._run.fixed_seed,
+            **asdict(self.run),
             "stages": self._stage.state(),
         }
 

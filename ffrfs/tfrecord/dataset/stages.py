@@ -43,6 +43,7 @@ class Pass:
 
     seed: int  # for a shuffle() without a seed
     epoch: int
+    age: int  # the number of epochs that `seed` had before, which tells them apart
     fixed_seed: int | None  # the same in all epochs, for one that keeps its order
     turns: tuple[int, ...] = ()  # turns of the repeat()s around a stage
 
@@ -214,7 +215,7 @@ class Shuffle(_Stage):
     ) -> None:
         super().__init__(upstream)
         self._size = size
-        again = (run.epoch, *run.turns) if reshuffle else ()
+        again = (run.age if seed is None else run.epoch, *run.turns) if reshuffle else ()
         if seed is None:
             seed = run.seed if reshuffle else run.fixed_seed
         # Seeding with a text gives the same numbers in every process and version of Python.

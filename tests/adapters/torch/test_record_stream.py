@@ -159,6 +159,65 @@ def test_workers_of_all_epochs_see_one_order_that_is_kept(files: list[Path], wor
     assert sorted([*epochs[0][0], *epochs[0][1]]) == list(range(COUNT))
 
 
+def test_epochs_of_one_stream_follow_the_seed_of_torch(files: list[Path]) -> None:
+    """Whatever was iterated before, and however far the caller's data set is."""
+    dataset = RecordDataset(files).shuffle(30)
+    seeded = RecordDataset(files).shuffle(30, seed=5)
+    data, fixed = RecordStream(dataset), RecordStream(seeded)
+    orders = []
+    for _ in range(3):
+        torch.manual_seed(3)
+        orders.append([numbers(data, workers) for workers in (0, 0, 2)])
+    assert orders == orders[:1] * 3
+    assert orders[0][0] != orders[0][1]
+    assert numbers(fixed, 0) == list(map(int, seeded))
+    assert numbers(fixed, 0) == list(map(int, seeded)) != numbers(fixed, 0)
+
+
+@pytest.mark.parametrize("shuffle", [(30,), (30, 5), (30, None, False)])
+def test_workers_that_persist_count_epochs(files: list[Path], shuffle: Any) -> None:
+    data = RecordStream(RecordDataset(files).shuffle(*shuffle).map(to_number))
+
+    def epochs(count: int) -> list[list[int]]:
+        torch.manual_seed(1)
+        loader = DataLoader(
+            data,
+            None,
+            num_workers=1,
+            timeout=TIMEOUT_S,
+            persistent_workers=True,
+            multiprocessing_context="forkserver",
+        )
+        return [[*map(int, loader)] for _ in range(count)]
+
+    orders = epochs(3)
+    assert len(set(map(tuple, orders))) == (1 if False in shuffle else 3)
+    assert epochs(2) == orders[:2]
+
+
+@pytest.mark.parametrize("shuffle", [(8,), (8, 5), (8, None, False)])
+@pytest.mark.parametrize("given_first", [2, 10])
+def test_a_stream_goes_on_in_another_process(
+    files: list[Path], shuffle: Any, given_first: int
+) -> None:
+    """In a later epoch, and with the same seed of torch for the next one."""
+
+    def stream() -> RecordStream:
+        return RecordStream(RecordDataset(files).shuffle(*shuffle).repeat(2).batch(4))
+
+    data, other = stream(), stream()
+    list(data)
+    iterator = iter(data)
+    for _ in range(given_first):
+        next(iterator)
+    other.load_state_dict(data.state_dict())
+    assert list(other) == list(iterator)
+    torch.manual_seed(1)
+    following = list(data)
+    torch.manual_seed(1)
+    assert list(other) == following
+
+
 def test_a_stream_goes_on_in_mid_epoch(files: list[Path]) -> None:
     def stream() -> RecordStream:
         return RecordStream(RecordDataset(files).shuffle(8, seed=5).map(to_number).batch(4))
