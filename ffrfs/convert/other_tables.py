@@ -9,9 +9,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Self
 
+import numpy as np
+
+from ffrfs.convert.example_json import to_int
 from ffrfs.convert.source import Record
 from ffrfs.convert.table_source import Rows, TableSource
 from ffrfs.errors import FormatError
+from ffrfs.printable import quoted
 
 # Bytes of a CSV file from which the types of its columns are found; no row is longer.
 _BLOCK_SIZE = 8 << 20
@@ -40,20 +44,44 @@ class CsvSource(TableSource):
         with _LineBreaks(self._plain(path, file)) as blocks:
             reader = self._open(blocks, texts)
             rows = self._rows(path, reader.schema)
+            names = set(rows.rounded)
             for batch in reader:
+                large = {name for name in names if _has_large(batch.column(name))}
+                for name in large:
+                    self._check_whole_numbers(path, name)
+                names -= large
                 yield from _in_slices(rows, batch)
+
+    def _check_whole_numbers(self, path: str, name: str) -> None:
+        """Raise FormatError if pyarrow takes a column for doubles that has too large integers."""
+        compute = self._pyarrow.compute
+        count = 0  # of rows before the batch
+        with open(path, "rb") as file, _LineBreaks(self._plain(path, file)) as blocks:
+            for batch in self._open(blocks, {name: self._pyarrow.binary()}, [name]):
+                texts = batch.column(0)
+                is_whole = compute.match_substring_regex(texts, r"^\s*[+-]?\d{19,}\s*$")
+                for at in compute.indices_nonzero(is_whole).to_pylist():
+                    try:
+                        to_int(int(texts[at].as_py()))
+                    except ValueError:
+                        row, what = count + at, "an integer that does not fit into an int64"
+                        reason = f"row {row}: column {quoted(name)} has {what}"
+                        raise FormatError.at(path, reason, row) from None
+                count += batch.num_rows
 
     def _plain(self, path: str, file: BinaryIO) -> Any:  # noqa: ANN401
         is_gzip = path.endswith(".gz")
         return self._pyarrow.CompressedInputStream(file, "gzip") if is_gzip else file
 
-    def _open(self, blocks: _LineBreaks, types: dict[str, Any]) -> Any:  # noqa: ANN401
+    def _open(
+        self, blocks: _LineBreaks, types: dict[str, Any], names: list[str] | None = None
+    ) -> Any:  # noqa: ANN401
         csv = self._pyarrow.csv
         return csv.open_csv(
             blocks,
             csv.ReadOptions(use_threads=False, block_size=_BLOCK_SIZE),
             csv.ParseOptions(newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=types),
+            convert_options=csv.ConvertOptions(column_types=types, include_columns=names),
         )
 
     def _damage(self, path: str, error: Exception) -> FormatError:
@@ -118,6 +146,10 @@ class ArrowSource(TableSource):
                 # They take no space, so a small file may have any number.
                 raise FormatError.at(path, f"has {batch.num_rows:,} rows without values")
             yield from _in_slices(rows, batch)
+
+
+def _has_large(numbers: Any) -> bool:  # noqa: ANN401
+    return bool((np.abs(numbers.to_numpy(zero_copy_only=False)) >= 1 << 63).any())
 
 
 def _in_slices(rows: Rows, batch: Any) -> Iterator[Record]:  # noqa: ANN401

@@ -32,6 +32,7 @@ def import_pyarrow() -> ModuleType:
     """Return the module. Raises PackError if it is not installed."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError:

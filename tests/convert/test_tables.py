@@ -122,6 +122,37 @@ def test_a_quote_of_csv_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.M
         convert(tmp_path / "x.csv", tmp_path / "x.tfrecord")
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["9223372036854775808", "-9223372036854775809", '"+018446744073709551616 "', "9" * 5000],
+    ids=["above", "below", "quoted", "long"],
+)
+def test_integers_of_csv_that_are_no_int64(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    """pyarrow takes them for doubles, by which ids become equal."""
+    monkeypatch.setattr(other_tables, "_BLOCK_SIZE", 6000)
+    (tmp_path / "x.csv").write_text("n,id\n" + "1,1.5\n" * 2000 + f"1,{number}\n")
+    with (
+        pytest.warns(PackWarning, match="'id'"),
+        pytest.raises(
+            FormatError, match=r"x\.csv: row 2000: column 'id' has an integer that"
+        ) as at,
+    ):
+        convert(tmp_path / "x.csv", tmp_path / "x.tfrecord")
+    assert at.value.record == 2000
+
+
+def test_large_doubles_of_csv(tmp_path: Path) -> None:
+    numbers = ["1e19", "-9223372036854775808", "9300000000000000000.0", "inf", "", "7"]
+    (tmp_path / "x.csv").write_text("x,n\n" + "".join(f"{number},1\n" for number in numbers))
+    with pytest.warns(PackWarning, match="'x'"):
+        convert(tmp_path / "x.csv", tmp_path / "x.tfrecord")
+    found = [row.get("x") for row in examples_of(tmp_path / "x.tfrecord")]
+    kept = [1e19, -(2.0**63), 9.3e18, float("inf"), None, 7]
+    assert found == [None if each is None else [pytest.approx(each)] for each in kept]
+
+
 def test_a_thread_that_reads_csv_ahead_comes_to_its_end() -> None:
     blocks: list[bytes] = []
     with other_tables._LineBreaks(io.BytesIO(bytes(1 << 30))) as file:
