@@ -44,6 +44,7 @@ class Columns:
     by_name: dict[str, Column] = field(default_factory=dict)
     count: int = 0  # number of records
     has_empty_lists: bool = False  # a SequenceExample has an empty map of feature lists
+    has_examples: bool = False
 
     def row(self, record: Record) -> Row:
         """Return a record's row. Raises PackError if survey() has not read that record."""
@@ -83,8 +84,12 @@ class Columns:
             column = self._column(name, is_steps=True)
             for step in listed.feature:
                 self._note_kind(column, name, content(step)[0])
-        if isinstance(message, SequenceExample) and not lists:
+        if not isinstance(message, SequenceExample):
+            self.has_examples = True
+        elif not lists:
             self.has_empty_lists = True
+        if self.has_examples and self.has_empty_lists:
+            raise self._refused("rows do not tell Examples from SequenceExamples without a list")
         self.count += 1
 
     def _column(self, name: str, is_steps: bool) -> Column:

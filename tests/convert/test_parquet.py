@@ -32,6 +32,9 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "float": st.floats(width=32, allow_nan=False),
 }
 
+EMPTY_LISTS = b"\x0a\x00\x12\x00"  # a SequenceExample
+STEPS = {"context": {}, "feature_lists": {"a": [[1]]}}
+
 
 def serialized(given: dict[str, Any]) -> bytes:
     message: bytes = from_dict(given).SerializeToString(deterministic=True)
@@ -102,8 +105,8 @@ def test_any_sequences(
 @pytest.mark.parametrize(
     "given",
     [
-        [b"\x0a\x00\x12\x00"] * 2 + [serialized({"a": 1}) + b"\x12\x00"],
-        [b"\x0a\x00", serialized({"context": {}, "feature_lists": {"a": [[1]]}})],
+        [EMPTY_LISTS] * 2 + [serialized({"a": 1}) + b"\x12\x00"],
+        [b"\x0a\x00", serialized(STEPS)],
     ],
 )
 def test_records_without_feature_lists(tmp_path: Path, given: list[bytes]) -> None:
@@ -196,6 +199,8 @@ LISTS = {"context": {"a": 1}, "feature_lists": {"a": []}}
         ([serialized({"context": {}, "feature_lists": {"a": [[1], [b""]]}})], "has one type"),
         ([serialized(LISTS)], "record 0: 'a' is a feature and a feature list"),
         ([serialized({})], "no record has a feature"),
+        ([serialized({"a": 1}), EMPTY_LISTS], "record 1: rows do not tell Examples from Seq"),
+        ([EMPTY_LISTS, serialized(STEPS), b""], "record 2: rows do not tell Examples from Seq"),
     ],
 )
 def test_what_a_table_cannot_hold(tmp_path: Path, given: list[bytes], reason: str) -> None:
