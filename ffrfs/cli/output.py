@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ffrfs.errors import naming
 from ffrfs.printable import printable
@@ -127,7 +127,15 @@ def json_array(values: Iterable[Mapping[str, object]]) -> None:
 
 def error(text: str) -> None:
     """Print "ffrfs: text" to stderr, in one line whatever is in it."""
-    print(f"ffrfs: {printable(_without_secrets(text))}", file=sys.stderr)
+    complain(f"ffrfs: {printable(_without_secrets(text))}")
+
+
+def complain(text: str) -> None:
+    """Print a line to stderr. One that accepts nothing does not change what the command does."""
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        drop(sys.stderr)  # else Python would fail at the end, when it writes the line again
 
 
 def path(name: str | bytes | int) -> str:
@@ -166,10 +174,10 @@ def settle() -> None:
         drop()
 
 
-def drop() -> None:
-    """Let what stdout still holds go nowhere: its reader has gone, or does not read."""
+def drop(stream: TextIO | None = None) -> None:
+    """Let what stdout, or `stream`, still holds go nowhere: nobody reads it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, (stream or sys.stdout).fileno())
     os.close(nowhere)
 
 

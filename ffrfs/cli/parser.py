@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from ffrfs.cli import output
 from ffrfs.printable import printable
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ class Parser(argparse.ArgumentParser):
         return [group for group in self._action_groups if group.title == RARE]
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_USAGE, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
+        output.complain(f"{self.prog}: {printable(message)}; see {self.prog} --help")
+        self.exit(WRONG_USAGE)
 
 
 class _HelpAll(argparse.Action):

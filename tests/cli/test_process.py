@@ -89,6 +89,23 @@ def test_closed_stdout_and_stderr_are_no_error(pack: Path) -> None:
     assert (done.stdout, done.stderr) == (b"0\n1\n", b"")
 
 
+@pytest.mark.parametrize("is_full", [True, False], ids=["full", "reader gone"])
+@pytest.mark.parametrize(
+    ("line", "status"),
+    {"ls {}": 0, "ls {}.none": 1, "ls": 2, "ls {} --bogus": 2, "mount --bogus": 1, "x": 2}.items(),
+)
+def test_stderr_that_accepts_nothing_does_not_change_the_status(
+    pack: Path, line: str, status: int, is_full: bool
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "wb") as full, open(writer, "wb") as broken:
+        stderr = full if is_full else broken
+        words = line.format(pack).split()
+        with running(*words, stdout=subprocess.DEVNULL, stderr=stderr) as process:
+            assert process.wait(TIMEOUT_S) == status
+
+
 @pytest.mark.parametrize("arguments", [["ls", "file://{}"], ["mount", "--check", "{}"], ["top"]])
 def test_closed_stdin_is_no_error(pack: Path, tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "mnt").mkdir()

@@ -379,6 +379,16 @@ def test_log_file_that_cannot_be_written_is_named(
 
 
 @pytest.mark.promise("S16")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_notice_that_nobody_reads_is_no_failure(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree(TREE))
+    with open("/dev/full", "wb") as full:
+        done = tree.mount("-o", "rw", stderr=full)
+    assert (done.status, done.out) == (0, "")
+    assert tree.ask(probes.read, "a") == TREE["a"]
+
+
+@pytest.mark.promise("S16")
 @pytest.mark.parametrize(
     ("serving", "words"),
     [
