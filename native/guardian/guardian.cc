@@ -127,10 +127,11 @@ bool has_ended(int timeout_ms) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int number : {SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
-  // Out of the way of the numbers that they will have.
+  // Out of the way of the numbers that they will have, but no higher: there may be few.
+  const int above = kFirstPassed + kept.count + 1;
   int passed[kFdsMax + 1];
-  for (int i = 0; i < kept.count; ++i) passed[i] = fcntl(kept.fds[i], F_DUPFD_CLOEXEC, 64);
-  passed[kept.count] = fcntl(socket, F_DUPFD_CLOEXEC, 64);
+  for (int i = 0; i < kept.count; ++i) passed[i] = fcntl(kept.fds[i], F_DUPFD_CLOEXEC, above);
+  passed[kept.count] = fcntl(socket, F_DUPFD_CLOEXEC, above);
   for (int i = 0; i <= kept.count; ++i) {
     if (dup2(passed[i], kFirstPassed + i) < 0) _exit(kWrongUsage);
   }

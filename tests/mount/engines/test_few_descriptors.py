@@ -177,3 +177,20 @@ def test_packs_are_not_left_out_for_want_of_descriptors(
     assert done.status != 0
     assert not tree.is_mounted
     assert not tree.path.exists()
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("limit", [48, 64, 70])
+def test_daemon_of_few_descriptors_is_replaced(
+    new_mount: MakeMount, pack_tree: PackTree, limit: int
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    assert mount_with(tree, limit) == 0
+    tree.expect_log("the daemon before this one")
+    tree.replace_daemon()
+    assert ffrfs("restart", tree.path).status == 0
+    assert tree.statistics()["daemon_starts"] == 2
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
