@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import stat
 from typing import Any
@@ -11,7 +12,7 @@ from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
 from ffrfs.cli.opened_tree import add_union_options
 from ffrfs.cli.parser import ConfigOption
-from ffrfs.errors import OptionError
+from ffrfs.errors import FfrfsError, OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest, make_request
@@ -129,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
         output.error("mount option 'rw' has no effect: packs are mounted read-only")
     if args.warm and (args.check or args.foreground):
         raise OptionError("--warm: not with --check or --foreground; run `ffrfs warm` afterwards")
+    if args.warm and request.is_remote and request.remote_settings().cache_mode == "stream":
+        raise OptionError("--warm: --cache-mode stream keeps nothing of packs at URLs")
     if args.check or args.foreground:
         report = _done_here(request, only_check=args.check)
     else:
@@ -144,10 +147,21 @@ def run(args: argparse.Namespace) -> int:
         output.error(line)
     status = report.status(request)
     if args.warm and status == 0:
-        from ffrfs.cli.warm import warm
-
-        warm(request.mountpoint, [], is_shown=output.show_progress())
+        _warm(request.mountpoint)
     return status
+
+
+def _warm(mountpoint: str) -> None:
+    """Warm the new mount, or leave none."""
+    from ffrfs.cli.warm import warm
+    from ffrfs.mount.client.unmount import unmount
+
+    try:
+        warm(mountpoint, [], is_shown=output.show_progress())
+    except BaseException:  # also Ctrl-C
+        with contextlib.suppress(FfrfsError, OSError):  # somebody else has unmounted it
+            unmount(mountpoint)
+        raise
 
 
 def _warn_of_old_file() -> None:

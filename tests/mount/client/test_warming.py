@@ -21,7 +21,7 @@ from ffrfs.mount.daemon.server import WARMINGS_MAX
 from tests.ffrecord_file import write_folder
 from tests.mount import cached_files, probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.hinted_files import figures, hint_all, increase, settled
 from tests.mount.makers import MakeMount
 from tests.page_cache import forget_pages
@@ -32,6 +32,15 @@ NAMES = [f"{i:03d}" for i in range(500)]
 FILES = {name: random.Random(name).randbytes(40 * i) for i, name in enumerate(NAMES)}
 LARGE = random.Random("large").randbytes(3 << 20)
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+
+INTERRUPTED = """
+from ffrfs.mount.client import warming
+
+def warm(*_):
+    raise KeyboardInterrupt
+
+warming.warm = warm
+"""
 
 pytestmark = pytest.mark.promise("S76")
 
@@ -201,6 +210,24 @@ def test_mounted_warm(mount: MakeMount, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
     tree: Mount = mount(pack, "--warm")
     assert figures(tree)["warm.files"] == len(FILES)
+
+
+@pytest.mark.promise("S16")
+@pytest.mark.parametrize("way", ["stream", "no hints", "interrupted"])
+def test_mount_that_cannot_be_warmed_is_not_left(
+    new_mount: MakeMount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
+    tree = new_mount(f"file://{pack}" if way == "stream" else pack)
+    if way == "interrupted":
+        (tmp_path / "sitecustomize.py").write_text(INTERRUPTED)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = {"stream": ["--cache-mode=stream"], "no hints": ["--prefetch-window=0"]}.get(way, [])
+    done = tree.mount("--warm", *words)
+    mount_command_fails(done, 130 if way == "interrupted" else 1)
+    assert way == "interrupted" or words[0].partition("=")[0] in done.err
+    assert not tree.is_mounted
+    assert not tree.path.exists()
 
 
 def test_without_prefetch_it_is_refused(mount: MakeMount, tmp_path: Path) -> None:
