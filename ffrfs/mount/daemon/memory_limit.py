@@ -7,10 +7,10 @@
     neither: an eighth of the wanted size more, every few seconds
 
 The base is the memory that daemon, worker and fetcher hold when the packs are open and no request
-has come yet (their tables, and the loop). Only anonymous memory counts: the kernel can take back
-the page cache of packs and programs. A control group (a container, a job) is charged for these,
-too, so an eighth of its limit is left to them. The group's limit, as it is at the start, bounds
-the size, but does not keep a mount from coming up.
+has come yet (their tables, and the loop), or a little more. Only anonymous memory counts: the
+kernel can take back the page cache of packs and programs. A control group (a container, a job) is
+charged for these, too, so an eighth of its limit is left to them. The group's limit, as it is at
+the start, bounds the size, but does not keep a mount from coming up.
 
 Concurrency: run() is a task of the daemon's trio loop; change() is called from that loop.
 
@@ -48,6 +48,9 @@ _QUEUE_BYTES = 64 << 10  # the stack of a queue's thread, and its ring
 _RINGS_SHARE = 8  # the rings' buffers take at most this fraction of the cache's size
 _INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
 _LOOP_BYTES = 8 << 20  # trio, which may be imported only when a worker serves
+# Above what a daemon, or a fetcher, holds at its start. That differs a little: `mount --check`,
+# which does not import all of a daemon, must find the same as the daemon.
+_PYTHON_BYTES = 23 << 20
 # The limits of hints in native/prefetch/prefetcher.h, hint_list.h, hint_server.cc.
 _LISTS_MAX = 64
 _HINTS_MAX = 65_536
@@ -85,9 +88,7 @@ class MemoryLimit:
             self._serving_bytes += fetching_bytes(request.max_memory_bytes)
         if engine.may_use_rings:
             self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
-        self.base_bytes = base_bytes or (
-            self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
-        )
+        self.base_bytes = base_bytes or self._begun_bytes()
         self._max_memory_bytes = request.max_memory_bytes
         self._group_bytes = memory_limit_bytes()
         self._asked_bytes = request.cache_bytes
@@ -246,6 +247,15 @@ class MemoryLimit:
         if size_bytes != self._pushed_bytes:
             self._pushed_bytes = size_bytes
             self._engine.limit_pushed(size_bytes)
+
+    def _begun_bytes(self) -> int:
+        """Return what is held when the packs are open, or is about to be."""
+        loop_bytes = 0 if "trio" in sys.modules else _LOOP_BYTES
+        daemon_bytes = max(anonymous_bytes(os.getpid()) + loop_bytes, _PYTHON_BYTES)
+        fetcher_bytes = 0
+        if self._engine.fetcher_pid is not None:
+            fetcher_bytes = max(anonymous_bytes(self._engine.fetcher_pid), _PYTHON_BYTES)
+        return daemon_bytes + anonymous_bytes(self._engine.worker_pid) + fetcher_bytes
 
     def _held_bytes(self) -> int:
         pids = (os.getpid(), self._engine.worker_pid, self._engine.fetcher_pid)

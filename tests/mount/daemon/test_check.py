@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,21 @@ def test_says_what_mounting_says(
         assert without_figures[0] == without_figures[1]
     else:
         assert checked == mounted
+
+
+@pytest.mark.promise("S45")
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+def test_memory_that_is_enough_is_so_for_both(
+    engine: str, new_mount: MakeMount, pack: Path, form: str
+) -> None:
+    mount, limit_mb = new_mount(form.format(pack)), 64
+    alone: dict[str, Any] = {"prefix": []}  # processes that have imported nothing before
+    while (done := mount.mount("--check", f"--max-memory={limit_mb}M", **alone)).status != 0:
+        advised = re.search(r"give it (\d+)M or more", done.err)
+        assert advised
+        assert int(advised[1]) > limit_mb
+        limit_mb = int(advised[1])
+    assert mount.mount(f"--max-memory={limit_mb}M", **alone).status == 0
 
 
 def test_metrics_that_cannot_be_written_are_a_notice(engine: str, pack: Path, places: Path) -> None:
