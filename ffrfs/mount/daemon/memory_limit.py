@@ -138,7 +138,8 @@ class MemoryLimit:
             return [f"--max-memory {_mib(self._max_memory_bytes)}M has no effect: {group}"]
         needed_bytes = self._taken_bytes + min(self._cache_bytes, CACHE_BYTES_MIN)
         if needed_bytes > _share_of_group(self._group_bytes):
-            return [f"{group}, and this mount may need {_mib(needed_bytes)}M under load"]
+            enough_bytes = -(-needed_bytes * _GROUP_SHARE // (_GROUP_SHARE - 1))
+            return [f"{group}, and this mount may need {_mib(enough_bytes)}M under load"]
         return []
 
     @property

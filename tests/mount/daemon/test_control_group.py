@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from ffrfs.mount.config.config import make_config
+from ffrfs.mount.config.request import make_request
+from ffrfs.mount.daemon import memory_limit
 from ffrfs.mount.daemon.control_group import memory_limit_bytes, unified_group
+from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from tests.ffrecord_file import write_folder
 from tests.mount import memory_loads, probes
 from tests.mount.child import child
@@ -121,6 +128,31 @@ def test_group_that_is_too_small_is_no_reason_not_to_mount(
         assert done.status == 0
         assert len(done.err.splitlines()) == 1
         assert limit_mb(tree) == 8
+
+
+@pytest.mark.promise("S52")
+@pytest.mark.parametrize("limit_mb", [60, 100])
+def test_limit_of_a_group_that_is_told_is_enough(
+    limit_mb: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = make_config(packs=["/x.ffr"], mountpoint="/m", settings={})
+    names = ("deaths", "worker_pid", "fetcher_pid", "may_use_rings")
+    engine: Any = SimpleNamespace(**dict.fromkeys(names))
+
+    def notices(limit_mb: int) -> list[str]:
+        monkeypatch.setattr(memory_limit, "memory_limit_bytes", lambda: limit_mb * MIB)
+        return MemoryLimit(make_request(asked), engine, base_bytes=32 * MIB).notices()
+
+    (notice,) = notices(limit_mb)
+    found = re.fullmatch(
+        rf"the control group may have {limit_mb}M of memory, "
+        r"and this mount may need (\d+)M under load",
+        notice,
+    )
+    assert found
+    enough_mb = int(found[1])
+    assert notices(enough_mb) == []
+    assert notices(enough_mb - 1) != []
 
 
 def told(proc: Path, cgroup: str, mountinfo: str) -> str:
