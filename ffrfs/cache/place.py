@@ -20,6 +20,7 @@ import contextlib
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterator
 
 from ffrfs.cache.sparse import punch_hole
@@ -28,6 +29,24 @@ from ffrfs.errors import CacheError, describe
 _NAME = re.compile(r"[0-9a-f]{64}")
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 OTHER = "choose another with --cache-dir or FFRFS_CACHE_DIR"
+
+
+def check_place(path: str, *, shared: bool = False) -> None:
+    """Raise the CacheError of a directory that cannot be used, or made; no file is left."""
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    with contextlib.ExitStack() as ends:
+        place, first = None, path  # what would be made first
+        if os.path.lexists(path):
+            place, first = CachePlace(path, shared=shared), os.path.join(path, "usage")
+            ends.callback(place.close)
+        try:
+            file = ends.enter_context(tempfile.TemporaryFile(dir=above))
+        except OSError as error:
+            raise CacheError.at(first, f"{error.strerror}; {_OTHER}") from None
+        if place is not None:
+            place.check_holes(file.fileno())
 
 
 class CachePlace:

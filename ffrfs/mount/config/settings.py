@@ -43,6 +43,7 @@ GROUPS = {
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _REGION = re.compile(r"[\w-]{1,64}", re.ASCII)
+_SHELLS = re.compile(r"(~[\w-]*|\$\w+|\$\{\w+\})(/|$)")  # what only a shell would replace
 _SIZE_LIMIT_BYTES = 1 << 63
 _TTL_LIMIT_S = 1_000_000_000
 
@@ -128,6 +129,10 @@ def _file(kind: str = "file") -> Callable[[str, str], str]:
     def parse(text: str, folder: str) -> str:
         if not text:
             raise OptionError(f"needs the name of a {kind}")
+        if _SHELLS.match(text):  # else a directory of that name would be made
+            whole = os.path.expandvars(os.path.expanduser(text))
+            more = f" ({whole})" if whole != text else ""
+            raise OptionError(f"neither ~ nor $ is replaced: write the whole path{more}")
         return os.path.abspath(os.path.join(folder, text))
 
     return parse

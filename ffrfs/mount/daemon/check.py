@@ -9,19 +9,23 @@ Concurrency: blocking, no state.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 
-from ffrfs.errors import FileSystemHangsError, describe
+from ffrfs.cache.place import check_place
+from ffrfs.errors import CacheError, FileSystemHangsError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.log import check_log_file
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.metrics_file import check_metrics_file
 from ffrfs.mount.daemon.output_file import within_limit
 from ffrfs.mount.engines.engine_factory import open_packs
+from ffrfs.mount.engines.mount_fetcher import behind_cache
 from ffrfs.mount.kernel import kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.dead_mount import is_dead
 from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.remote.url import is_url
 
 _STATE_BYTES = 4096  # about the size of a state file
 
@@ -29,8 +33,9 @@ _STATE_BYTES = 4096  # about the size of a state file
 def check(request: MountRequest) -> list[str]:
     """Return notices, a line each, for the user of a mount that would come up."""
     _check_runtime_directory()
-    engine = open_packs(request)
+    engine = open_packs(_without_cache(request))
     try:
+        _check_cache(request)
         _check_place(request.mountpoint, nonempty=request.options.nonempty)
         kernel_mount.check(request.mountpoint, request.options)
         memory = MemoryLimit(request, engine)
@@ -39,6 +44,25 @@ def check(request: MountRequest) -> list[str]:
         return [*engine.notices, *memory.notices(), *_metrics_notices(request.metrics_file)]
     finally:
         engine.close()
+
+
+def _without_cache(request: MountRequest) -> MountRequest:
+    """Return the request, with blocks in memory alone if the mount would write them to a disk."""
+    if request.is_remote and not request.remote_settings().offline:
+        return dataclasses.replace(request, cache_mode="stream")
+    return request
+
+
+def _check_cache(request: MountRequest) -> None:
+    settings = request.remote_settings()
+    # Without the default directory, a mount has a cache in memory.
+    if settings.cache_dir is None or settings.cache_mode == "stream" or not request.is_remote:
+        return
+    try:
+        check_place(settings.cache_dir, shared=settings.cache_shared)
+    except CacheError as error:
+        first = next(filter(is_url, behind_cache(request).packs))
+        raise CacheError.at(first, str(error)) from None
 
 
 def _check_runtime_directory() -> None:

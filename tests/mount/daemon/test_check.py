@@ -47,6 +47,43 @@ def test_nothing_is_left(
     assert mount_at(str(place)) is None
 
 
+@pytest.mark.promise("S45")
+@pytest.mark.parametrize("what", ["named", "named, there", "default", "default, there"])
+def test_no_cache_is_left(
+    engine: str, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(places / "caches"))
+    cache = places / "caches/ffrfs"
+    if "there" in what:
+        cache.mkdir(0o700, parents=True)
+    before = everything(places)
+    words = ["--cache-dir", str(cache)] if "named" in what else []
+    done = check("--engine", engine, *words, f"file://{pack}", places / "data")
+    assert (done.status, done.err) == (0, "")
+    assert everything(places) == before
+
+
+@pytest.mark.promise("S45")
+@pytest.mark.parametrize("what", ["file", "below a file", "dangling", "open to all"])
+def test_cache_that_cannot_be_used(
+    new_mount: MakeMount, pack: Path, places: Path, engine: str, what: str
+) -> None:
+    cache = places / "cache"
+    match what:
+        case "file" | "below a file":
+            cache.touch()
+            cache = cache / "x/y" if what != "file" else cache
+        case "dangling":
+            cache.symlink_to("nothing")
+        case "open to all":
+            cache.mkdir()
+            cache.chmod(0o777)
+    mount = new_mount(f"file://{pack}")
+    checked, mounted = (mount.mount(*how, "--cache-dir", str(cache)) for how in (["--check"], []))
+    mount_command_fails(checked, 1, str(cache))
+    assert checked == mounted
+
+
 def test_no_sidecar_is_written(fuse: None, places: Path, golden: Path, tmp_path: Path) -> None:
     """A mount would write one for so many records."""
     pack = tmp_path / "large.ffr"
@@ -152,6 +189,12 @@ def test_what_an_ordinary_user_may_not(machine: Machine, pack_tree: PackTree, pl
         checked = machine.ffrfs("mount", "--check", *arguments, user_id=ORDINARY_USER_ID)
         return checked, machine.ffrfs("mount", *arguments, user_id=ORDINARY_USER_ID)
 
+    words = (f"file://{pack}", theirs, "--cache-dir")
+    for cache in (place, place / "new"):
+        checked, mounted = both(*words, cache)
+        assert (checked.status, mounted.status) == (1, 1), (checked, mounted)
+        assert f": {cache}" in checked.err
+        assert checked == mounted
     checked, mounted = both(pack, theirs)
     assert (checked.status, checked.err) == (mounted.status, mounted.err) == (0, "")
     assert machine.ffrfs("umount", theirs, user_id=ORDINARY_USER_ID).status == 0
