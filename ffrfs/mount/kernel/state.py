@@ -1,7 +1,8 @@
 """The state file of a mount, by which a daemon informs other processes: small JSON, one each.
 
 It is in the runtime directory, which belongs to one user: /run/ffrfs for root,
-$XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID: the first that can be used.
+$XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID: the first that can be used. In a user
+namespace UID is that outside of it: each user may be 0 inside, and all may have the same /tmp.
 `ffrfs umount` reads which daemon serves a mount and what to clean up after a dead daemon,
 `ffrfs ps` reads the list of mounts. A mount whose runtime directory was removed serves on.
 When a mount has ended, its file gets another name, for `ffrfs log`; kept_logs.py removes it.
@@ -34,10 +35,8 @@ KEPT = (OLDER_LOG, LOG, ENDED)  # kept after the end of a mount
 
 _ROOT_DIRECTORY = "/run/ffrfs"
 _MODE = 0o600  # of the files
-_ADVICE = (
-    "a mount's daemon keeps its state there; make room there, make it writable, or set "
-    "XDG_RUNTIME_DIR to a directory of your own"
-)
+_OTHER = "set XDG_RUNTIME_DIR to a directory of your own"
+_ADVICE = f"a mount's daemon keeps its state there; make room there, make it writable, or {_OTHER}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +250,8 @@ def _claim(path: str, make: bool) -> None:
             os.makedirs(path, mode=0o700)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise MountError(f"{path}: must be a directory of user {os.geteuid()}; remove it")
+        advice = f"remove it, or {_OTHER}"
+        raise MountError(f"{path}: must be a directory of user {os.geteuid()}; {advice}")
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise MountError(f"{path}: must be closed to other users; run: chmod 700 {path}")
     if not os.access(path, os.W_OK | os.X_OK):
@@ -280,16 +280,27 @@ def runtime_directories() -> list[str]:
     # In a user namespace of our own the directory is the real root's.
     is_root = user_id == 0 and _owner(_ROOT_DIRECTORY) in (0, None)
     paths = [_ROOT_DIRECTORY] if is_root else []
-    if session := _session_directory(user_id):
+    outer_id = _outer_id(user_id)
+    if session := _session_directory(user_id, outer_id):
         paths.append(os.path.join(session, "ffrfs"))
-    return [*paths, f"/tmp/ffrfs-{user_id}"]
+    return [*paths, f"/tmp/ffrfs-{outer_id}"]
 
 
-def _session_directory(user_id: int) -> str | None:
+def _outer_id(user_id: int, uid_map: str = "/proc/self/uid_map") -> int:
+    """Return what the user is outside of this user namespace."""
+    with contextlib.suppress(OSError), open(uid_map, "rb") as file:
+        for line in file:
+            first, outer, count = map(int, line.split())
+            if first <= user_id < first + count:
+                return outer + user_id - first
+    return user_id
+
+
+def _session_directory(user_id: int, outer_id: int) -> str | None:
     """Return XDG_RUNTIME_DIR, or without it (su, cron) the usual directory of a login."""
     path = os.environ.get("XDG_RUNTIME_DIR", "")
     if not os.path.isabs(path):
-        path = f"/run/user/{user_id}"
+        path = f"/run/user/{outer_id}"
     elif user_id != 0:
         return path
     # Root may have inherited another user's directory, and that user could plant files there.
@@ -306,7 +317,8 @@ def _owner(path: str) -> int | None:
 def own_directories() -> list[str]:
     """Return the runtime directories that exist and belong to this user."""
     found = []
-    for directory in runtime_directories():
+    earlier = f"/tmp/ffrfs-{os.geteuid()}"  # of earlier versions in a user namespace
+    for directory in dict.fromkeys([*runtime_directories(), earlier]):
         with contextlib.suppress(OSError):
             status = os.lstat(directory)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():

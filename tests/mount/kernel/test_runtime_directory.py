@@ -159,9 +159,10 @@ def test_read_only(as_root: Place) -> None:
 
 
 def test_something_else_in_its_place(as_root: Place) -> None:
+    refused = "must be a directory of user 0; remove it, or set XDG_RUNTIME_DIR to"
     for make, reason in {
-        f"touch {DIRECTORY}": "must be a directory of user 0; remove it",
-        f"ln -s {as_root.home} {DIRECTORY}": "must be a directory of user 0; remove it",
+        f"touch {DIRECTORY}": refused,
+        f"ln -s {as_root.home} {DIRECTORY}": refused,
         f"mkdir -m 755 {DIRECTORY}": "must be closed to other users; run: chmod 700",
     }.items():
         as_root.machine.admin(make)
@@ -248,3 +249,19 @@ def test_root_of_a_user_namespace(as_user: Place, engine: str) -> None:
     assert (done.status, done.err) == (0, "")
     assert CONTENT in done.out
     assert "\nlive " in done.out
+
+
+def test_users_of_namespaces_have_directories_of_their_own(as_user: Place) -> None:
+    program = (
+        "import os; from ffrfs.mount.kernel import state; "
+        "print(state.runtime_directories()[-1], os.geteuid())"
+    )
+    for user_id in (ORDINARY_USER_ID, ORDINARY_USER_ID - 1):
+        done = as_user.machine.run(
+            *("unshare", "--user", "--map-root-user", sys.executable, "-P", "-c", program),
+            user_id=user_id,
+            environment=["PATH=/usr/bin:/bin"],
+        )
+        if "unshare failed" in done.err:
+            pytest.skip("user namespaces are not permitted here")
+        assert (done.out, done.err) == (f"/tmp/ffrfs-{user_id} 0\n", "")

@@ -39,6 +39,23 @@ def a_mount(mountpoint: str, **changes: object) -> state.MountState:
     return state.MountState(**(fields | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("text", "user_id", "outer_id"),
+    [
+        ("         0          0 4294967295\n", 1000, 1000),
+        ("0 1000 1\n", 0, 1000),
+        ("0 1000 1\n1 100000 65536\n", 5, 100004),
+        ("0 1000 1\n", 65534, 65534),  # nobody
+        ("", 7, 7),
+    ],
+)
+def test_user_outside_of_a_namespace(
+    tmp_path: Path, text: str, user_id: int, outer_id: int
+) -> None:
+    (tmp_path / "uid_map").write_text(text)
+    assert state._outer_id(user_id, str(tmp_path / "uid_map")) == outer_id
+
+
 def test_runtime_directory_is_private(directory: str) -> None:
     assert os.stat(directory).st_mode & 0o777 == 0o700
     assert state.runtime_directory() == directory
