@@ -13,6 +13,7 @@ from ffrfs.cli.cleaning_up import cleaning_up
 from ffrfs.cli.executor_option import add_executor_option, listing_failures
 from ffrfs.cli.number import whole_number
 from ffrfs.cli.parser import UsageError
+from ffrfs.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from ffrfs.convert.convert import ConvertSummary
@@ -79,6 +80,7 @@ _SHARDS_MAX = 99_999  # the names of shards have five digits
 # The least size of a shard that TensorFlow's guide to TFRecord advises.
 _SHARD_SIZE_MIN = 100_000_000
 
+_TABLES = (".parquet", ".csv", ".csv.gz", ".arrow", ".feather")
 _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
@@ -169,7 +171,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> ConvertSummary:
-    from ffrfs.convert.convert import convert
+    try:
+        from ffrfs.convert.convert import convert
+    except MissingPackageError:  # of what all Examples need; tables need one more
+        if args.to == "parquet" or args.target.endswith(_TABLES) or args.source.endswith(_TABLES):
+            need = "tables need the packages pyarrow and protobuf"
+            raise MissingPackageError.of(need, "parquet") from None
+        raise
     from ffrfs.tfrecord.options import TFRecordOptions
 
     to = _target_kind(args)

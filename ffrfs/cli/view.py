@@ -7,7 +7,6 @@ import webbrowser
 
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
-from ffrfs.errors import MissingPackageError
 
 HELP = "look at a data set in a browser"
 DESCRIPTION = """\
@@ -55,10 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        from ffrfs.view.view import view
-    except ModuleNotFoundError as error:
-        raise MissingPackageError.of(f"pages need the package {error.name}", "view") from None
+    from ffrfs.view.view import view
+
     options = {name: getattr(args, name) for name in ("second", "schema", "host", "port")}
     with view(args.source, **options) as served:
         output.line(served.url)

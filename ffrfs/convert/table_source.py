@@ -37,7 +37,8 @@ def import_pyarrow() -> ModuleType:
         import pyarrow.parquet
     except ImportError:
         raise PackError(
-            "Parquet, CSV and Arrow need the package pyarrow; to install it: pip install pyarrow"
+            "Parquet, CSV and Arrow need the package pyarrow; to install it: "
+            "pip install 'ffrfs[parquet]'"
         ) from None
     module: ModuleType = pyarrow
     return module

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ffrfs.errors import FfrfsError, OptionError
+from ffrfs.errors import FfrfsError, MissingPackageError, OptionError
 from ffrfs.files.closing import Closing
 from ffrfs.folder.tree import PathType
-from ffrfs.view.app import make_app
 from ffrfs.view.opening import Opened, open_sources
-from ffrfs.view.server import Listener, listen, serve
+
+_NEEDED = "starlette anyio hypercorn jinja2"
+with MissingPackageError.instead(_NEEDED, f"pages need {_NEEDED.replace(' ', ', ')}", "view"):
+    from ffrfs.view.app import make_app
+    from ffrfs.view.server import Listener, listen, serve
 
 log = logging.getLogger(__name__)
 

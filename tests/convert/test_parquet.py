@@ -396,6 +396,6 @@ def test_without_pyarrow(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         "ffrfs: Parquet, CSV and Arrow need the package pyarrow; to install it: "
-        "pip install pyarrow\n"
+        "pip install 'ffrfs[parquet]'\n"
     )
     assert os.listdir(tmp_path) == ["x.tfrecord"]

@@ -109,5 +109,24 @@ def test_examples_say_which_extra_they_need(records: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("program", "need", "extra"),
+    [
+        ("import ffrfs.torch", "ffrfs.torch needs PyTorch", "torch"),
+        ("import ffrfs; ffrfs.view('x')", "pages need starlette, anyio, ", "view"),
+    ],
+)
+def test_modules_say_which_extra_they_need(program: str, need: str, extra: str) -> None:
+    *_, said = run_bare(program, status=1).splitlines()
+    assert said.startswith(f"ffrfs.errors.MissingPackageError: {need}")
+    assert said.endswith(f"; to install it: pip install 'ffrfs[{extra}]'")
+
+
+@pytest.mark.parametrize(("source", "target"), [("x.jsonl", "x.parquet"), ("x.csv", "x.tfrecord")])
+def test_tables_say_which_extra_they_need(source: str, target: str) -> None:
+    said = bare("convert", source, target, status=1)
+    assert said.endswith("; to install it: pip install 'ffrfs[parquet]'\n")
+
+
 def test_the_slow_disk_of_the_demo_needs_no_extra() -> None:
     assert run_bare("import benchmarks.slow_demo") == ""

@@ -6,6 +6,11 @@ ReaderRegistry, DataLoader.
 
 from __future__ import annotations
 
+from ffrfs.errors import MissingPackageError
+
+with MissingPackageError.instead("torch", "ffrfs.torch needs PyTorch", "torch"):
+    import torch  # noqa: F401
+
 from ffrfs.adapters.torch.dataset import TFRecordDataset
 from ffrfs.adapters.torch.hinted_loader import hint
 from ffrfs.adapters.torch.loader import DataLoader

@@ -190,8 +190,8 @@ class ArchiveSource:
             import zstandard
         except ImportError:
             raise PackError(
-                f"{self.name}: is compressed by Zstandard; to read it, install the Python "
-                "package zstandard, or give its content: zstd -dc FILE | ffrfs pack - DST"
+                f"{self.name}: is compressed by Zstandard; to read it: pip install 'ffrfs[zstd]', "
+                "or give its content: zstd -dc FILE | ffrfs pack - DST"
             ) from None
         self._damage_errors = (*_DAMAGE_ERRORS, zstandard.ZstdError)
         return cast(
