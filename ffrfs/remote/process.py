@@ -20,12 +20,12 @@ import os
 import socket
 import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from ffrfs.errors import RemoteError
+from ffrfs.files.interpreter import interpreter
 from ffrfs.remote.fetch_counters import PAGE_SIZE, FetchCounters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
 from ffrfs.remote.settings import RemoteSettings
@@ -147,8 +147,7 @@ class FetcherProcess:
 
     def _restart(self) -> None:
         self._let_go()
-        if not sys.executable:
-            raise RemoteError("the fetcher cannot be started: sys.executable names no Python")
+        python = interpreter("the fetcher", RemoteError)
         with contextlib.ExitStack() as failed, contextlib.ExitStack() as theirs:
             hub, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             failed.enter_context(hub)
@@ -162,7 +161,7 @@ class FetcherProcess:
             fds = (end.fileno(), settings_end, self._page)
             self._process = subprocess.Popen(
                 # -P: a module in the current directory must not replace ours.
-                [sys.executable, "-P", "-m", "ffrfs.remote.object_fetcher", *map(str, fds)],
+                [python, "-P", "-m", "ffrfs.remote.object_fetcher", *map(str, fds)],
                 pass_fds=fds,
                 env=_MEMORY | os.environ,
                 stdin=subprocess.DEVNULL,

@@ -17,7 +17,6 @@ import logging
 import os
 import secrets
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ffrfs.errors import MountError, OptionError
+from ffrfs.files.interpreter import interpreter
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.settings import MountKeywords, PathType
 from ffrfs.mount.kernel import state
@@ -178,6 +178,7 @@ def _mount(
     owner: int | None = None,
 ) -> Path:
     """Run `ffrfs mount`. `owner`: a pipe that its daemon watches."""
+    python = interpreter("ffrfs mount", MountError)
     if mountpoint is None:
         # The daemon makes the directory, so that it removes it even if this process is killed.
         mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
@@ -189,7 +190,7 @@ def _mount(
     for value in (*more, ",".join(words)):
         arguments += ["-o", value] if value else []
     command = [
-        *(sys.executable, "-P", "-m", "ffrfs", "mount", *arguments, "--"),
+        *(python, "-P", "-m", "ffrfs", "mount", *arguments, "--"),
         *(os.fspath(path) for path in packs),
         place,
     ]

@@ -55,6 +55,19 @@ def mountinfo() -> list[str]:
     return Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
 
 
+@pytest.mark.parametrize("name", ["", None])
+def test_program_that_embeds_python(
+    pack_tree: PackTree, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    pack = pack_tree(TREE)
+    monkeypatch.setattr(sys, "executable", name)
+    said = "^ffrfs mount cannot be started: sys.executable names no Python$"
+    with pytest.raises(MountError, match=said):
+        mount(pack)
+    with pytest.raises(MountError, match=said), mounted(pack):
+        pass
+
+
 @pytest.mark.promise("S21")
 def test_mounts_and_unmounts(pack_tree: PackTree, places: Path) -> None:
     with mounted(pack_tree(TREE)) as root:
