@@ -304,8 +304,10 @@ def _advice(number: int | None) -> str:
         )
     if number == errno.ENFILE:
         return "; all processes together have as many as the system allows: raise fs.file-max"
+    if number != errno.EFBIG:
+        return ""  # without a call that a container may deny
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if number == errno.EFBIG and limit != resource.RLIM_INFINITY:
+    if limit != resource.RLIM_INFINITY:
         return (
             f"; a process may write files of at most {limit:,} bytes here: raise that limit "
             "(ulimit -f, or LimitFSIZE= of a service)"

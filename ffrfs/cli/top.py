@@ -105,7 +105,7 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
             time.sleep(INTERVAL_S)
             output.line("")
         output.lines(next(looks))
-        sys.stdout.flush()
+        output.flush()
 
 
 def _tables() -> Iterator[list[str]]:

@@ -64,6 +64,31 @@ def test_a_reader_that_leaves_is_no_news(pack: Path, arguments: list[str]) -> No
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("denied", ["getrlimit", "setrlimit"])
+def test_limits_that_may_not_be_asked_for(pack: Path, denied: str) -> None:
+    program = (
+        "import resource, sys\n"
+        "from ffrfs.cli.main import main\n"
+        "def denied(*_): raise PermissionError(1, 'Operation not permitted')\n"
+        f"resource.{denied} = denied\n"
+        "sys.exit(main())"
+    )
+    done = python("-c", program, "verify", pack)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = python("-c", program, "verify", "absent")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "ffrfs: absent: cannot open: No such file or directory\n",
+    )
+
+
+def test_full_disk_behind_top() -> None:
+    with open("/dev/full", "wb") as full, running("top", "-n1", stdout=full) as process:
+        _, err = process.communicate(timeout=TIMEOUT_S)
+    said = b"ffrfs: standard output: No space left on device\n"
+    assert (process.returncode, err) == (1, said)
+
+
 @pytest.mark.parametrize("command", ["ls", "info", "info --json", "cat", "verify", "help"])
 def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None:
     paths = ["000000001"] if command == "cat" else []

@@ -172,6 +172,13 @@ def _prefetch_ttl(text: str, _: str) -> float:
     return ttl_s
 
 
+def _max_memory(text: str, _: str) -> int:
+    size = parse_size(text, example="512M or 2G")
+    if size < 1 << 20:  # less than any process takes
+        raise OptionError(f"is {size:,} bytes; write a unit, as in 512M or 2G")
+    return size
+
+
 def _cache_size(text: str, _: str) -> int:
     size = parse_size(text, example="500G")
     check_cache_size(size)
@@ -232,7 +239,7 @@ class MountOptions:
     max_memory_bytes: int | None = _setting(  # of daemon and worker together; None: as it comes
         None,
         name="max_memory",
-        parse=lambda text, _: parse_size(text, example="512M or 2G"),
+        parse=_max_memory,
         types=(str, int),
         metavar="SIZE",
         help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "

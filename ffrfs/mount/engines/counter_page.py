@@ -14,6 +14,8 @@ import mmap
 import os
 import struct
 
+from ffrfs.errors import naming
+
 PAGE_SIZE = 64 << 10
 FILE_SIZE = PAGE_SIZE + 4096 + (1 << 30)
 _MAGIC = b"ffrfscnt"
@@ -37,7 +39,8 @@ class CounterPage:
     @staticmethod
     def _new() -> int:
         fd = os.memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.truncate(fd, PAGE_SIZE)
+        with naming("a file in memory for counters"):
+            os.truncate(fd, PAGE_SIZE)
         # Behind it a hole, which takes no memory (coverage.py). A limit of the user may forbid it.
         with contextlib.suppress(OSError):
             os.truncate(fd, FILE_SIZE)

@@ -174,6 +174,8 @@ def test_reread_keeps_what_the_command_line_said(config: Path) -> None:
         ("transport = 'rdma'", ["transport = 'rdma'", "uring"]),
         ("transport = 'uring'\nengine = 'pyfuse3'", ["transport uring", "native engine"]),
         ("max_memory = '2X'", ["max_memory = '2X'", "512M"]),
+        ("max_memory = 512", ["max_memory = 512", "is 512 bytes", "512M"]),
+        ("options = 'max_memory=512'", ["max_memory=512", "is 512 bytes"]),
         ("max_memory = 0", ["max_memory = 0"]),
         ("prefetch_window = 'far'", ["prefetch_window = 'far'"]),
         ("prefetch_window = '1,2,3'", ["prefetch_window"]),

@@ -18,6 +18,7 @@ from ffrfs.errors import MountError
 from ffrfs.mount.daemon.announcement import look_into
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
+from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import (
@@ -375,6 +376,29 @@ def test_log_file_that_cannot_be_written_is_named(
     log_file = tmp_path / "absent" / "log"
     done = tree.mount("--log-file", str(log_file))
     mount_command_fails(done, 1, str(log_file))
+    assert not tree.is_mounted
+
+
+@pytest.mark.promise("S16")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os; os.devnull = '/dev/absent'", "/dev/absent: No such file"),
+        (
+            "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))",
+            "a file in memory for counters: File too large",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(
+    new_mount: MakeMount, pack_tree: PackTree, program: str, said: str
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    program += "; import sys; from ffrfs.cli.main import main; sys.exit(main())"
+    done = python("-c", program, "mount", tree.pack, tree.path)
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"ffrfs: {said}")
     assert not tree.is_mounted
 
 
