@@ -44,7 +44,7 @@ def check_place(path: str, *, shared: bool = False) -> None:
         try:
             file = ends.enter_context(tempfile.TemporaryFile(dir=above))
         except OSError as error:
-            raise CacheError.at(first, f"{error.strerror}; {_OTHER}") from None
+            raise CacheError.at(first, f"{error.strerror}; {OTHER}") from None
         if place is not None:
             place.check_holes(file.fileno())
 
