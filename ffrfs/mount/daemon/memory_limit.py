@@ -48,9 +48,10 @@ _QUEUE_BYTES = 64 << 10  # the stack of a queue's thread, and its ring
 _RINGS_SHARE = 8  # the rings' buffers take at most this fraction of the cache's size
 _INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
 _LOOP_BYTES = 8 << 20  # trio, which may be imported only when a worker serves
-# Above what a daemon, or a fetcher, holds at its start. That differs a little: `mount --check`,
-# which does not import all of a daemon, must find the same as the daemon.
-_PYTHON_BYTES = 23 << 20
+# Above what a daemon, or a fetcher, and a worker hold at their start. That differs a little:
+# `mount --check`, which does not import all of a daemon, must find the same as the daemon.
+_PYTHON_BYTES = 45 << 19
+_WORKER_BYTES = 3 << 19
 # The limits of hints in native/prefetch/prefetcher.h, hint_list.h, hint_server.cc.
 _LISTS_MAX = 64
 _HINTS_MAX = 65_536
@@ -252,11 +253,13 @@ class MemoryLimit:
     def _begun_bytes(self) -> int:
         """Return what is held when the packs are open, or is about to be."""
         loop_bytes = 0 if "trio" in sys.modules else _LOOP_BYTES
-        daemon_bytes = max(anonymous_bytes(os.getpid()) + loop_bytes, _PYTHON_BYTES)
-        fetcher_bytes = 0
-        if self._engine.fetcher_pid is not None:
-            fetcher_bytes = max(anonymous_bytes(self._engine.fetcher_pid), _PYTHON_BYTES)
-        return daemon_bytes + anonymous_bytes(self._engine.worker_pid) + fetcher_bytes
+        begun_bytes = max(anonymous_bytes(os.getpid()) + loop_bytes, _PYTHON_BYTES)
+        for pid, least_bytes in (
+            (self._engine.worker_pid, _WORKER_BYTES),
+            (self._engine.fetcher_pid, _PYTHON_BYTES),
+        ):
+            begun_bytes += 0 if pid is None else max(anonymous_bytes(pid), least_bytes)
+        return begun_bytes
 
     def _held_bytes(self) -> int:
         pids = (os.getpid(), self._engine.worker_pid, self._engine.fetcher_pid)
