@@ -168,9 +168,9 @@ TEST_CASE("INIT takes what is offered and of use, and nothing else") {
   CHECK(all->answer.minor == kMinor);
   CHECK(all->answer.max_pages == 32);
   const uint64_t taken = all->answer.flags | uint64_t{all->answer.flags2} << 32;
-  CHECK(taken ==
-        (kAsyncRead | kDoReaddirplus | kAsyncDio | kNoOpenSupport | kParallelDirops | kMaxPages |
-         kCacheSymlinks | kNoOpendirSupport | kInitExt | kHasResend | kOverIoUring));
+  CHECK(taken == (kAsyncRead | kExportSupport | kDoReaddirplus | kAsyncDio | kNoOpenSupport |
+                  kParallelDirops | kMaxPages | kCacheSymlinks | kNoOpendirSupport | kInitExt |
+                  kHasResend | kOverIoUring));
   CHECK(all->has_resend);
 
   const auto without = agree(init(45, kAll), {.uring = false});

@@ -339,6 +339,8 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
       REQUIRE(eventually([&] { return listener.counters.prefetch_hinted > i; }));
       listener.read(i);
     }
+    // Not before: its list would make room for those that free_lists() opens.
+    CHECK(eventually([&] { return listener.heard_count() == all.size(); }));
     CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
     CHECK(listener.heard() == all);
   }
