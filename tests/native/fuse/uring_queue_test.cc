@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -95,25 +94,23 @@ class Kernel {
 
 }  // namespace
 
-// In the place of libc's.
-extern "C" long syscall(long number, ...) noexcept {
-  long words[6];
-  va_list list;
-  va_start(list, number);
-  for (long& word : words) word = va_arg(list, long);
-  va_end(list);
+// In the place of libc's, which takes all words in registers and on the stack, however many the
+// caller has given: va_arg must not read more than those.
+extern "C" long given_syscall(long number, long a, long b, long c, long d, long e, long f) noexcept
+    __asm__("syscall");
+
+long given_syscall(long number, long a, long b, long c, long d, long e, long f) noexcept {
   Kernel* const kernel = Kernel::current;
   if (kernel != nullptr && number == SYS_io_uring_setup) {
-    return kernel->set_up(static_cast<unsigned>(words[0]),
-                          *reinterpret_cast<io_uring_params*>(words[1]));
+    return kernel->set_up(static_cast<unsigned>(a), *reinterpret_cast<io_uring_params*>(b));
   }
   if (kernel != nullptr && number == SYS_io_uring_enter) {
-    const long taken = kernel->enter(static_cast<unsigned>(words[1]));
+    const long taken = kernel->enter(static_cast<unsigned>(b));
     if (taken < 0) errno = static_cast<int>(-taken);
     return taken < 0 ? -1 : taken;
   }
   static const auto real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
-  return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+  return real(number, a, b, c, d, e, f);
 }
 
 namespace {
@@ -180,7 +177,8 @@ struct Served {
                       .opcode = static_cast<uint32_t>(Opcode::kRead),
                       .unique = unique,
                       .nodeid = 1};
-    const ReadIn read{.size = kReadSize};
+    ReadIn read{};
+    read.size = kReadSize;
     std::memcpy(header.in_out, &in, sizeof in);
     std::memcpy(header.op_in, &read, sizeof read);
     header.payload_size = 0;
