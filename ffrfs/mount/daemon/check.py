@@ -33,9 +33,9 @@ _STATE_BYTES = 4096  # about the size of a state file
 def check(request: MountRequest) -> list[str]:
     """Return notices, a line each, for the user of a mount that would come up."""
     _check_runtime_directory()
+    _check_cache(request)
     engine = open_packs(_without_cache(request))
     try:
-        _check_cache(request)
         _check_place(request.mountpoint, nonempty=request.options.nonempty)
         kernel_mount.check(request.mountpoint, request.options)
         memory = MemoryLimit(request, engine)
