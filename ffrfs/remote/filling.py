@@ -88,7 +88,8 @@ class Filling:
             await asyncio.wait(tasks)
         has_failed = bool(failed) or target.broken is not None
         lost = sum(count for _, count in _missing(target)) if has_failed else 0
-        self._given_up[target] = lost
+        if lost:
+            self._given_up[target] = lost
         self._counters.add("remote_fill_given_up", lost)
         self._counters.add("remote_fill_left", lost - left - sum(failed))
         del self._filling[target]
@@ -106,11 +107,12 @@ class Filling:
                 error = await ended
         except CacheError:  # the object was closed meanwhile
             pass
+        finally:
+            self._room.release()
         if error is None:
             self._counters.add("remote_fill_left", -count)
         else:
             failed.append(count)
-        self._room.release()
 
 
 def _missing(target: FetchedObject) -> Iterator[tuple[int, int]]:
