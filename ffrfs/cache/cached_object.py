@@ -100,7 +100,13 @@ class CachedObject:
 
     def present(self, first: int, count: int) -> bytes:
         """Return a byte for each block, 0 if the block is absent."""
-        return bytes(count) if self._is_closed else self._state.numbers(first, count)
+        try:
+            with self._using():  # another thread may close it meanwhile
+                return self._state.numbers(first, count)
+        except CacheError:
+            if not self._is_closed:
+                raise
+            return bytes(count)
 
     def claim(self, block: int) -> bool:
         """Lock a block to fetch it. Return False if another thread or process has it locked.
