@@ -6,7 +6,9 @@ import ctypes
 import os
 from collections.abc import Iterator
 
-PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+from tests.mount.waiting import file_in_call
+
+PTRACE_CONT, PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 7, 0x4206, 0x4207, 0x40000000
 
 
 def hint_in_turn(mountpoint: str, hints: list[bytes]) -> Iterator[bytes]:
@@ -19,14 +21,25 @@ def hint_in_turn(mountpoint: str, hints: list[bytes]) -> Iterator[bytes]:
         yield name
 
 
-def hold_thread(thread: int) -> Iterator[None]:
-    """Stop that thread, and no other one of its process, until this process ends."""
+def hold_loop(daemon: int) -> Iterator[None]:
+    """Stop its first thread, and no other one, until this process ends.
+
+    Where it waits for events: anywhere else it may keep Python's lock from all other threads.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
-        if libc.ptrace(request, thread, None, None) != 0:
+
+    def trace(request: int) -> None:
+        if libc.ptrace(request, daemon, None, None) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-    os.waitpid(thread, WALL)
+
+    trace(PTRACE_SEIZE)
+    while True:
+        trace(PTRACE_INTERRUPT)
+        os.waitpid(daemon, WALL)
+        if file_in_call(daemon, daemon) == "anon_inode:[eventpoll]":
+            break
+        trace(PTRACE_CONT)
     yield
 
 

@@ -8,19 +8,22 @@ import time
 from pathlib import Path
 
 
-def files_in_calls(pid: int) -> set[str]:
-    """The open files, pipes and sockets ("socket:[123]") that its threads wait for in a call.
+def files_in_calls(pid: int) -> set[str | None]:
+    """What file_in_call() says of each of its threads."""
+    return {file_in_call(pid, int(thread)) for thread in os.listdir(f"/proc/{pid}/task")}
 
-    By the call's first argument: "0 0x3 …" is read() of descriptor 3 on x86-64.
+
+def file_in_call(pid: int, thread: int) -> str | None:
+    """The open file, pipe or socket ("socket:[123]") that this thread waits for in a call.
+
+    By the call's first argument: "0 0x3 …" is read() of descriptor 3 on x86-64. None if that is no
+    descriptor, and if the thread runs or has ended.
     """
-    found = set()
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError):  # it has ended, or the argument is no descriptor
-            with open(f"/proc/{pid}/task/{thread}/syscall") as file:
-                words = file.read().split()
-            if len(words) > 1:  # else it runs
-                found.add(os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}"))
-    return found
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
+        if len(words) > 1:  # else it runs
+            return os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")
+    return None
 
 
 def is_at_rest(pid: int) -> bool:
@@ -55,4 +58,4 @@ def waited_s() -> float:
 
 def sends(pid: int) -> bool:
     """It waits for the other end of a socket."""
-    return any(file.startswith("socket:") for file in files_in_calls(pid))
+    return any((file or "").startswith("socket:") for file in files_in_calls(pid))

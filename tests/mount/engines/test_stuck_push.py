@@ -31,7 +31,7 @@ def test_stuck_thread_keeps_no_reader(tree: Mount, root_user: None) -> None:
     daemon = tree.process.pid
     with (
         child(stuck_probes.hint_in_turn, str(tree.path), [b"/a", b"/b"]) as hints,
-        child(stuck_probes.hold_thread, daemon) as holder,
+        child(stuck_probes.hold_loop, daemon) as holder,
         child(stuck_probes.open_and_read, tree / "b") as reader,
     ):
         assert hints.next() == b"/a"
@@ -40,6 +40,7 @@ def test_stuck_thread_keeps_no_reader(tree: Mount, root_user: None) -> None:
         holder.next()
         reader.ask_next()
         # Its READ locks the pages, and nobody answers.
+        reader.wait_in_call(str(tree / "b"))
         wait_until(lambda: "D" in states(reader.pid), "the reader waits")
         assert hints.next() == b"/b"
         wait_until(lambda: stores(daemon), "a thread waits for the pages")
