@@ -29,7 +29,7 @@ def shell(tmp_path: Path, fuse: None) -> Iterator[Shell]:
     shell = Shell(tmp_path)
     here = tmp_path / "here"
     make_folder(tmp_path / "new", {"new": IMAGENET})
-    for name in ("imagenet", "imagenet21k", "data", "here/photos"):
+    for name in ("imagenet", "imagenet21k", "data", "here/pets", "here/photos"):
         make_folder(tmp_path / name, {**IMAGENET, f"{Path(name).name}.csv": name.encode()})
     pack_folder(tmp_path / "imagenet", here / "imagenet.ffr")
     write_folder(here / "theirs.ffr", {"a": b"1"})

@@ -18,7 +18,7 @@ if not os.environ.get("CI"):
 
 import cv2
 
-from ffrfs.tfrecord import TFRecordWriter, from_dict
+from ffrfs.tfrecord import TFRecordOptions, TFRecordWriter, from_dict
 from tests.adapters.torch.program_run import run
 
 PAGE = (CHECKOUT / "docs" / "tfrecord.md").read_text()
@@ -29,22 +29,32 @@ SHARDS, RECORDS = 4, 16  # of each
 FORKING = "import multiprocessing\nmultiprocessing.set_start_method('fork')\n"
 
 
-def write_shard(path: Path) -> None:
-    """Pictures of 32 by 32; labels 0 and 1."""
+def write_shard(path: Path, options: TFRecordOptions | None = None) -> None:
+    """Pictures of 32 by 32; labels 0 and 1; one to four tokens."""
     written, picture = cv2.imencode(".png", np.zeros((32, 32, 3), np.uint8))
     assert written
-    with TFRecordWriter(path) as writer:
+    with TFRecordWriter(path, options) as writer:
         for number in range(RECORDS):
-            example = {"image/encoded": picture.tobytes(), "label": [number % 2]}
+            example = {
+                "image/encoded": picture.tobytes(),
+                "label": [number % 2],
+                "tokens": list(range(1, number % 4 + 2)),
+            }
             writer.write(from_dict(example).SerializeToString())
 
 
 def test_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = OURS.findall(SECTION)
-    assert len(blocks) == SECTION.count("\n```") / 2
-    (tmp_path / "shards").mkdir()
+    # The pipeline of tf.data, which nothing runs, is marked py.
+    assert len(blocks) + SECTION.count("\n```py\n") == SECTION.count("\n```") / 2
     for number in range(SHARDS):
-        write_shard(tmp_path / "shards" / f"{number:05d}.tfrecord")
+        name = f"{number:05d}.tfrecord"
+        for folder, ending, options in (
+            ("shards", "", None),
+            ("compressed", ".gz", TFRecordOptions("GZIP")),
+        ):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            write_shard(tmp_path / folder / f"{name}{ending}", options)
     (tmp_path / "program.py").write_text(FORKING + "\n".join(blocks))
     monkeypatch.chdir(tmp_path)
     run(sys.executable, "program.py")
