@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import signal
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,34 @@ def test_usage(tmp_path: Path) -> None:
         assert (done.status, done.out) == (2, "")
 
 
+def counts_of(noted: bytes, count: int) -> list[int]:
+    """Return what each of COUNTS is, and how many were never read: record after record."""
+    records = [noted[number // 2] >> 4 * (number % 2) & 15 for number in range(count)]
+    files = [bits for bits in records if bits & 3 != 3]
+    return [
+        len(files),
+        sum(bits & 3 == 1 for bits in files),
+        sum(bits & 3 == 2 for bits in files),
+        sum(bits & 4 != 0 for bits in files),
+        sum(bits & 7 == 4 for bits in files),
+        files.count(8),
+        files.count(0),
+    ]
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 16, 17, 256])
+def test_however_many_kinds_of_records_there_are(kinds: int) -> None:
+    noted = bytes(random.Random(kinds).choices(range(256 - kinds, 256), k=10_000))
+    page = CounterPage()
+    try:
+        os.pwrite(page.fd, noted, PAGE_SIZE + 4096)
+        for count in (19_999, 20_000):
+            found = coverage.coverage(page.fd, {"coverage_records": [count]}, 0)
+            assert [found[name] for name in (*COUNTS, "never")] == counts_of(noted, count)
+    finally:
+        page.close()
+
+
 def test_a_hostile_page() -> None:
     page = CounterPage()
     try:
@@ -143,6 +172,7 @@ def test_a_hostile_page() -> None:
         whole = coverage.coverage(page.fd, {"coverage_records": [511]}, 0)
         never = [number for number in range(511) if not number // 2 >> 4 * (number % 2) & 15]
         assert whole["never_records"] == never
+        assert [whole[name] for name in (*COUNTS, "never")] == counts_of(bytes(range(256)), 511)
         for row in ([2**64 - 1] * 97, [5], []):
             counters = {"coverage_records": [511], "hint_orders": row}
             found = coverage.coverage(page.fd, counters, 0)
