@@ -21,7 +21,6 @@ TreePtr SubtreeCache::find(uint64_t record) {
 }
 
 HeldPtr SubtreeCache::hold(const TreePtr& tree) {
-  if (!tree) return nullptr;
   return std::make_shared<HeldTree>(
       reads_.fetcher().budget().reserve(Account::kMetadata, tree->memory_bytes()), tree);
 }
@@ -38,14 +37,15 @@ TreePtr SubtreeCache::get(uint64_t record, Done done) {
     case UnitTable::Join::kFirst: break;
   }
   TreePtr tree;
+  HeldPtr made;
   std::exception_ptr error;
   try {
     tree = make(record);
     if (!tree) return nullptr;
+    made = hold(tree);
   } catch (...) {
     error = std::current_exception();
   }
-  const HeldPtr made = hold(tree);
   auto waiting = reads_.units().table().finish(key_of(record), made);
   // The first is the caller's, whose answer is returned.
   for (size_t i = 1; i < waiting.size(); ++i) {
@@ -66,9 +66,14 @@ TreePtr SubtreeCache::make(uint64_t record) {
   auto use = [made, record, &subtrees = subtrees_](std::span<const std::byte> bytes) {
     *made = subtrees.make(record, bytes);
   };
-  const bool at_once = reads_.use_record(extent, std::move(use),
-                                         [this, record, made](const std::exception_ptr& error) {
-    const HeldPtr held = error ? nullptr : hold(*made);
+  const bool at_once =
+      reads_.use_record(extent, std::move(use), [this, record, made](std::exception_ptr error) {
+    HeldPtr held;
+    try {
+      if (!error) held = hold(*made);
+    } catch (...) {  // out of memory: those who wait must get the error
+      error = std::current_exception();
+    }
     for (const auto& done : reads_.units().table().finish(key_of(record), held)) {
       done(held, error);
     }
