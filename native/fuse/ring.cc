@@ -1,5 +1,6 @@
 #include "fuse/ring.h"
 
+#include <linux/time_types.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@ namespace ffrfs::fuse {
 namespace {
 
 constexpr size_t kSubmissionSize = 128;
+constexpr long long kPauseNs = 1'000'000;  // at most, before what was refused is submitted again
 
 // Wraps a word that the kernel reads or writes in another thread.
 std::atomic_ref<unsigned> shared(unsigned* word) { return std::atomic_ref(*word); }
@@ -103,12 +105,25 @@ void Ring::enter(unsigned wanted) {
                              IORING_ENTER_GETEVENTS, nullptr, 0);
   if (taken >= 0) {
     pending_ -= static_cast<unsigned>(taken);
-  } else if (errno != EINTR && errno != EAGAIN && errno != EBUSY) {
+  } else if (errno == EAGAIN || errno == EBUSY) {
+    // If the caller takes completions, the next ends the pause; else nothing but its time does.
+    pause(wanted > 0 ? wanted : completion_count_);
+  } else if (errno != EINTR) {
     // The kernel would leave the requests of this CPU in the ring. When the process has ended,
     // the daemon ends the connection, and they fail.
     log_line(Priority::kError, "io_uring: " + std::generic_category().message(errno));
     std::abort();
   }
+}
+
+// Without it a thread would ask again and again while memory is short.
+void Ring::pause(unsigned wanted) {
+  const __kernel_timespec limit{.tv_sec = 0, .tv_nsec = kPauseNs};
+  io_uring_getevents_arg given{};
+  given.ts = reinterpret_cast<uint64_t>(&limit);
+  // However it ends: the caller tries again.
+  syscall(SYS_io_uring_enter, descriptor_.get(), 0, wanted,
+          IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &given, sizeof given);
 }
 
 bool Ring::take(Completion& completion) {

@@ -50,7 +50,8 @@ class Ring {
   [[nodiscard]] io_uring_sqe& next();
 
   // Submits what next() returned, and waits for a completion. If memory is short or a signal comes,
-  // submits only a part, or nothing: has_unsubmitted(). Other errors end the process.
+  // submits only a part, or nothing: has_unsubmitted(). Short of memory, pauses before it returns.
+  // Other errors end the process.
   void submit_and_wait() { enter(1); }
   [[nodiscard]] bool has_unsubmitted() const { return pending_ > 0; }
 
@@ -59,6 +60,7 @@ class Ring {
 
  private:
   void enter(unsigned wanted);
+  void pause(unsigned wanted);
   [[nodiscard]] unsigned* word(const Mapping& queue, unsigned offset) const;
 
   FileDescriptor descriptor_;

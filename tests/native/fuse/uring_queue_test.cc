@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <linux/io_uring.h>
+#include <linux/time_types.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -38,6 +40,10 @@ class Kernel {
  public:
   // Called by io_uring_enter(2): takes submissions, and returns how many; a negative errno: none.
   std::function<long(unsigned count)> enter;
+  // Called by one that submits nothing, and waits for a completion or the end of `limit`.
+  std::function<void(std::chrono::nanoseconds limit)> wait = [](std::chrono::nanoseconds limit) {
+    std::this_thread::sleep_for(limit);
+  };
 
   Kernel() { current = this; }
   ~Kernel() {
@@ -103,6 +109,13 @@ long given_syscall(long number, long a, long b, long c, long d, long e, long f) 
   Kernel* const kernel = Kernel::current;
   if (kernel != nullptr && number == SYS_io_uring_setup) {
     return kernel->set_up(static_cast<unsigned>(a), *reinterpret_cast<io_uring_params*>(b));
+  }
+  if (kernel != nullptr && number == SYS_io_uring_enter && (d & IORING_ENTER_EXT_ARG) != 0) {
+    const auto& given = *reinterpret_cast<const io_uring_getevents_arg*>(e);
+    const auto& limit = *reinterpret_cast<const __kernel_timespec*>(given.ts);
+    REQUIRE((b == 0 && f == sizeof given && limit.tv_sec == 0));
+    kernel->wait(std::chrono::nanoseconds(limit.tv_nsec));
+    return 0;
   }
   if (kernel != nullptr && number == SYS_io_uring_enter) {
     const long taken = kernel->enter(static_cast<unsigned>(b));
@@ -253,6 +266,38 @@ TEST_CASE("in a full ring nothing is overwritten that the kernel has not taken")
   }
   while (ring.has_unsubmitted()) ring.submit_and_wait();
   CHECK(taken == all);
+}
+
+TEST_CASE("a thread to which the kernel refuses what it submits asks again now and then") {
+  Kernel kernel;
+  Ring ring(8, 16);
+  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  int refusals = 0;
+  kernel.enter = [&](unsigned count) -> long {
+    if (std::chrono::steady_clock::now() < end) return ++refusals, -EAGAIN;
+    return count;
+  };
+  ring.next().user_data = 1;
+  while (ring.has_unsubmitted()) ring.submit_and_wait();
+  CHECK((0 < refusals && refusals < 1000));
+  for (uint64_t number = 0; number < 8; ++number) ring.next().user_data = number;
+  end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  refusals = 0;
+  ring.next().user_data = 8;  // there is no room for it
+  CHECK((0 < refusals && refusals < 1000));
+}
+
+TEST_CASE("a request that comes while the kernel refuses an answer is not held up") {
+  Kernel kernel;
+  Ring ring(8, 16);
+  kernel.enter = [](unsigned) -> long { return -EAGAIN; };
+  kernel.wait = [&](std::chrono::nanoseconds) { kernel.complete(5, 0); };
+  ring.next().user_data = 1;
+  Ring::Completion found{};
+  CHECK_FALSE(ring.take(found));
+  ring.submit_and_wait();
+  CHECK((ring.take(found) && found.user_data == 5));
+  CHECK(ring.has_unsubmitted());
 }
 
 TEST_CASE("an error that will persist ends the process, and says why") {
