@@ -21,6 +21,19 @@ fuse::Reply Interrupts::watch(const fuse::Reply& reply) {
   return {*this, reply.unique(), {}};
 }
 
+std::optional<fuse::Reply> Interrupts::unwatch(uint64_t unique) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(unique);
+  if (found == waiting_.end()) return std::nullopt;
+  const Waiting waiting = found->second;
+  waiting_.erase(found);
+  if (waiting.due != kNever) {
+    --due_count_;
+    early_[early_next_++ % kEarlyCount] = unique;  // for who watches it next
+  }
+  return waiting.reply;
+}
+
 bool Interrupts::was_interrupted(uint64_t unique) const {
   return std::ranges::find(early_, unique) != early_.end();
 }

@@ -51,6 +51,8 @@ class Operations final : public fuse::Handler {
   // Called by the thread that waits for the volume: answers interrupted requests. Returns in how
   // many milliseconds the next is due; -1 if none is.
   [[nodiscard]] int expire_interrupts() noexcept;
+  // For requests that wait before they are handled.
+  [[nodiscard]] Interrupts& interrupts() { return interrupts_; }
   // The transports end: drops all later answers.
   void close() {
     interrupts_.close();

@@ -32,7 +32,8 @@ Session::~Session() = default;
 
 fuse::Handler& Session::handler(const std::vector<uint64_t>& suspects) {
   if (suspects.empty()) return operations_;
-  return trial_.emplace(operations_, suspects, volume_.counters().on_trial);
+  return trial_.emplace(operations_, suspects, volume_.counters().on_trial,
+                        operations_.interrupts());
 }
 
 bool Session::start() {

@@ -17,13 +17,13 @@ uint64_t key_of(const fuse::Request& request) {
 
 void Trial::handle(const fuse::Request& request, const fuse::Reply& reply) noexcept {
   if (!is_suspect(request)) return handler_.handle(request, reply);
+  fuse::Reply watched = reply.without_room();  // which is valid only until this returns
   try {
+    watched = interrupts_.watch(watched);
     const std::lock_guard lock(mutex_);
-    waiting_.push_back({.request = request,
-                        .reply = reply.without_room(),  // which is valid only until this returns
-                        .name = std::string(request.name)});
+    waiting_.push_back({.request = request, .reply = watched, .name = std::string(request.name)});
   } catch (const std::bad_alloc&) {
-    return reply.error(ENOMEM);
+    return watched.error(ENOMEM);
   }
   go_on();
 }
@@ -61,15 +61,20 @@ void Trial::go_on() noexcept {
 
 std::optional<Trial::Waiting> Trial::next() {
   const std::lock_guard lock(mutex_);
-  if (is_going_on_ || current_ || waiting_.empty()) return std::nullopt;
-  Waiting waiting = std::move(waiting_.front());
-  waiting_.pop_front();
-  is_going_on_ = true;
-  if (const uint64_t key = key_of(waiting.request); suspects_.contains(key)) {
-    on_trial_ = key;
-    current_ = std::exchange(waiting.reply, fuse::Reply(*this, waiting.reply.unique(), {}));
+  while (!is_going_on_ && !current_ && !waiting_.empty()) {
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
+    const auto unanswered = interrupts_.unwatch(waiting.reply.unique());
+    if (!unanswered) continue;  // it was interrupted
+    waiting.reply = *unanswered;
+    is_going_on_ = true;
+    if (const uint64_t key = key_of(waiting.request); suspects_.contains(key)) {
+      on_trial_ = key;
+      current_ = std::exchange(waiting.reply, fuse::Reply(*this, waiting.reply.unique(), {}));
+    }
+    return waiting;
   }
-  return waiting;
+  return std::nullopt;
 }
 
 }  // namespace ffrfs

@@ -5,7 +5,8 @@
 //   transport ── handle() ── no suspect ─────────────────► handler
 //                    └────── suspect: when no other is ──► handler ── answer() ──► transport
 //
-// A suspect that was answered is none any more. Thread-safe.
+// A suspect that was answered is none any more. One that waits for its turn can be interrupted, and
+// then has none. Thread-safe.
 
 #pragma once
 
@@ -19,14 +20,20 @@
 
 #include "fuse/handler.h"
 #include "stats/counter_page.h"
+#include "worker/interrupts.h"
 
 namespace ffrfs {
 
 class Trial final : public fuse::Handler, public fuse::AnswerSink {
  public:
-  // `suspects`: fuse::request_key() of each. Both references must outlive this object.
-  Trial(fuse::Handler& handler, const std::vector<uint64_t>& suspects, Counter& on_trial)
-      : handler_(handler), on_trial_(on_trial), suspects_(suspects.begin(), suspects.end()) {}
+  // `suspects`: fuse::request_key() of each. `interrupts`: what handler.interrupt() tells. All
+  // references but that to the suspects must outlive this object.
+  Trial(fuse::Handler& handler, const std::vector<uint64_t>& suspects, Counter& on_trial,
+        Interrupts& interrupts)
+      : handler_(handler),
+        on_trial_(on_trial),
+        interrupts_(interrupts),
+        suspects_(suspects.begin(), suspects.end()) {}
 
   void handle(const fuse::Request& request, const fuse::Reply& reply) noexcept override;
   void interrupt(uint64_t unique) noexcept override { handler_.interrupt(unique); }
@@ -45,6 +52,7 @@ class Trial final : public fuse::Handler, public fuse::AnswerSink {
 
   fuse::Handler& handler_;
   Counter& on_trial_;
+  Interrupts& interrupts_;
   std::mutex mutex_;  // guards all below
   std::set<uint64_t> suspects_;
   std::deque<Waiting> waiting_;

@@ -14,7 +14,7 @@ import pytest
 from tests.ffrecord_file import flip_byte
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount
+from tests.mount.command import TIMEOUT_S, Mount, wait_until
 from tests.mount.disk import Disk
 from tests.mount.example_tree import (
     Features,
@@ -207,6 +207,38 @@ def test_killed_while_it_looks_into_a_record_that_stalls(stalling: Mount, disk: 
         os.kill(reader.pid, signal.SIGKILL)
         check_record(stalling, 4, features(4))
         disk.go()
+    check_record(stalling, 3, features(3))
+
+
+def waits_for_answer(pid: int) -> bool:
+    """The kernel has sent its request."""
+    return "request_wait_answer" in Path(f"/proc/{pid}/wchan").read_text()
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.parametrize("killed", [0, 1])
+def test_killed_while_its_request_waits_for_the_trial_of_another(
+    stalling: Mount, disk: Disk, killed: int
+) -> None:
+    disk.stall("000000003")
+    stalling.expect_log("killed by SIGSEGV")
+    with (
+        child(probes.listdir, stalling / "000000003") as lister,
+        child(probes.stat, stalling / "000000003/label.npy") as looker,
+    ):
+        readers = [lister, looker]
+        for reader in readers:
+            reader.ask_next()
+        disk.wait_for("stalled")
+        for reader in readers:
+            wait_until(lambda: waits_for_answer(reader.pid), "its request has been sent")  # noqa: B023
+        stalling.replace_worker(signal.SIGSEGV)
+        disk.wait_for("stalled")  # the trial of one of them
+        os.kill(readers[killed].pid, signal.SIGKILL)
+        readers[killed].wait(TIMEOUT_S)
+        assert not readers[1 - killed].has_answered()
+        disk.go()
+        readers[1 - killed].answer()
     check_record(stalling, 3, features(3))
 
 

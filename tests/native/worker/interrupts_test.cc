@@ -73,6 +73,25 @@ TEST_CASE("what comes in time is the answer, whoever was interrupted") {
   CHECK(answers.given() == Given{{2, 0}});
 }
 
+TEST_CASE("one may watch after the other, and each learns of the interrupt") {
+  Answers answers;
+  Interrupts interrupts([] {});
+  (void)interrupts.watch({answers, 2, {}});
+  interrupts.interrupt(2);
+  const auto given = interrupts.unwatch(2);
+  REQUIRE(given);
+  CHECK_FALSE(interrupts.unwatch(2));
+  CHECK(!interrupts.expire(kLater));
+  const fuse::Reply waiting = interrupts.watch(*given);
+  CHECK(!interrupts.expire(kLater));
+  CHECK(answers.given() == Given{{2, EINTR}});
+  CHECK_FALSE(interrupts.unwatch(2));
+  waiting.bytes({});
+  (void)interrupts.watch({answers, 4, {}});
+  CHECK(interrupts.unwatch(4));
+  CHECK(answers.given() == Given{{2, EINTR}});
+}
+
 TEST_CASE("an interrupt may come before its request") {
   Answers answers;
   int due_count = 0;

@@ -59,7 +59,8 @@ TEST_CASE("one suspect at a time is on trial, and others are not held up") {
   Rig rig;
   Answers answers;
   Counter on_trial = 0;
-  Trial trial(rig, {key_of(1), key_of(2)}, on_trial);
+  Interrupts interrupts([] {});
+  Trial trial(rig, {key_of(1), key_of(2)}, on_trial, interrupts);
   {
     const std::string first = "first";
     trial.handle(read_of(1, 10, first), {answers, 10, {}});
@@ -84,7 +85,8 @@ TEST_CASE("a handler that answers at once gets one suspect after the other") {
   Rig rig;
   Answers answers;
   Counter on_trial = 0;
-  Trial trial(rig, {key_of(1)}, on_trial);
+  Interrupts interrupts([] {});
+  Trial trial(rig, {key_of(1)}, on_trial, interrupts);
   trial.handle(read_of(1, 1), {answers, 1, {}});
   constexpr uint64_t kCount = 100'000;  // too many for a recursion
   for (uint64_t unique = 2; unique <= kCount; ++unique) {
@@ -96,4 +98,26 @@ TEST_CASE("a handler that answers at once gets one suspect after the other") {
   CHECK(rig.handled.size() == kCount);
   CHECK(answers.given.size() == kCount);
   CHECK(answers.given.back() == std::pair<uint64_t, int>{kCount, EIO});
+}
+
+TEST_CASE("a suspect that is interrupted while it waits has no turn") {
+  Rig rig;
+  Answers answers;
+  Counter on_trial = 0;
+  Interrupts interrupts([] {});
+  Trial trial(rig, {key_of(1), key_of(2)}, on_trial, interrupts);
+  trial.handle(read_of(1, 10), {answers, 10, {}});
+  trial.handle(read_of(2, 20), {answers, 20, {}});
+  trial.handle(read_of(1, 11), {answers, 11, {}});
+  interrupts.interrupt(20);
+  CHECK(answers.given.empty());
+  CHECK_FALSE(interrupts.expire(Interrupts::Clock::now() + Interrupts::kGrace));
+  CHECK(answers.given == Given{{20, EINTR}});
+  rig.answer_next();
+  CHECK(rig.handled == Handled{{10, ""}, {11, ""}});
+  CHECK(on_trial == 0);
+  trial.handle(read_of(2, 21), {answers, 21, {}});  // still a suspect
+  CHECK(on_trial == key_of(2));
+  while (!rig.waiting.empty()) rig.answer_next();
+  CHECK(answers.given == Given{{20, EINTR}, {10, ENOENT}, {11, ENOENT}, {21, ENOENT}});
 }
