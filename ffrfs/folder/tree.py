@@ -228,6 +228,9 @@ class PackTree(Closing):
 
     def read_files(self, inos: Sequence[int]) -> list[RecordBytes]:
         """Return whole files, verified, in one batch. Raises ChecksumError naming the path."""
+        # Else the core imports it, in the middle of which a program cannot end without an abort.
+        import numpy  # noqa: F401
+
         try:
             return self.volume.read_files(inos)
         except ChecksumError:

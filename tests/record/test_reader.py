@@ -19,6 +19,7 @@ import pytest
 from ffrfs import FileReader
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
 from tests.ffrecord_file import flip_byte, record_extents, write_records
+from tests.interpreter import python
 from tests.page_cache import forget_pages
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1]
@@ -163,3 +164,24 @@ class TestGolden:
         reader = FileReader(golden / "packed.ffr")
         arrays = reader.read(range(reader.n - 1))  # the last one is the index
         assert sorted(hashlib.sha256(array).hexdigest() for array in arrays) == expected
+
+
+FORKS = """
+import os, signal, sys, threading, time
+from ffrfs import FileReader
+reader = FileReader(sys.argv[1])
+thread = threading.Thread(target=reader.read, args=([0],))
+thread.start()
+while "numpy" not in sys.modules:
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    reader.read([1])
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_reads_though_it_was_forked_in_the_first_read_of_a_thread(file: Path) -> None:
+    assert python("-c", FORKS, file).returncode == 0
