@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
     from ffrfs.cache.cached_object import CachedObject
 
 AGAIN_S = 60.0
+_AWAY_S = 2.0  # between two looks whether an object that was replaced or removed is there again
 _AGAIN_TIMES = 2  # refetches of a block within AGAIN_S
 _AGAIN_MAX = 4096
 _UNREAD_MAX = 65536  # beyond that, a first read counts as a hit
@@ -85,7 +86,8 @@ class FetchedObject:
         self.blocks: dict[int, Block] = {}  # wanted, or being fetched
         self.ranges = 0  # in flight
         self.followers: list[Follower] = []  # a link is in here once for each of its numbers
-        self.broken: RemoteError | None = None  # why no more blocks of it can be fetched
+        self.broken: RemoteError | None = None  # how it was replaced or removed at its origin
+        self._broken_until = 0.0
         self.logged = ""  # the object's last failure in the log
         self._again: dict[int, tuple[float, int]] = {}  # block → start of its period, refetches
         self._unread: set[int] = set()  # blocks that were fetched, and not read since
@@ -99,6 +101,17 @@ class FetchedObject:
         for cached in (self.cached, *self.retired):
             with contextlib.suppress(OSError):
                 cached.close()
+
+    def note_broken(self, error: RemoteError, now: float) -> None:
+        self.broken, self._broken_until = error, now + _AWAY_S
+
+    def refusal(self, now: float) -> RemoteError | None:
+        """Return why its origin is not asked for blocks now; it is, now and then.
+
+        A server may lose an object for a moment. One that it does not tell from another stays lost.
+        """
+        is_due = self.pin.is_identified and now >= self._broken_until
+        return None if is_due else self.broken
 
     def size_of(self, first: int, count: int) -> int:
         """Return the size of `count` blocks in bytes; the last block may be shorter."""

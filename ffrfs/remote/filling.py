@@ -75,7 +75,7 @@ class Filling:
         tasks: set[asyncio.Task[None]] = set()
         for first, absent in _missing(target):
             await self._room.acquire()
-            if len(failed) > _FAILURES_MAX or target.broken is not None or not target.followers:
+            if len(failed) > _FAILURES_MAX or not target.followers or self._is_refused(target):
                 self._room.release()
                 break
             count = min(absent, left)  # blocks may have been evicted meanwhile
@@ -95,6 +95,9 @@ class Filling:
         del self._filling[target]
         if was_closed and target.followers:  # another worker has opened it meanwhile
             self._begin(target)
+
+    def _is_refused(self, target: FetchedObject) -> bool:
+        return target.refusal(asyncio.get_running_loop().time()) is not None
 
     async def _bring(
         self, target: FetchedObject, first: int, count: int, failed: list[int]

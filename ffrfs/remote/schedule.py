@@ -86,8 +86,8 @@ class Schedule:
             if block is None:
                 if target.cached.is_present(number):
                     continue
-                if target.broken is not None:
-                    wait.end(target.broken)
+                if (refusal := target.refusal(self._loop.time())) is not None:
+                    wait.end(refusal)
                     break
                 block = target.blocks[number] = Block(target, number)
                 block.urgent = urgent
@@ -286,6 +286,8 @@ class Schedule:
             self._counters.add("remote_blocks_fetched", len(blocks))
             self._owner.update_counters()
             target.note_fetched(block.number for block in blocks)
+            self._counters.add("remote_changed", -(target.broken is not None))
+            target.broken = None
             for block in blocks:
                 self._done(block)
         finally:
@@ -327,9 +329,9 @@ class Schedule:
 
     def _fail(self, block: Block, error: RemoteError) -> None:
         target = block.target
-        if isinstance(error, ChangedAtOriginError) and target.broken is None:
-            target.broken = error
-            self._counters.add("remote_changed")
+        if isinstance(error, ChangedAtOriginError):
+            self._counters.add("remote_changed", target.broken is None)
+            target.note_broken(error, self._loop.time())
         del target.blocks[block.number]
         self._counters.add("remote_errors")
         self._owner.log_failure(target, error)

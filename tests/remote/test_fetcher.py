@@ -221,6 +221,30 @@ def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path, of_mount: b
     assert client.read_all(fresh) == content(seed=9)
 
 
+@pytest.mark.promise("S63")
+def test_an_object_that_was_away_for_a_moment_is_read_again(
+    start: Start, tmp_path: Path, web: Nginx, web_root: Path
+) -> None:
+    (web_root / "away").write_bytes(content())
+    urls = [put(tmp_path, "a", content()), f"{web.url}/away"]
+    for url, path in zip(urls, [tmp_path / "a", web_root / "away"], strict=True):
+        running = start(roots=[url])
+        client = running.client()
+        opened = client.open(url)
+        aside = path.rename(tmp_path / "aside")
+        assert client.ask(opened, 0, 1).error == "ChangedAtOriginError"
+        path.write_bytes(content(seed=9))
+        os.utime(path, (1, 1))  # nginx's ETag is of size and second
+        while running.figure("remote_errors") < 3:  # it is asked for now and then
+            assert client.ask(opened, 0, 1).error == "ChangedAtOriginError"
+        assert running.figure("remote_changed") == 1
+        aside.rename(path)
+        wait_until(lambda: client.ask(opened, 0, 1).kind is Tell.READY, "it is read again")  # noqa: B023
+        assert client.read_all(opened) == content()
+        assert running.figure("remote_changed") == 0
+        assert running.log().count("<4>") == 1
+
+
 def test_an_object_is_opened_again_by_its_pin(start: Start, tmp_path: Path) -> None:
     running = start()
     url = put(tmp_path, "a", content())
