@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from ffrfs.errors import OptionError, naming
 from ffrfs.files.closing import Closing
+from ffrfs.files.leftovers import staging_name
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.url import is_url
 
@@ -104,10 +105,10 @@ class Destination(Closing):
         """Make the symbolic link "a/b"; call it after all files, so that none passes through it."""
         folder, name = self._place(path)
         with naming(os.path.join(self._path, path)):
-            if self._existing == "replace":
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
-            os.symlink(target, name, dir_fd=folder)
+            if self._existing == "replace" and _exists(folder, name):
+                _replace_by_link(folder, name, target)
+            else:
+                os.symlink(target, name, dir_fd=folder)
         if stored is not None:
             times = (stored.mtime_ns, stored.mtime_ns)
             with contextlib.suppress(OSError):
@@ -185,6 +186,16 @@ def _enter(folder: int, name: str) -> int:
         # With O_NOFOLLOW and O_DIRECTORY, Linux gives this error for symbolic links, too.
         text = "is in the way: not a directory, or a symbolic link, which is not followed"
         raise NotADirectoryError(error.errno, text) from None
+
+
+def _replace_by_link(folder: int, name: str, target: str) -> None:
+    made = staging_name(name)
+    os.symlink(target, made, dir_fd=folder)
+    try:
+        os.rename(made, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(made, dir_fd=folder)
+        raise
 
 
 def _exists(folder: int, name: str) -> bool:

@@ -249,3 +249,17 @@ def test_a_race_for_the_name_is_lost_without_harm(
     with Destination(str(tmp_path / "out")) as destination, pytest.raises(FileExistsError):
         destination.write("f", pieces())
     assert read_folder(tmp_path / "out") == {"f": b"theirs"}
+
+
+def test_what_a_link_replaces_stays_until_the_link_is_there(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("kept")
+    (tmp_path / "d").mkdir()
+    with Destination(os.fspath(tmp_path), "replace") as target:
+        with pytest.raises(OSError, match=r"too long: .*/a"):
+            target.link("a", "x" * 5000)
+        assert (tmp_path / "a").read_text() == "kept"
+        with pytest.raises(IsADirectoryError):
+            target.link("d", "b")
+        target.link("a", "b")
+    assert os.readlink(tmp_path / "a") == "b"
+    assert sorted(os.listdir(tmp_path)) == ["a", "d"]
