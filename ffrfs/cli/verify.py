@@ -12,7 +12,8 @@ from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
-    from ffrfs.folder.verify import PackReport, VerifyReport
+    from ffrfs.folder.verify import VerifyReport
+    from ffrfs.tfrecord.verify import BadRecord
     from ffrfs.tfrecord.verify import VerifyReport as TFRecordReport
 
 HELP = "read packs whole and name damaged files"
@@ -64,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
         if pack in tfrecords:
             found = _verify_tfrecord(pack, args)
             fields, is_good = tfrecord_fields(pack, found), not found.bad
-            if not args.json:
-                _print_tfrecord(pack, found, args.quiet)
+            if not (args.json or args.quiet):
+                parts = _outcome(found.record_count, found.byte_count, len(found.bad))
+                output.line(f"{pack}: {', '.join(parts)}")
         else:
             report = reports[pack]
             fields, is_good = report_fields(report), report.is_good
@@ -81,6 +83,11 @@ def run(args: argparse.Namespace) -> int:
 def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyReport]:
     from ffrfs.folder.verify import verify_packs
 
+    def found(file: str, path: str | None, reason: str) -> None:
+        if not args.json:
+            bar.clear()
+            output.error(f"{file}: {f'{quoted(path)}: ' if path else ''}{reason}")
+
     title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
     with output.progress_bar(title, "records", quiet=args.quiet) as bar:
         if args.executor is not None:
@@ -88,15 +95,13 @@ def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyRepor
             from ffrfs.cluster.executors import open_executor
 
             with open_executor(args.executor) as executor:
-                reports = verifying.verify_packs(packs, executor, bar.progress)
+                reports = verifying.verify_packs(packs, executor, bar.progress, found)
         else:
-            reports = verify_packs(packs, bar.progress, args.jobs)
+            reports = verify_packs(packs, bar.progress, args.jobs, found=found)
     return {report.file: report for report in reports}
 
 
 def _print(report: VerifyReport, quiet: bool) -> None:
-    for pack in report.packs:
-        _print_bad(pack)
     if report.set_error is not None:
         output.error(f"{report.file}: {report.set_error}")
     if quiet:
@@ -110,18 +115,6 @@ def _print(report: VerifyReport, quiet: bool) -> None:
     output.line(f"{report.file}: {', '.join(parts)}")
 
 
-def _print_bad(pack: PackReport) -> None:
-    for bad in pack.bad:
-        if bad.reason != pack.index_error:  # an error of the index is reported below
-            output.error(f"{pack.file}: {f'{quoted(bad.path)}: ' if bad.path else ''}{bad.reason}")
-    if pack.index_error is not None:
-        output.error(
-            f"{pack.file}: its index is damaged (all records were checked): {pack.index_error}"
-        )
-    if pack.error is not None:
-        output.error(f"{pack.file}: {pack.error}")
-
-
 def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
     return [
         output.count(record_count, "record"),
@@ -133,23 +126,20 @@ def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
 def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
     from ffrfs.folder.verify import verify_tfrecord
 
+    def found(bad: BadRecord) -> None:
+        from ffrfs.cli.foreign_file import failure_line
+
+        if not args.json:
+            error = FormatError.at(bad.file, bad.reason, bad.record)
+            rest = "; what follows could not be checked" if bad.is_last else ""
+            bar.clear()
+            output.error(failure_line(error, "verify") + rest)
+
     with output.progress_bar(pack, "records", quiet=args.quiet) as bar:
         if args.executor is not None:
             from ffrfs.cluster.executors import open_executor
             from ffrfs.cluster.verifying import verify_tfrecords
 
             with open_executor(args.executor) as executor:
-                return verify_tfrecords(pack, executor, bar.progress)
-        return verify_tfrecord(pack, bar.progress)
-
-
-def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:
-    for bad in report.bad:
-        from ffrfs.cli.foreign_file import failure_line
-
-        error = FormatError.at(bad.file, bad.reason, bad.record)
-        rest = "; what follows could not be checked" if bad.is_last else ""
-        output.error(failure_line(error, "verify") + rest)
-    if not quiet:
-        parts = _outcome(report.record_count, report.byte_count, len(report.bad))
-        output.line(f"{pack}: {', '.join(parts)}")
+                return verify_tfrecords(pack, executor, bar.progress, found)
+        return verify_tfrecord(pack, bar.progress, found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ffrfs.cluster.file_task import FileTask, absolute, run_files, sizes_of
@@ -33,28 +34,33 @@ class VerifyTask(FileTask[packs.PackReport]):
 
 
 def verify_packs(
-    paths: Sequence[str], executor: Executor, progress: Progress | None = None
+    paths: Sequence[str],
+    executor: Executor,
+    progress: Progress | None = None,
+    found: packs.Found = packs.not_told,
 ) -> list[packs.VerifyReport]:
     """Verify as ffrfs.folder.verify.verify_packs() does."""
     files = [pack_files(path) for path in paths]
     tasks = [
         VerifyTask(absolute(file), is_folder(path))
-        for path, found in zip(paths, files, strict=True)
-        for file in found
+        for path, of_path in zip(paths, files, strict=True)
+        for file in of_path
     ]
+    names = dict(zip(tasks, chain.from_iterable(files), strict=True))
     total_count, total_size = packs.claims_of([task.file for task in tasks]) if progress else (0, 0)
     count = size = 0
 
-    def seen(_: VerifyTask, report: packs.PackReport) -> None:
+    def seen(task: VerifyTask, report: packs.PackReport) -> None:
         nonlocal count, size
+        packs.tell(found, report._replace(file=names[task]))
         count, size = count + report.record_count, size + report.byte_count
         if progress is not None:
             progress(count, max(count, total_count), size, max(size, total_size))
 
-    found = iter(run_files(executor, tasks, seen))
+    ended = iter(run_files(executor, tasks, seen))
     reports = []
     for path, of_path in zip(paths, files, strict=True):
-        own = [next(found)._replace(file=file) for file in of_path]
+        own = [next(ended)._replace(file=file) for file in of_path]
         is_set = is_folder(path) and all(report.is_good for report in own)
         reports.append(packs.VerifyReport(path, own, packs.set_error(path) if is_set else None))
     return reports
@@ -69,19 +75,25 @@ class VerifyRecordsTask(FileTask["tfrecords.VerifyReport"]):
 
 
 def verify_tfrecords(
-    path: str, executor: Executor, progress: Progress | None = None
+    path: str,
+    executor: Executor,
+    progress: Progress | None = None,
+    found: tfrecords.Found = lambda _: None,
 ) -> tfrecords.VerifyReport:
     """Verify as ffrfs.tfrecord.verify.verify(); `progress` counts records, and bytes of files."""
     from ffrfs.tfrecord import verify as tfrecords
 
     files = shard_paths(path)
     tasks = [VerifyRecordsTask(absolute(file)) for file in files]
+    names = dict(zip(tasks, files, strict=True))
     sizes = dict(zip(tasks, sizes_of(files), strict=True)) if progress else {}
     whole_size = sum(sizes.values())
     count = size = 0
 
     def seen(task: VerifyRecordsTask, report: tfrecords.VerifyReport) -> None:
         nonlocal count, size
+        for record in report.bad:
+            found(record._replace(file=names[task]))
         if progress is not None:
             count, size = count + report.record_count, size + sizes[task]
             progress(count, 0, size, whole_size)

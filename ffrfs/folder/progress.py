@@ -85,6 +85,11 @@ class ProgressBar:
         self._bar.set_postfix_str(f"{files:,}{of} {self._unit}", refresh=False)
         self._bar.update(size - self._bar.n)
 
+    def clear(self) -> None:
+        """Take it off the terminal until the next call: a line is to be printed there."""
+        if self._shown:
+            self._bar.clear()
+
     def say(self, text: str) -> None:
         """Show a line above the bar; nothing, if the bar is not shown."""
         if self._shown:

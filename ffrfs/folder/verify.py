@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ffrfs._native import Pack, claimed_records
 from ffrfs.errors import (
@@ -36,6 +36,13 @@ if TYPE_CHECKING:  # importing it takes a sixth of the time of a small verificat
 STEP_SIZE = 256 << 20
 _STEP_COUNT = 1 << 16  # records; an error takes 1 KB until its step ends
 _SETS_NAMED_MAX = 5
+
+# Called with each fault of a file when it is found: the file, a path in it or None, and a reason.
+Found: TypeAlias = Callable[[str, str | None, str], object]
+
+
+def not_told(file: str, path: str | None, reason: str) -> None:
+    """Be the Found of callers that read the report."""
 
 
 class BadRecord(NamedTuple):
@@ -103,13 +110,16 @@ def verify(path: PathType, *, jobs: int = 0, progress: Progress | None = None) -
     return report_fields(report)
 
 
-def verify_tfrecord(path: str, progress: Progress | None) -> tfrecords.VerifyReport:
+def verify_tfrecord(
+    path: str, progress: Progress | None, found: tfrecords.Found | None = None
+) -> tfrecords.VerifyReport:
     from ffrfs.tfrecord import verify as tfrecords
 
     if progress is None:
-        return tfrecords.verify(shard_paths(path))
+        return tfrecords.verify(shard_paths(path), found=found)
     tell = progress
-    return tfrecords.verify(shard_paths(path), lambda records, size: tell(records, 0, size, 0))
+    files = shard_paths(path)
+    return tfrecords.verify(files, lambda records, size: tell(records, 0, size, 0), found)
 
 
 def verify_packs(
@@ -117,24 +127,25 @@ def verify_packs(
     progress: Progress | None = None,
     jobs: int = 0,
     step_size: int = STEP_SIZE,
+    found: Found = not_told,
 ) -> list[VerifyReport]:
     """Read all of `paths`, packs and directories of packs; return a report for each.
 
     `jobs`: threads; 0: as many as there are cores. `step_size`: bytes that are checked between
-    two calls of `progress`; a larger record is checked in one step.
+    two calls of `progress`; a larger record is checked in one step. `found` is called after each.
 
     Raises FormatError or OSError for a path that cannot be opened; a file in a directory is in the
     report. Warns (UnverifiedHeaderWarning, PackWarning) of parts that are not verified or ignored.
     """
     names = [os.fspath(path) for path in paths]
     files = [pack_files(name) for name in names]
-    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, step_size)
+    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, step_size, found)
     reports = []
     for name, packs in zip(names, files, strict=True):
         if is_folder(name):
-            found = [verifier.run_one_of_many(file) for file in packs]
-            error = set_error(name) if all(pack.is_good for pack in found) else None
-            reports.append(VerifyReport(name, found, error))
+            ended = [verifier.run_one_of_many(file) for file in packs]
+            error = set_error(name) if all(pack.is_good for pack in ended) else None
+            reports.append(VerifyReport(name, ended, error))
         else:
             reports.append(VerifyReport(name, [verifier.run(file) for file in packs]))
     return reports
@@ -144,6 +155,24 @@ def verify_file(file: str, *, is_one_of_many: bool, jobs: int = 1) -> PackReport
     """Read one pack. Raises as verify_packs(), except for one of many that cannot be opened."""
     verifier = _Verifier([file], None, jobs, STEP_SIZE)
     return verifier.run_one_of_many(file) if is_one_of_many else verifier.run(file)
+
+
+def tell(found: Found, pack: PackReport) -> None:
+    """Call `found` with all faults of a report."""
+    _tell_records(found, pack.file, pack.bad, pack.index_error)
+    if pack.index_error is not None:
+        why = f"its index is damaged (all records were checked): {pack.index_error}"
+        found(pack.file, None, why)
+    if pack.error is not None:
+        found(pack.file, None, pack.error)
+
+
+def _tell_records(
+    found: Found, file: str, records: Sequence[BadRecord], index_error: str | None
+) -> None:
+    for bad in records:
+        if bad.reason != index_error:  # an error of the index is told once, after all records
+            found(file, bad.path, bad.reason)
 
 
 def claims_of(files: Sequence[str]) -> tuple[int, int]:
@@ -186,9 +215,15 @@ def _mixture(folder: str) -> str:
 
 class _Verifier:
     def __init__(
-        self, files: Sequence[str], progress: Progress | None, jobs: int, step_size: int
+        self,
+        files: Sequence[str],
+        progress: Progress | None,
+        jobs: int,
+        step_size: int,
+        found: Found = not_told,
     ) -> None:
         self._progress = progress
+        self._found = found
         self._jobs = jobs
         self._step_size = step_size
         totals = claims_of(files) if progress is not None else (0, 0)
@@ -201,7 +236,7 @@ class _Verifier:
         except (FormatError, OSError) as error:
             if is_shortage(error):
                 raise
-            return PackReport(
+            report = PackReport(
                 file=file,
                 record_count=0,
                 byte_count=0,
@@ -210,6 +245,8 @@ class _Verifier:
                 bad=[],
                 error=text_within(error, file),
             )
+        tell(self._found, report)
+        return report
 
     def run(self, file: str) -> PackReport:
         pack = Pack(os.fsencode(file))
@@ -221,13 +258,15 @@ class _Verifier:
         bad: list[BadRecord] = []
         byte_count = end - begin
         for first, last in _steps(pack, self._step_size):
+            told = len(bad)
             for record, error in pack.verify(first, last - first, self._jobs):
                 path = None if tree_error else _path(pack, record)
                 bad.append(BadRecord(record, path, text_within(error, file)))
+            _tell_records(self._found, file, bad[told:], index_error or tree_error)
             self._tell(last, pack.offset(last) - begin)
         self._done_count += pack.record_count
         self._done_size += byte_count
-        return PackReport(
+        report = PackReport(
             file=file,
             record_count=pack.record_count,
             byte_count=byte_count,
@@ -235,6 +274,8 @@ class _Verifier:
             index_error=index_error or tree_error,
             bad=bad,
         )
+        tell(self._found, report._replace(bad=[]))
+        return report
 
     def _tell(self, count: int, size: int) -> None:
         if self._progress is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ffrfs.errors import ChecksumError, FormatError, text_within
 from ffrfs.tfrecord.iterator import tf_record_iterator
@@ -21,6 +21,9 @@ class BadRecord(NamedTuple):
     is_last: bool  # the begin of the next record is unknown; the rest was not checked
 
 
+Found: TypeAlias = Callable[[BadRecord], object]  # called with each when it is found
+
+
 class VerifyReport(NamedTuple):
     record_count: int  # of good and bad records
     byte_count: int  # of the data of good records
@@ -28,7 +31,9 @@ class VerifyReport(NamedTuple):
 
 
 def verify(
-    files: Sequence[str], progress: Callable[[int, int], object] | None = None
+    files: Sequence[str],
+    progress: Callable[[int, int], object] | None = None,
+    found: Found | None = None,
 ) -> VerifyReport:
     """Read all of `files`. Raises OSError if one cannot be read.
 
@@ -47,6 +52,8 @@ def verify(
                     reason = text_within(error, os.fspath(file))
                     bad.append(BadRecord(file, record_count - first, reason, is_last))
                     record_count += 1
+                    if found is not None:
+                        found(bad[-1])
                     if is_last:
                         break
                     continue

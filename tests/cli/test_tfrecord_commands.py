@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ffrfs.tfrecord import SequenceExample, TFRecordWriter, from_dict
+from ffrfs.tfrecord.verify import verify
 from tests.cli.command_run import Run
 from tests.interpreter import python
 from tests.tfrecord_file import flip_record, framed, tfrecord_extents, write_tfrecord
@@ -204,6 +205,14 @@ def test_verify_names_every_damaged_record(ffrfs: Run, shards: Path) -> None:
         (str(second), 0),
         (str(second), 7),
     ]
+
+
+def test_a_damaged_record_is_told_when_it_is_found(shards: Path) -> None:
+    files = [os.fspath(file) for file in sorted(shards.iterdir())]
+    flip_record(Path(files[0]), 1)
+    seen: list[object] = []
+    report = verify(files, lambda records, _: seen.append(records), seen.append)
+    assert seen == [1, *report.bad, *range(3, 14)]
 
 
 def test_verify_behind_a_corrupt_length(ffrfs: Run, shards: Path) -> None:

@@ -24,6 +24,7 @@ from ffrfs.errors import ChecksumError, PackError, UnfinishedError
 from ffrfs.folder import verify
 from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.tfrecord import TFRecordWriter
+from ffrfs.tfrecord.verify import BadRecord
 from tests.mount.command import ffrfs as command
 
 ENGINES = ("processes", "dask", "ray")
@@ -89,14 +90,23 @@ def test_verify_of_relative_paths(
 ) -> None:
     monkeypatch.chdir(packs.parent)
     damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
+    seen: list[tuple[str, str | None, str]] = []
     with ThreadPoolExecutor(2) as pool:
-        assert verify_packs([packs.name], pool) == verify.verify_packs([packs.name])
+        reports = verify_packs([packs.name], pool, found=lambda *fault: seen.append(fault))
+    assert reports == verify.verify_packs([packs.name])
+    (bad,) = (bad for pack in reports[0].packs for bad in pack.bad)
+    assert seen == [(f"{packs.name}/part_00001.ffr", bad.path, bad.reason)]
 
 
 def test_progress_of_records(records: Path) -> None:
+    damage(records / f"train.tfrecord-00002-of-{SHARDS:05}", 2000)
     seen: list[tuple[int, ...]] = []
+    told: list[BadRecord] = []
     with ThreadPoolExecutor(2) as pool:
-        verify_tfrecords(str(records), pool, lambda *counts: seen.append(counts))
+        report = verify_tfrecords(
+            str(records), pool, lambda *counts: seen.append(counts), told.append
+        )
+    assert told == report.bad != []
     size = sum(path.stat().st_size for path in records.iterdir())
     assert len(seen) == SHARDS
     assert seen[-1] == (260, 0, size, size)

@@ -58,6 +58,20 @@ def test_every_bad_file_is_named(file: Path, step: int) -> None:
     assert all(bad.reason.startswith(f"record {bad.record} (") for bad in report.bad)
 
 
+def test_a_bad_file_is_told_when_it_is_found(file: Path) -> None:
+    flip_byte(file, record_extents(file)[1][0])
+    seen: list[object] = []
+    verify_packs(
+        [file],
+        lambda done, *_: seen.append(done),
+        step_size=1,
+        found=lambda *fault: seen.append(fault),
+    )
+    ((name, path, reason),) = (each for each in seen if isinstance(each, tuple))
+    assert (name, path, reason.split(" (")[0]) == (str(file), "a/y", "record 1")
+    assert seen == [1, (name, path, reason), 2, 3, 4, 5]
+
+
 def test_a_bad_index_does_not_hide_the_records(file: Path) -> None:
     extents = record_extents(file)
     for record in (0, 4):
