@@ -4,7 +4,8 @@ Only errors of ffrfs about bytes are meant: ChecksumError, FormatError (a record
 Example), and EIO. Those of a loader or transform are the job's, and are raised.
 
 Not here: reading (the data sets). Concurrency: a process each; copies in workers, forked or
-spawned, write to one file, which the process that made the data set removes.
+spawned, write to one file in memory, which ends with the process that made the data set, however
+that ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -39,7 +39,7 @@ class BadSamples:
     def __init__(self, on_error: OnError) -> None:
         check_on_error(on_error)
         self.on_error = on_error
-        self._notes = ""  # the file's path
+        self._notes = self._name = ""  # the file's path; its name, unlike that of any other
         self._seen = 0  # bytes of it
         self._count = 0  # samples in these
         self._unreported: list[str] = []
@@ -47,17 +47,25 @@ class BadSamples:
         if on_error != "raise":
             from multiprocessing.util import Finalize  # its processes run no weakref.finalize
 
-            number, self._notes = tempfile.mkstemp(prefix="ffrfs-bad-samples-")
-            os.close(number)
-            Finalize(self, _remove, (self._notes,), exitpriority=0)
+            self._name = f"ffrfs-bad-samples-{os.urandom(8).hex()}"
+            number = os.memfd_create(self._name)
+            self._notes = f"/proc/{os.getpid()}/fd/{number}"
+            Finalize(self, os.close, (number,), exitpriority=0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BadSamples:
         return BadSamples(copy.deepcopy(self.on_error, memo))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if self._notes and not os.path.exists(self._notes):  # that of a process that has ended
+        if self._notes and not self._is_there():  # that of a process that has ended
             self.__init__(self.on_error)  # type: ignore[misc]
+
+    def _is_there(self) -> bool:
+        """Return whether the path still leads to the file: numbers of processes are used again."""
+        try:
+            return os.readlink(self._notes) == f"/memfd:{self._name} (deleted)"
+        except OSError:
+            return False
 
     def take(self, keys: Sequence[Any], read: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
         """Return read(keys), in which a Bad stands for each that cannot be read."""
@@ -105,20 +113,20 @@ class BadSamples:
             self._has_told = True
             log.warning("ffrfs: a sample could not be read: %s", describe(error))
         try:
-            with open(self._notes, "ab", buffering=0, opener=_open_existing) as file:
-                if file.tell() < _NOTES_SIZE_MAX:
-                    file.write(os.fsencode(describe(error)) + b"\n")
-        except OSError:  # the disk is full, or the process that made the data set has ended
+            if self._is_there():  # else the process that made the data set has ended
+                with open(self._notes, "ab", buffering=0) as file:
+                    if file.tell() < _NOTES_SIZE_MAX:
+                        file.write(os.fsencode(describe(error)) + b"\n")
+        except OSError:  # memory is full
             log.debug("not noted", exc_info=True)
 
     def count(self) -> int:
         """Return how many bad samples were noted in all workers since the beginning."""
-        try:
-            with open(self._notes, "rb") as file:
-                file.seek(self._seen)
-                text = file.read()
-        except OSError:  # nothing is noted
+        if not self._is_there():  # nothing is noted
             return self._count
+        with open(self._notes, "rb") as file:
+            file.seek(self._seen)
+            text = file.read()
         self._seen += len(text)
         lines = os.fsdecode(text).splitlines()
         self._unreported += lines
@@ -136,13 +144,3 @@ class BadSamples:
         count = f"{len(lines):,} samples" if len(lines) > 1 else "1 sample"
         least = "at least " if self._seen >= _NOTES_SIZE_MAX else ""
         return f"{least}{count} could not be read: {'; '.join(shown[:_SHOWN_MAX])}{more}"
-
-
-def _open_existing(path: str, flags: int) -> int:
-    # A worker that outlives the data set would make the file again, and nobody removes it.
-    return os.open(path, flags & ~os.O_CREAT)
-
-
-def _remove(path: str) -> None:
-    if os.path.exists(path):
-        os.unlink(path)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from ffrfs.torch import (
     TFRecordDataset,
 )
 from tests.ffrecord_file import record_extents, write_records
+from tests.interpreter import python
 from tests.tfrecord_file import flip_record, tfrecord_extents, write_tfrecord
 
 COUNT = 12
@@ -369,6 +371,25 @@ def test_a_process_that_makes_a_data_set_leaves_no_file(method: str) -> None:
     notes, was_there = receiving.recv()
     process.join()
     assert (was_there, os.path.exists(notes)) == (True, False)
+
+
+def test_a_process_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from ffrfs.adapters.bad_samples import *; "
+        "samples = BadSamples('skip'); samples.settle([1], [Bad(OSError('x'))], str); "
+        "assert samples.count() == 1; os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    done = python("-c", program, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert (done.returncode, os.listdir(tmp_path)) == (-signal.SIGTERM, [])
+
+
+def test_a_copy_takes_no_file_of_another_process_for_its_own() -> None:
+    samples = BadSamples("skip")
+    gone = vars(BadSamples("skip"))
+    other = BadSamples.__new__(BadSamples)
+    other.__setstate__({**gone, "_notes": samples._notes})  # its numbers were given again
+    other.settle([1], [Bad(ChecksumError("x"))], str)
+    assert (samples.count(), other.count()) == (0, 1)
 
 
 def test_wrong_words() -> None:
