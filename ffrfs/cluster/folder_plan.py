@@ -26,7 +26,7 @@ from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.request import Request
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.driver import drive
-from ffrfs.packing.sources.folder_lister import refuse_outside
+from ffrfs.packing.sources.folder_lister import ShownAgain, refuse_outside
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.selection import refuse_unmatched
 
@@ -63,6 +63,7 @@ class FolderListing:
         self._root, self._options = root, options
         self._outside: list[str] = []
         self._outside_count = 0
+        self._shown_again = ShownAgain()
         self._unmatched = set(options.include or ())
         self._slots = slots(executor)
         self._todo: deque[str] = deque([""])
@@ -136,6 +137,9 @@ class FolderListing:
         for folder in found.folders:
             fields = dict(vars(folder))  # not asdict(), which would copy each name
             path = fields.pop("path")
+            if folder.behind_link:
+                place = os.path.join(self._root, path)
+                self._shown_again.count(folder.behind_link, place, len(folder.names))
             block = zlib.compress(json.dumps(fields).encode(), 1)
             self._file.write(block)
             self._spans[path] = _Span(self._end, len(block))

@@ -24,6 +24,9 @@ from ffrfs.packing.sources.folder_lister import (
     FolderLister,
     Place,
     WalkedFolder,
+    changed,
+    opened_folder,
+    real_path,
     time_ns_of,
 )
 from ffrfs.packing.sources.options import PackOptions
@@ -63,6 +66,7 @@ class Folder:
     links: list[tuple[str, str, int]] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)  # of objects: their versions
+    behind_link: str = ""  # its path without links, if there is one in `path`
 
     def split_by_folders(self) -> Iterator[tuple[int, int, str | None]]:
         """Yield files (from, to before) and the directory that follows them; the last has none."""
@@ -122,12 +126,16 @@ class _Lister(FolderLister):
         if path.count("/") + 1 > DEPTH_LIMIT:
             raise PackError(f"{place}: deeper than {DEPTH_LIMIT} directories; exclude it")
         wanted = self._wanted(path)
-        info = os.stat(place)
+        with opened_folder(place) as fd:
+            info, real = os.fstat(fd), real_path(fd)
+        if self._is_elsewhere(real, path):
+            raise changed(place)
         self._path, self.entries = path, EntryList()
         opened = WalkedFolder(Place("", place, path, wanted), info, 0, 0)
         self._list(opened)
         self.entries.number("path")
         folder = Folder(path, info.st_mode & 0o777, time_ns_of(info), wanted.is_asked_for)
+        folder.behind_link = real if self._is_behind_link(real, path) else ""
         folder.folders = [below.name for below, _ in reversed(opened.folders)]
         files = []
         for _, _, name, *values, target in self.entries.rows(0, self.entries.record_count):

@@ -23,6 +23,8 @@ from ffrfs.cluster.folder_plan import FolderListing
 from ffrfs.cluster.listing import Listed, ListTask, list_folders
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
+from ffrfs.packing.sources import folder_lister
+from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
 from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
@@ -287,6 +289,31 @@ def test_a_task_gives_back_what_it_did_not_reach(tree: Path) -> None:
 def test_a_directory_that_vanishes_meanwhile(tree: Path) -> None:
     with pytest.raises(FileNotFoundError, match="d1"):
         list_folders(ListTask(str(tree), PackOptions(), ("d0/e0", "d1/gone")))
+
+
+@pytest.mark.parametrize("symlinks", ["keep", "inside", "follow"])
+def test_a_link_that_replaces_a_directory_is_not_listed(tree: Path, symlinks: Symlinks) -> None:
+    (tree / "d0").rename(tree.parent / "elsewhere")
+    (tree / "d0").symlink_to(tree.parent / "elsewhere")
+    task = ListTask(str(tree), PackOptions(symlinks=symlinks), ("d0/e0",))
+    if symlinks == "follow":
+        assert list_folders(task).folders[0].names
+        return
+    with pytest.raises(PackError, match=f"^{tree}/d0/e0: changed while it was packed; pack again$"):
+        list_folders(task)
+
+
+def test_links_that_multiply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each directory has ten links to the next one: 1,000 ways to the last one."""
+    root = make_folder(tmp_path / "root", {f"d{depth}": {"x": b""} for depth in range(4)})
+    for depth in range(3):
+        for number in range(10):
+            (root / f"d{depth}" / f"link{number}").symlink_to(f"../d{depth + 1}")
+    compare(root)
+    monkeypatch.setattr(folder_lister, "SHOWN_THROUGH_LINKS_LIMIT", 500)
+    with pytest.raises(PackError, match=r"is one of over 500 behind links .* keep the links"):
+        planned(root, tmp_path / "set", tmp_path / "plan")
+    compare(root, symlinks="keep")
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:

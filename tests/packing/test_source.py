@@ -359,6 +359,23 @@ def test_too_deep_is_a_clear_error(tmp_path: Path) -> None:
         remove(tmp_path / "d")
 
 
+@pytest.mark.parametrize("symlinks", ["keep", "inside", "follow"])
+@pytest.mark.parametrize("part", ["d", "d/x"])
+def test_a_link_that_replaces_what_was_listed_is_not_digested(
+    tmp_path: Path, symlinks: Symlinks, part: str
+) -> None:
+    root = make_folder(tmp_path / "root", {"d": {"x": b"1"}})
+    make_folder(tmp_path / "d", {"x": b"2"})
+    found = source(root, symlinks=symlinks)
+    (root / part).rename(root / "aside")
+    (root / part).symlink_to(tmp_path / part)
+    if symlinks == "follow":
+        assert list(found.digests([0], 1)) == [hashlib.sha256(b"2").digest()]
+        return
+    with pytest.raises(PackError, match=f"^{root}/d/x: changed while it was packed; pack again$"):
+        list(found.digests([0], 1))
+
+
 def test_links_that_multiply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each directory has ten links to the next one: 10,000 ways to the last one."""
     monkeypatch.setattr(folder_lister, "SHOWN_THROUGH_LINKS_LIMIT", 5000)

@@ -12,7 +12,7 @@ import contextlib
 import os
 import stat
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs._native import EntryList
@@ -124,6 +124,26 @@ class WalkedFolder(OpenFolder[Place, tuple[Place, os.stat_result]]):
         self.identity = FolderIdentity.of(info)
 
 
+class ShownAgain:
+    """Counts what links show again: a link to a large directory is none of those that multiply."""
+
+    def __init__(self) -> None:
+        self._seen: set[Hashable] = set()
+        self._count = 0  # names
+
+    def count(self, identity: Hashable, path: str, files: int) -> None:
+        """Note a directory behind a link. Raises PackError above the limit."""
+        if identity not in self._seen:
+            self._seen.add(identity)
+            return
+        self._count += 1 + files  # with itself, because empty directories multiply, too
+        if self._count > SHOWN_THROUGH_LINKS_LIMIT:
+            raise PackError(
+                f"{path}: is one of over {SHOWN_THROUGH_LINKS_LIMIT:,} behind links that show a "
+                "directory again; keep the links"
+            )
+
+
 class FolderLister:
     """Lists directories below `folder`. `existing`: the packs that are added to; `forbidden`: the
     directory that is written to.
@@ -155,8 +175,7 @@ class FolderLister:
         self._skip_special = skip_special
         self._forbidden = forbidden
         self._existing = existing
-        self._behind_links: set[FolderIdentity] = set()
-        self._shown_again = 0  # names of directories that were shown behind another link already
+        self._shown_again = ShownAgain()
         self.advice = existing.advice if existing else ADVICE
         self._walk()
 
@@ -175,9 +194,9 @@ class FolderLister:
         takes_whole = self.selection.takes_whole(place.wanted)
         before = self.entries.file_count
         # By descriptor, because the kernel then looks up names alone, not whole paths.
-        with _opened(place.path) as fd:
+        with opened_folder(place.path) as fd:
             if FolderIdentity.of(os.fstat(fd)) != folder.identity:  # maybe a link by now
-                raise PackError(f"{place.path}: changed while it was packed; pack again")
+                raise changed(place.path)
             if takes_whole and not (self._existing and folder.existing):
                 self._take(folder, self._others(folder, fd), takes_whole)
             else:
@@ -185,22 +204,7 @@ class FolderLister:
                     self._take(folder, found, takes_whole)
         folder.folders.sort(reverse=True)
         if place.is_behind_link:
-            self._count(folder, self.entries.file_count - before)
-
-    def _count(self, folder: WalkedFolder, files: int) -> None:
-        """Count what links show again: a link to a large directory is none of those that multiply.
-
-        The directory itself is one, because empty ones multiply, too.
-        """
-        if folder.identity not in self._behind_links:
-            self._behind_links.add(folder.identity)
-            return
-        self._shown_again += 1 + files
-        if self._shown_again > SHOWN_THROUGH_LINKS_LIMIT:
-            raise PackError(
-                f"{folder.place.path}: is one of over {SHOWN_THROUGH_LINKS_LIMIT:,} behind links "
-                "that show a directory again; keep the links"
-            )
+            self._shown_again.count(folder.identity, place.path, self.entries.file_count - before)
 
     def _others(self, folder: WalkedFolder, fd: int) -> Iterator[_Name]:
         """Add the regular files of a directory at once; yield all other names."""
@@ -263,6 +267,15 @@ class FolderLister:
                 return False
         self.links.followed += 1
         return True
+
+    def _is_elsewhere(self, real: str, below_root: str) -> bool:
+        """Return whether a path leads there by a link that would not have been followed."""
+        if self._symlinks == "inside":
+            return not os.path.join(real, "").startswith(self._real_root)
+        return self._symlinks != "follow" and self._is_behind_link(real, below_root)
+
+    def _is_behind_link(self, real: str, below_root: str) -> bool:
+        return os.path.join(real, "") != os.path.join(self._real_root, below_root, "")
 
     def _take_other(
         self,
@@ -333,12 +346,21 @@ class FolderLister:
 
 
 @contextlib.contextmanager
-def _opened(folder: str) -> Iterator[int]:
+def opened_folder(folder: str) -> Iterator[int]:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+def real_path(fd: int) -> str:
+    """Return the path of what is open, without links."""
+    return os.readlink(f"/proc/self/fd/{fd}")
+
+
+def changed(path: str) -> PackError:
+    return PackError(f"{path}: changed while it was packed; pack again")
 
 
 def _below(place: Place, name: str) -> str:

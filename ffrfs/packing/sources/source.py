@@ -22,6 +22,8 @@ from ffrfs.packing.sources.folder_lister import (
     FolderLister,
     Place,
     WalkedFolder,
+    changed,
+    real_path,
     refuse_outside,
     time_ns_of,
     walk,
@@ -52,13 +54,38 @@ class Source(FolderLister):
         writer.append_folder(self.entries, root, first, count, jobs, tick, self._symlinks)
 
     def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
-        root = os.path.join(os.fsencode(self.name), b"")
         sizes = self.entries.sizes()
         with ThreadPoolExecutor(jobs) as pool:
             for start in range(0, len(files), BATCH_COUNT):
                 batch = files[start : start + BATCH_COUNT]
-                paths = [root + path for path in self.entries.paths(batch)]
-                yield from pool.map(_digest, paths, (int(sizes[file]) for file in batch))
+                paths = map(os.fsdecode, self.entries.paths(batch))
+                yield from pool.map(self._digest, paths, (int(sizes[file]) for file in batch))
+
+    def _digest(self, below_root: str, size: int) -> bytes:
+        """Return the SHA-256 of a file. PackError if it is not, or no longer, as it was listed."""
+        path = os.path.join(self.name, below_root)
+        # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode):
+                raise PackError(f"{path}: is no longer a regular file")
+            if self._is_elsewhere(real_path(fd), below_root):
+                raise changed(path)
+            digest = hashlib.sha256()
+            read_size = 0
+            while piece := os.read(fd, min(_PIECE_SIZE, size + 1 - read_size)):
+                digest.update(piece)
+                read_size += len(piece)
+                if read_size > size:
+                    break
+        finally:
+            os.close(fd)
+        if read_size != size:
+            raise PackError(
+                f"{path}: changed size while it was packed (was {size} bytes); pack again"
+            )
+        return digest.digest()
 
     def close(self) -> None:
         pass  # nothing is open: a file is open only while it is read
@@ -99,27 +126,3 @@ def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result, advi
                 f"{link}: a symbolic link that makes a loop, back to {folder.place.path}; "
                 f"{advice.one}"
             )
-
-
-def _digest(path: bytes, size: int) -> bytes:
-    """Return the SHA-256 of a file; PackError if it is not, or no longer, one of `size` bytes."""
-    # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise PackError(f"{os.fsdecode(path)}: is no longer a regular file")
-        digest = hashlib.sha256()
-        read_size = 0
-        while piece := os.read(fd, min(_PIECE_SIZE, size + 1 - read_size)):
-            digest.update(piece)
-            read_size += len(piece)
-            if read_size > size:
-                break
-    finally:
-        os.close(fd)
-    if read_size != size:
-        raise PackError(
-            f"{os.fsdecode(path)}: changed size while it was packed (was {size} bytes); pack again"
-        )
-    return digest.digest()
