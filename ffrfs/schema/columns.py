@@ -93,14 +93,12 @@ class ColumnParser:
             if len(self._kinds) * len(records) > _CELLS_MAX:
                 return [], list(range(len(records)))
             try:
-                parsed = self._parser.parse(records) if self._parser is not None else []
+                parsed = _parsed(self._parser, records) if self._parser is not None else []
             except FormatError:  # protobuf will find the bad record and the reason
                 return [], list(range(len(records)))
             present = np.zeros(len(records), np.int64)
-            lengths = []
-            for indices, _, _ in cast("list[tuple[Ints, Any, Any]]", parsed):
-                lengths.append(np.bincount(indices[:, 0], minlength=len(records)))
-                present += lengths[-1] > 0
+            for _, lengths in parsed:
+                present += lengths > 0
             slow = np.flatnonzero(present != counts).tolist()
             if not slow:
                 break
@@ -109,12 +107,10 @@ class ColumnParser:
             step *= _LEARNED_AT_ONCE  # each turn parses all again, so let there be few
         is_known = present == counts
         columns: list[tuple[Path, Column]] = []
-        for (name, kind), (indices, values, _), length in zip(
-            self._kinds.items(), cast("list[tuple[Ints, Any, Any]]", parsed), lengths, strict=True
-        ):
-            there = length[is_known & (length > 0)]
+        for (name, kind), (values, lengths) in zip(self._kinds.items(), parsed, strict=True):
+            there = lengths[is_known & (lengths > 0)]
             if len(there):
-                kept = values[is_known[indices[:, 0]]] if slow else values
+                kept = values[np.repeat(is_known, lengths)] if slow else values
                 columns.append(((name,), Column(kind, kept, there)))
         return columns, slow
 
@@ -240,6 +236,18 @@ def _message(record: bytes, row: int) -> SequenceExample:
         return SequenceExample.FromString(record)
     except DecodeError:
         raise BadRecordError(row, "is not an Example", is_damaged=True) from None
+
+
+def _parsed(parser: ExampleParser, records: Sequence[bytes]) -> list[tuple[NDArray[Any], Ints]]:
+    """Return the values of each feature, and their numbers by record."""
+    # Of one, which may be large, the parser gives no rows: these take more memory than numbers.
+    count = len(records)
+    is_one = count == 1
+    columns = parser.parse_one(records[0]) if is_one else parser.parse(records)
+    return [
+        (values, np.array([len(values)]) if is_one else np.bincount(indices[:, 0], minlength=count))
+        for indices, values, _ in cast("list[tuple[Ints, NDArray[Any], Ints]]", columns)
+    ]
 
 
 def _feature_counts(records: Sequence[bytes]) -> Ints:

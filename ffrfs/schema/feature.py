@@ -13,6 +13,9 @@ from ffrfs.schema.columns import Column, Kind
 from ffrfs.schema.quantiles import Quantiles
 from ffrfs.schema.value_counts import ValueCounts
 
+# More values of a large record are added one after the other: adding takes several copies.
+_VALUES_AT_ONCE = 1 << 22
+
 
 class CountSummary:
     """The numbers of values in lists. `count`: number of lists."""
@@ -47,6 +50,10 @@ class NumberSummary:
         self.numbers = Quantiles()
 
     def add(self, values: NDArray[np.int64] | NDArray[np.float32]) -> None:
+        for first in range(0, len(values), _VALUES_AT_ONCE):
+            self._add(values[first : first + _VALUES_AT_ONCE])
+
+    def _add(self, values: NDArray[np.int64] | NDArray[np.float32]) -> None:
         numbers = values.astype(np.float64)
         is_nan = np.isnan(numbers)
         if is_nan.any():

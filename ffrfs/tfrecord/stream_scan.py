@@ -34,7 +34,7 @@ class StreamScan:
     `check_data=False` compares no checksum. `is_compressed`: errors say that offsets are
     those of the uncompressed data.
 
-    Memory: twice the record that is being read, and PIECE_SIZE for all others.
+    Memory: twice the record that is being read, once when it was read; PIECE_SIZE for all others.
     """
 
     def __init__(
@@ -84,7 +84,12 @@ class StreamScan:
                 if not records:
                     raise
                 self._found = _unraised(error)
+        self._drop_taken()
         return records
+
+    def _drop_taken(self) -> None:
+        del self._buffer[: self._at]
+        self._at = 0
 
     def _take_found(self) -> ChecksumError | FormatError:
         found, self._found = self._found, None
@@ -130,8 +135,7 @@ class StreamScan:
         """Read more into the buffer; return False at the end of the stream."""
         if self._fault is not None:
             raise _unraised(self._fault)
-        del self._buffer[: self._at]
-        self._at = 0
+        self._drop_taken()
         try:
             piece = self._stream.read(PIECE_SIZE)
         except FormatError as error:

@@ -12,11 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, TruncatedError
 from ffrfs.schema import generate_statistics, parallel, source
 from ffrfs.tfrecord import TFRecordReader, from_dict
+from tests import tfrecord_example as packed
+from tests.interpreter import python
 from tests.schema.records import example, sequence
 from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
@@ -286,3 +289,28 @@ def test_parts_cover_a_file(shards: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [(part.first, part.length) for part in parts] == [(0, 400), (400, 400), (800, 100)]
     with TFRecordReader(file) as reader:
         assert len(reader) == 900
+
+
+def test_a_record_of_many_values_takes_a_few_times_its_memory(tmp_path: Path) -> None:
+    count = 12_000_000
+    values = np.random.default_rng(1).permutation(np.arange(count, dtype=np.float32))
+    record = packed.example(x=packed.floats(values.tobytes()))
+    write_tfrecord(tmp_path / "x.tfrecord", [record])
+    done = python("-c", PEAK, tmp_path / "x.tfrecord")
+    assert done.stderr == ""
+    peak, mean, low, median = map(float, done.stdout.split())
+    assert (mean, low) == (pytest.approx((count - 1) / 2), 0)
+    assert median == pytest.approx(count / 2, rel=0.005)
+    assert peak < 9 * len(record)
+
+
+PEAK = """
+import re, sys
+from ffrfs.schema import generate_statistics
+def peak():
+    return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) << 10
+before = peak()
+[feature] = generate_statistics([sys.argv[1]], jobs=1).statistics.datasets[0].features
+numbers = feature.num_stats
+print(peak() - before, numbers.mean, numbers.min, numbers.median)
+"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,19 @@ def test_golden_sequences(golden: Path) -> None:
         Range(0, 9),
     )
     assert found["id", "int64"].domain == Range(0, 9)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_many_values_take_no_memory(kind: type) -> None:
+    count = 1_000_000
+    values = np.arange(count).astype(kind)
+    values[7] = 2 * count
+    records = serialized({"x": values})
+    tracemalloc.start()
+    try:
+        (found,) = schema_of(records).features
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.values, found.domain) == (Range(count, count), Range(0, 2 * count))
+    assert peak < 8 << 20
