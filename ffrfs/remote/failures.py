@@ -19,7 +19,7 @@ from ffrfs.errors import (
     RemoteNotFoundError,
     RemoteTimeoutError,
 )
-from ffrfs.remote.store import NOWHERE
+from ffrfs.remote.store import NOWHERE, proxy_for
 from ffrfs.remote.url import RemoteUrl
 
 NO_BUCKET = "there is no bucket"
@@ -127,7 +127,7 @@ def failure_of(error: Exception, url: RemoteUrl) -> Failure:
         return Failure(error)
     if isinstance(error, BadStatusError):
         return _of_status(error.status, error.code, url)
-    place = url.bucket if url.scheme in ("http", "https") else "the endpoint"
+    place = url.bucket if url.scheme in ("http", "https") else ""
     if isinstance(error, NoProxyError):
         place, error = f"the proxy {error.proxy}", error.cause
     # The exception also quotes the server, at any length.
@@ -138,7 +138,7 @@ def failure_of(error: Exception, url: RemoteUrl) -> Failure:
     if failure is None and found is not None:
         code = _CODE.search(text)
         failure = _of_status(int(found[1]), code[1] if code else "", url)
-    if failure is None and (why := _connection(text, place)):
+    if failure is None and (why := _connection(text, place or _connected(text))):
         failure = Failure(RemoteTimeoutError.at(url.shown, why), again=True)
     why = _wrong_answer(text) or f"the request failed ({type(error).__name__})"
     return failure or Failure(RemoteError.at(url.shown, why))
@@ -254,6 +254,18 @@ def _tls(text: str) -> str:
         f"TLS: the server's certificate is not trusted{why}; check the name of the host and this "
         "machine's clock; for an authority of your own set SSL_CERT_FILE"
     )
+
+
+def _connected(text: str) -> str:
+    """Return what a request of obstore was to be sent to: the proxy, if there is one."""
+    found = _URL.search(text)
+    # Behind a proxy nothing else is connected to, or looked up.
+    if found is not None and ("tcp connect error" in text or "dns error" in text):
+        scheme, _, place = found[1].partition("://")
+        if proxy := proxy_for(scheme, place):
+            named = (proxy.partition("://")[2] or proxy).rpartition("@")[2]  # without a password
+            return f"the proxy {named.partition('/')[0]}"
+    return "the endpoint"
 
 
 def _connection(text: str, place: str) -> str:

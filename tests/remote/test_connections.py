@@ -96,6 +96,7 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxied]:
             monkeypatch.delenv(each, raising=False)
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", but)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
         http_origin._server.cache_clear()  # connections are kept, and with them the proxy
 
     yield name
@@ -117,6 +118,32 @@ def test_what_is_wrong_with_a_proxy_is_said_of_it(
     with free_ports(1) as [port], pytest.raises(RemoteError) as caught:
         proxied(proxy.format(port))
         pin("http://192.0.2.1:8400/a", RemoteSettings(timeout_s=2))
+    assert reason.format(port) in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
+@pytest.mark.parametrize(
+    ("proxy", "but", "reason"),
+    [
+        ("http://127.0.0.1:{}", "", "the proxy 127.0.0.1:{} refuses connections; check host and"),
+        (
+            "user:hush@127.0.0.1:{}",
+            "",
+            "the proxy 127.0.0.1:{} refuses connections; check host and port",
+        ),
+        ("http://user:hush@nohost.invalid:1", "", "the name of the proxy nohost.invalid:1; check"),
+        ("http://127.0.0.1:1", "127.0.0.1", "the endpoint refuses connections; check host and"),
+    ],
+)
+def test_a_proxy_before_a_bucket_is_named(
+    proxied: Proxied, scheme: str, proxy: str, but: str, reason: str
+) -> None:
+    with free_ports(2) as [port, closed], pytest.raises(RemoteError) as caught:
+        proxied(proxy.format(port), but)
+        endpoint = f"http://127.0.0.1:{closed}"
+        settings = RemoteSettings(timeout_s=1, endpoint_url=endpoint, anonymous=True)
+        pin(f"{scheme}://bucket/a", settings)
     assert reason.format(port) in str(caught.value)
     assert "hush" not in str(caught.value)
 
