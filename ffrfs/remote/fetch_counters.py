@@ -33,7 +33,7 @@ NAMES = (
     "remote_starts",  # starts of fetchers
     "remote_in_memory",  # 1: the cache directory cannot be used
     "remote_moved",  # objects whose blocks are in memory, because another process locked them
-    "remote_changed",  # objects that were replaced at their origin, and are not there again
+    "remote_changed",  # open objects that were replaced at their origin, and are not there again
     "remote_object_bytes",  # total size of the objects that are open now
     "remote_fill_left",  # blocks that `ffrfs prefetch --all` has not fetched yet
     "remote_cache_bytes",  # bytes in the cache, also those of other processes

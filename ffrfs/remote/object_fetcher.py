@@ -252,6 +252,7 @@ class ObjectFetcher:
         if self._objects.get(target.key) is target:
             del self._objects[target.key]
             self._count_object(target.pin, -1)
+        self._counters.add("remote_changed", -(target.broken is not None))
         self._in_thread(target.close)
 
     async def sync(self) -> None:

@@ -219,6 +219,9 @@ def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path, of_mount: b
     assert running.log().count("<4>") == of_mount
     fresh = client.open(url, number=1)
     assert client.read_all(fresh) == content(seed=9)
+    assert running.figure("remote_changed") == 1
+    client.send(Ask.CLOSE, opened.number)
+    wait_until(lambda: running.figure("remote_changed") == 0, "the old one is closed")
 
 
 @pytest.mark.promise("S63")
