@@ -40,19 +40,34 @@ def warm(
     """Bring all files below these paths (none: the whole mount) into the kernel's page cache.
 
     A path begins at the root of the mount, or includes the mount point. Raises MountError if
-    nothing of ffrfs is mounted there, its packs are at URLs and cannot be kept on disk or fetched,
-    or a link leads a path out of the mount, and FileNotFoundError if a path is missing.
+    nothing of ffrfs is mounted there, its packs are at URLs and cannot be kept on disk, or a link
+    leads a path out of the mount, and FileNotFoundError if a path is missing. If a part of packs at
+    URLs cannot be fetched, the rest is warmed before MountError says so.
     """
     place = canonical(mountpoint)
     before = stats(place)
     if (there := mount_at(place)) is None or not there.is_ours:
         raise MountError(f"{place}: not mounted there any more")
-    if before.get("remote") is not None:
-        _fetch_all(place, progress)
+    lost_mib = 0 if before.get("remote") is None else _fetch_all(place, progress)
+    try:
+        found = _bring(place, paths, before["warm"], progress)
+    except (MountError, OSError):
+        if not lost_mib:
+            raise
+    if lost_mib:
+        raise MountError(
+            f"{place}: {lost_mib:,} MiB of its packs could not be fetched into the cache; "
+            f"see: ffrfs log {place}"
+        )
+    return found
+
+
+def _bring(place: str, paths: Sequence[str], first: dict[str, int], progress: Progress) -> Warmed:
+    """Bring what is on disk into memory. `first`: the figures of warming before."""
     tops = [_top(place, path) for path in paths] or [place]
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
-    first = found = before["warm"]
+    found = first
     for ino in inos:  # one by one, because a worker has no long queue
         starts, begun = -1, 0
         while starts != _starts(told := stats(place)) or (
@@ -109,8 +124,8 @@ def _list_all(tops: list[str], progress: Progress) -> None:
         progress(count, 0, 0, 0)
 
 
-def _fetch_all(place: str, progress: Progress) -> None:
-    """Fetch all of the packs into the cache on disk. Raises MountError if a part does not come."""
+def _fetch_all(place: str, progress: Progress) -> int:
+    """Fetch all of the packs into the cache on disk; return how many MiB do not come."""
     whole: Any = 0
     asked = fills = -1
     while True:
@@ -123,11 +138,6 @@ def _fetch_all(place: str, progress: Progress) -> None:
         elif remote.get("filling", 1) and remote.get("fills", 0) != fills:
             left, given_up = remote["fill_left"], remote.get("fill_given_up", 0)
             progress(0, 0, max(whole - (left << 20), 0), whole)  # blocks of 1 MiB
-            if left == 0:
-                return
-            if left == given_up:
-                raise MountError(
-                    f"{place}: {left:,} MiB of its packs could not be fetched into the cache; "
-                    f"see: ffrfs log {place}"
-                )
+            if left == given_up:  # also if nothing is left
+                return int(left)
         time.sleep(_FILLING_S)

@@ -302,3 +302,20 @@ def test_warm_waits_for_a_fetcher_that_is_late(reach: Reach, server: Nginx, pack
     _, err = warming.communicate(timeout=TIMEOUT_S)
     assert (warming.returncode, err) == (0, "")
     assert tree.statistics()["warm"]["pushed"] == len(NAMES)
+
+
+@pytest.mark.promise("S76")
+def test_warm_brings_what_is_cached_when_the_server_is_gone(
+    reach: Reach, server: Nginx, pack: Path
+) -> None:
+    url = f"{server.url}/{pack.name}"
+    tree = reach(url, "--read-around", "off", "--prefetch-window", "16", "--remote-timeout", "2")
+    assert tree.ask(probes.read, NAMES[0]) == content(NAMES[0])
+    server.program.kill()
+    tree.expect_log("no answer for ")
+    done = ffrfs("warm", tree.path)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "MiB of its packs could not be fetched into the cache; see: " in done.err
+    found = tree.statistics()["warm"]
+    assert 0 < found["pushed"] < found["files"] == len(NAMES)
+    assert found["left"] == found["left_out"] == 0
