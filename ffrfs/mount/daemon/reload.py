@@ -24,9 +24,9 @@ from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.daemon.log import Log
 from ffrfs.mount.daemon.metrics_file import check_metrics_file
 
-# Fields of MountRequest; the last two are not settings.
+# Fields of MountRequest; the last three are not settings.
 _CHANGEABLE = {"log_file", "cache_bytes", "max_memory_bytes", "metrics_file"}
-_IGNORED = _CHANGEABLE | {"asked", "while_open"}
+_IGNORED = _CHANGEABLE | {"asked", "while_open", "is_filling"}
 # The names of settings in a configuration file, by field.
 _NAMES = {field: name for name, setting in SETTINGS.items() for field in setting.fields}
 _NAMES["spec"] = _NAMES["signed"] = "packs"

@@ -20,6 +20,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -223,7 +224,8 @@ class Server:
                 continue
             log.info("%s: reading the configuration again", reason)
             self._notifier.reloading()
-            self.request = await self._reload.run(self.request)
+            reloaded = await self._reload.run(self.request)
+            self.request = replace(reloaded, is_filling=self.request.is_filling)
             self._keeper.note_request(self.request)
             self._notifier.ready(self._announcement.status)
             if self._engine.deaths is not None and installed() not in (None, self._installed):
@@ -334,6 +336,8 @@ class Server:
                 f"{settings.cache_size:,}: mount with a larger --cache-size"
             )
         self._engine.fill_cache()
+        self.request = replace(self.request, is_filling=True)  # the next daemon goes on with it
+        self._keeper.note_request(self.request)
         return {"whole_bytes": whole_bytes}
 
     def _warm(self, request: Request) -> dict[str, object]:

@@ -40,7 +40,7 @@ class MountFetcher:
         self._has_missed = False  # another fetcher took over before bring_links_to()
         self._is_closed = False
         self._pause_s = _PAUSE_S
-        self._is_filling = False
+        self._is_filling = request.is_filling
         self._page = CounterPage()
         try:
             self._process = FetcherProcess(
@@ -53,6 +53,8 @@ class MountFetcher:
                 roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
             )
             self._process.start()
+            if self._is_filling:
+                self._process.fill()
         except BaseException:
             self._page.close()
             raise

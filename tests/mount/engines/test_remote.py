@@ -248,6 +248,30 @@ def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server
     check(tree)
 
 
+@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+def test_prefetch_all_goes_on_after_its_daemon(
+    reach: Reach, pack: Path, server: Nginx, engine: str
+) -> None:
+    """What an outage has left is tried again by another daemon, and by a mount made anew."""
+    tree = reach(f"{server.url}/{pack.name}", "--remote-timeout", "2")
+    tree.expect_log("no answer for ")
+    with server.program.stopped():
+        assert ffrfs("prefetch", "--all", tree.path).status == 0
+        wait_until(lambda: remote(tree)["fill_given_up"] > 0, "blocks are given up")
+    if engine == "native":
+        tree.expect_log("the daemon before this one")
+        tree.replace_daemon()
+    else:
+        tree.expect_log("the worker was killed by SIGKILL")
+        os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
+        tree.wait_until_anew()
+    wait_until(
+        lambda: remote(tree)["filling"] and not remote(tree)["fill_left"], "the filled cache"
+    )
+    server.program.kill()
+    check(tree)
+
+
 def test_prefetch_all_needs_a_cache_on_disk(
     reach: Reach, new_mount: MakeMount, pack: Path, server: Nginx
 ) -> None:
