@@ -7,7 +7,7 @@ from typing import Any
 
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import Config, read_config
-from ffrfs.mount.config.settings import MountOptions
+from ffrfs.mount.config.settings import SETTINGS, MountOptions
 from ffrfs.mount.kernel.options import TreeOptions, parse_words
 from ffrfs.remote.pace import ahead_blocks, flight_size, memory_cache_size
 from ffrfs.remote.settings import RemoteSettings
@@ -47,6 +47,13 @@ class MountRequest(MountOptions):
             **({"splits": self.splits} if self.splits else {}),
             **({"far_records": self._far_records()} if self.is_remote else {}),
         }
+
+    def written(self, name: str) -> str:
+        """Return how a setting that has a value begins: as an option, or as a key of the file."""
+        own = self.asked.settings if self.asked else {}
+        if self.config_file is None or any(field in own for field in SETTINGS[name].fields):
+            return f"--{name.replace('_', '-')}"
+        return f"{self.config_file}: {name} ="
 
     @property
     def is_remote(self) -> bool:

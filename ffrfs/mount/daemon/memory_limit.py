@@ -91,6 +91,7 @@ class MemoryLimit:
             self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
         self.base_bytes = base_bytes or self._begun_bytes()
         self._max_memory_bytes = request.max_memory_bytes
+        self._max_memory = request.written("max_memory")  # for errors
         self._group_bytes = memory_limit_bytes()
         self._asked_bytes = request.cache_bytes
         self._cache_bytes = request.opening_cache_bytes
@@ -136,7 +137,7 @@ class MemoryLimit:
             return []
         group = f"the control group may have {_mib(self._group_bytes)}M of memory"
         if self._max_memory_bytes is not None and self._max_memory_bytes > self._group_bytes:
-            return [f"--max-memory {_mib(self._max_memory_bytes)}M has no effect: {group}"]
+            return [f"{self._max_memory} {_mib(self._max_memory_bytes)}M has no effect: {group}"]
         needed_bytes = self._taken_bytes + min(self._cache_bytes, CACHE_BYTES_MIN)
         if needed_bytes > _share_of_group(self._group_bytes):
             enough_bytes = -(-needed_bytes * _GROUP_SHARE // (_GROUP_SHARE - 1))
@@ -191,7 +192,7 @@ class MemoryLimit:
             if self._taken_bytes + least_bytes > max_memory_bytes:
                 dev = ", or with --transport dev" if self._engine.may_use_rings else ""
                 raise OptionError(
-                    f"--max-memory {_mib(max_memory_bytes)}M cannot hold this mount: give it "
+                    f"{self._max_memory} {_mib(max_memory_bytes)}M cannot hold this mount: give it "
                     f"{_mib(self._taken_bytes + least_bytes)}M or more (the packs take "
                     f"{_mib(self.base_bytes)}M once they are open, serving up to "
                     f"{_mib(self._serving_bytes)}M, less with fewer --threads or a smaller "

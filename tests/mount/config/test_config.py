@@ -321,6 +321,22 @@ def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) ->
     assert "mounted at" in config.with_name("m.log").read_text()
 
 
+def test_a_memory_limit_is_named_as_it_was_written(
+    fuse: None, pack_tree: PackTree, config: Path
+) -> None:
+    """What is too small is known only when the packs are open."""
+    pack = pack_tree({"a": b"content"})
+    config.write_text(
+        f"packs = {str(pack)!r}\nmountpoint = {str(config.parent / 'mnt')!r}\nmax_memory = '16M'\n"
+    )
+    text = " 16M cannot hold this mount"
+    for command in (["mount"], ["mount", "--check"]):
+        done = ffrfs(*command, "--config", config)
+        mount_command_fails(done, 1, f"ffrfs: {config}: max_memory ={text}")
+        done = ffrfs(*command, "--config", config, "--max-memory", "16M")
+        mount_command_fails(done, 1, f"ffrfs: --max-memory{text}")
+
+
 # --- PACK1:PACK2 -----------------------------------------------------------------------------
 
 

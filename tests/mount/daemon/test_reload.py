@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,8 @@ def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path:
     configured.reload()
     configured.write(cache_mb=32, max_memory="20M")
     configured.reload()
-    tree.expect_log("memory limits are not changed: --max-memory 20M cannot hold this mount")
+    file = re.escape(str(configured.file))
+    tree.expect_log(f"limits are not changed: {file}: max_memory = 20M cannot hold this mount")
     tree.expect_log("the daemon before this one")
     tree.replace_daemon()
     assert tree.statistics()["cache_limit_bytes"] == 32 << 20
