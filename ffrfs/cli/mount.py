@@ -37,6 +37,8 @@ mount options (-o, comma separated; a backslash escapes a comma):
   xattr                      show user.ffrfs.record and user.ffrfs.crc32
   nonempty                   mount over a directory that is not empty
   noexec, suid, dev          as in mount(8); nosuid and nodev are the default
+  nosymfollow                as in mount(8); users other than root need a
+                             fusermount3 that knows it
   cache_mb=N, no_extensions, prefetch_window=512:64M, config=FILE, ...
                              the long options as words, for fstab; a long
                              option on the command line overrides its word

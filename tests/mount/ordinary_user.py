@@ -187,6 +187,12 @@ def mounts(given: Arguments) -> Seen:
     seen["idle"] = unmount(str(place)).was_busy
     os.waitpid(daemon_id, 0)
 
+    daemon_id, seen["nosymfollow"] = start_daemon(
+        given.pack, place, TreeOptions(symfollow=False), given.engine
+    )
+    if seen["nosymfollow"] == "ready":  # by a newer fusermount3
+        unmount(str(place))
+        os.waitpid(daemon_id, 0)
     _, seen["refusal"] = start_daemon(
         given.pack, place, TreeOptions(allow_other=True), given.engine
     )

@@ -26,7 +26,7 @@ from ffrfs.errors import MountError
 from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry, mount_at
 from ffrfs.mount.kernel.options import TreeOptions, escape
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOSYMFOLLOW = 1, 2, 4, 8, 256
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 FUSE_DEVICE = "/dev/fuse"
 FUSE_CONF = "/etc/fuse.conf"
@@ -226,6 +226,7 @@ def _attach_as_root(mountpoint: str, source: str, options: TreeOptions) -> int:
         flags |= 0 if options.suid else MS_NOSUID
         flags |= 0 if options.dev else MS_NODEV
         flags |= 0 if options.exec else MS_NOEXEC
+        flags |= 0 if options.symfollow else MS_NOSYMFOLLOW
         names = (os.fsencode(name) for name in (source, mountpoint, FSTYPE))
         if _libc.mount(*names, ctypes.c_ulong(flags), data.encode()) != 0:
             raise _refusal(mountpoint, ctypes.get_errno())
@@ -239,14 +240,15 @@ def _attach_by_helper(mountpoint: str, source: str, options: TreeOptions) -> int
     words = ["ro", f"fsname={escape(source)}", f"subtype={FSTYPE.removeprefix('fuse.')}"]
     words += _permissions(options)
     words += [word for word in ("suid", "dev") if getattr(options, word)]
-    words += [] if options.exec else ["noexec"]
+    words += [f"no{word}" for word in ("exec", "symfollow") if not getattr(options, word)]
     ours, theirs = socket.socketpair()
     with ours, theirs:
         complaint = _run_helper(["-o", ",".join(words), "--", mountpoint], reply_to=theirs)
         if complaint is not None:
             # It opens the device with our rights: if that failed, our own error says more.
             os.close(_open_device())
-            raise MountError(f"{mountpoint}: cannot mount: {complaint}{_advice_for_nameless()}")
+            advice = "; mount as root" if "nosymfollow" in complaint else _advice_for_nameless()
+            raise MountError(f"{mountpoint}: cannot mount: {complaint}{advice}")
         return _receive_fd(ours)
 
 

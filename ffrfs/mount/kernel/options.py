@@ -35,6 +35,7 @@ class TreeKeywords(TypedDict, total=False):
     xattr: bool
     nonempty: bool
     noexec: bool
+    nosymfollow: bool
     suid: bool
     dev: bool
     on_conflict: OnConflict | None
@@ -54,6 +55,7 @@ class TreeOptions:
     suid: bool = False
     dev: bool = False
     exec: bool = True
+    symfollow: bool = True  # the kernel follows symbolic links of the tree
     xattr: bool = False
     nonempty: bool = False
     rw: bool = False  # requested, in vain
@@ -64,8 +66,8 @@ class TreeOptions:
 # Word → field, and what it becomes.
 _FLAGS: dict[str, tuple[str, bool]] = {
     **{word: (word, True) for word in ("allow_other", "allow_root", "suid", "dev", "exec")},
-    **{word: (word, True) for word in ("xattr", "nonempty", "allow_missing", "rw")},
-    **{f"no{field}": (field, False) for field in ("suid", "dev", "exec")},
+    **{word: (word, True) for word in ("symfollow", "xattr", "nonempty", "allow_missing", "rw")},
+    **{f"no{field}": (field, False) for field in ("suid", "dev", "exec", "symfollow")},
     "ro": ("rw", False),
 }
 

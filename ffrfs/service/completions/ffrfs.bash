@@ -216,7 +216,7 @@ _ffrfs_mount_options() { # words with commas between them
     local before=''
     [[ $cur == *,* ]] && before=${cur%,*},
     compopt -o nospace 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= read_around= prefetch_ttl= cache_dir= cache_size= cache_mode= cache_shared offline endpoint_url= region= anonymous remote_timeout= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev nosymfollow cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= read_around= prefetch_ttl= cache_dir= cache_size= cache_mode= cache_shared offline endpoint_url= region= anonymous remote_timeout= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
 }
 
 complete -F _ffrfs ffrfs

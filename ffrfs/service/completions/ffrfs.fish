@@ -67,6 +67,7 @@ function __ffrfs_mount_options
         'noexec' 'as in mount(8)' \
         'suid' 'as in mount(8)' \
         'dev' 'as in mount(8)' \
+        'nosymfollow' 'as in mount(8)' \
         'cache_mb=' 'memory for all buffers together, in MiB' \
         'no_extensions' 'show features of TFRecord files without extensions' \
         'prefetch_window=' 'how far to read ahead of a reader, in records and bytes' \

@@ -228,8 +228,12 @@ def test_two_at_once(pack_tree: PackTree) -> None:
 
 def test_every_option_of_a_mount_has_a_parameter() -> None:
     assert inspect.signature(mounted).parameters == inspect.signature(mount).parameters
-    options = {field.name for field in dataclasses.fields(TreeOptions)} - {"exec", "rw"}
-    options |= {"noexec"}
+    options = {field.name for field in dataclasses.fields(TreeOptions)} - {
+        "exec",
+        "symfollow",
+        "rw",
+    }
+    options |= {"noexec", "nosymfollow"}
     settings = SETTINGS.keys() - {"no_extensions"} | {"extensions"}
     assert MountKeywords.__annotations__.keys() == options | settings
 

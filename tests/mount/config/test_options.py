@@ -24,6 +24,8 @@ def test_what_mount_passes_on_is_accepted() -> None:
     word = "rw,ro,nofail,_netdev,user,noexec,nosuid,nodev,noatime,x-systemd.automount,x-a=b,user=me"
     assert parse_options([word]) == TreeOptions(exec=False)
     assert parse_options([word, "rw"]) == TreeOptions(exec=False, rw=True)
+    assert parse_options(["nosymfollow"]) == TreeOptions(symfollow=False)
+    assert parse_options(["nosymfollow,symfollow"]) == TreeOptions()
 
 
 def test_values() -> None:

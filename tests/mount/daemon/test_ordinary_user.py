@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.mount.command import WAYS
@@ -15,6 +17,9 @@ def test_mount_read_and_unmount_as_an_ordinary_user(
     seen = as_ordinary_user("ordinary_user.py", engine, "mounts")
     refusal, nameless = seen.pop("refusal"), seen.pop("nameless")
     assert "fusermount3 needs an entry of user 1987654321" in nameless
+    assert re.fullmatch(
+        "ready|.*: cannot mount: .*'nosymfollow'; mount as root", seen.pop("nosymfollow")
+    )
     assert seen == {
         "mount": ["fuse.ffrfs", r"a,b\c d"],
         "bytes": "content",

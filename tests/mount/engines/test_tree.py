@@ -215,6 +215,7 @@ def test_flags_of_mount_are_passed_on(
     for options, expected in {
         "noexec": "ro,nosuid,nodev,noexec,relatime",
         "suid,dev": "ro,relatime",
+        "nosymfollow": "ro,nosuid,nodev,relatime,nosymfollow",
     }.items():
         place = mount(pack, "-o", options).path
         assert f"{pack} {place} fuse.ffrfs {expected}," in Path("/proc/mounts").read_text(
