@@ -41,7 +41,9 @@ def find_log(mountpoint: str) -> MountLog:
     Raises MountError: none is known, or it goes elsewhere, which the error names.
     """
     place = canonical(mountpoint)
-    found = state.find(place) or state.find_ended(place)
+    found = state.find(place)
+    if found is None and ((there := mount_at(place)) is None or not there.is_ours):
+        found = state.find_ended(place)
     if found is None:
         raise MountError(f"{place}: {_why_unknown(place)}")
     directory, known = found
@@ -150,5 +152,8 @@ def _why_unknown(place: str) -> str:
     if not there.is_ours:
         return f"not an ffrfs mount, but one of type {there.fstype}"
     if there.user_id == os.geteuid():
-        return "its daemon cannot be found: its runtime directory was removed, or has changed"
+        return (
+            "its daemon cannot be found: its runtime directory was removed, or XDG_RUNTIME_DIR has "
+            "changed since it was mounted"
+        )
     return "mounted by another user; only that user knows where its log is"

@@ -203,6 +203,22 @@ def test_daemon_is_found_from_outside_of_the_session(as_user: Place) -> None:
     assert not as_user.mountpoint.exists()
 
 
+def test_log_of_another_session_is_not_taken_for_that_of_an_earlier_mount(as_user: Place) -> None:
+    other = as_user.home / "other"
+    other.mkdir()
+    shutil.chown(other, ORDINARY_USER_ID)
+    elsewhere = [as_user.environment[0], f"XDG_RUNTIME_DIR={other}"]
+    place = as_user.mountpoint
+    assert as_user.mount().status == 0
+    assert as_user.ffrfs("umount", place).status == 0
+    assert "mounted at" in as_user.ffrfs("log", place).out
+    assert as_user.mount(environment=elsewhere).status == 0
+    fails(as_user.ffrfs("log", place), 1, f"{place}: its daemon cannot be found: ", "XDG_RUNTIME")
+    assert "mounted at" in as_user.ffrfs("log", place, environment=elsewhere).out
+    assert as_user.ffrfs("umount", place, environment=elsewhere).status == 0
+    assert "mounted at" in as_user.ffrfs("log", place).out
+
+
 def test_check_over_a_dead_mount(as_user: Place) -> None:
     assert as_user.mount().status == 0
     kill_for_good(as_user.listed()["pid"])
