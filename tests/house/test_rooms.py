@@ -115,6 +115,7 @@ ERRNO_READERS = {
     "ffrfs/mount/engines/pyfuse3_engine.py": "an engine",
     "ffrfs/mount/engines/refusal.py": "an engine whose workers have died",
     "ffrfs/mount/kernel/kernel_mount.py": "why mount(2) or umount(2) refused",
+    "ffrfs/mount/kernel/system_call.py": "whether a filter of system calls has denied one",
     "ffrfs/mount/kernel/dead_mount.py": "a dead mount (ENOTCONN, ECONNABORTED)",
     "ffrfs/remote/object_fetcher.py": "a moment without descriptors (EMFILE, ENFILE)",
     "ffrfs/mount/kernel/mountpoint.py": "a dead mount (ENOTCONN), a folder that is in use (EBUSY)",

@@ -28,6 +28,7 @@ from ffrfs.mount.daemon.mount_handle import MountHandle
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.kernel.process import Process
+from ffrfs.mount.kernel.system_call import pidfd_open
 
 FAILED_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
 _COMMAND = ("-P", "-m", "ffrfs.mount.daemon.resume")
@@ -132,7 +133,7 @@ class Keeper:
 
     def _watch_for_stuck(self) -> None:
         entry = self._mount.entry
-        process = os.pidfd_open(os.getpid())
+        process = pidfd_open(os.getpid())
         try:
             module = ("-P", "-m", "ffrfs.mount.kernel.dead_mount")
             command = [sys.executable, *module, str(process), entry.mountpoint, entry.device]
@@ -145,7 +146,7 @@ class Keeper:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.ExitStack() as failed:
             failed.enter_context(ours)
-            process = os.pidfd_open(os.getpid())
+            process = pidfd_open(os.getpid())
             fds = (theirs.fileno(), process)
             try:
                 # The daemon ignores its argument, which says in a list whose daemon it is.

@@ -24,6 +24,7 @@ from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry
 from ffrfs.mount.kernel.options import TreeOptions
+from ffrfs.mount.kernel.system_call import memfd_create
 
 _FIRST = 3  # SD_LISTEN_FDS_START
 _SIZE_MAX = 16 << 20
@@ -75,7 +76,7 @@ class KeptMount:
         fields = asdict(self)
         for name in ("connection", "guardian"):
             del fields[name]
-        file = os.memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
+        file = memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
         with open(file, "wb", closefd=False) as writing:
             writing.write(json.dumps(fields).encode("ascii"))
         os.lseek(file, 0, os.SEEK_SET)  # for who reads it as standard input

@@ -15,6 +15,7 @@ import os
 import struct
 
 from ffrfs.errors import naming
+from ffrfs.mount.kernel.system_call import memfd_create
 
 PAGE_SIZE = 64 << 10
 FILE_SIZE = PAGE_SIZE + 4096 + (1 << 30)
@@ -38,7 +39,7 @@ class CounterPage:
 
     @staticmethod
     def _new() -> int:
-        fd = os.memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fd = memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         with naming("a file in memory for counters"):
             os.truncate(fd, PAGE_SIZE)
         # Behind it a hole, which takes no memory (coverage.py). A limit of the user may forbid it.

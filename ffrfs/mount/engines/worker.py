@@ -27,6 +27,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.mount.engines.kept_engine import KeptEngine, KeptProcess
 from ffrfs.mount.engines.worker_deaths import WorkerDeaths, outcome_of
+from ffrfs.mount.kernel.system_call import pidfd_open
 from ffrfs.printable import printable
 
 # Tests set it to another build of the worker (under a sanitizer), or to a wrapper.
@@ -104,7 +105,7 @@ class Worker:
             finally:
                 os.close(log_end)
             failed.callback(self._process.kill)
-            self.process = os.pidfd_open(self._process.pid)
+            self.process = pidfd_open(self._process.pid)
             failed.pop_all()
 
     @classmethod

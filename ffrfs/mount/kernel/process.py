@@ -6,6 +6,8 @@ import os
 import select
 from dataclasses import dataclass
 
+from ffrfs.mount.kernel.system_call import pidfd_open
+
 
 @dataclass(frozen=True)
 class Process:
@@ -37,7 +39,7 @@ class Process:
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; return False if the time was too short. It need not be our child."""
         try:
-            fd = os.pidfd_open(self.pid)
+            fd = pidfd_open(self.pid)
         except ProcessLookupError:
             return True
         try:

@@ -28,6 +28,7 @@ from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import mountpoint as mount_point
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
+from ffrfs.mount.kernel.system_call import flock
 
 # Endings of the names of files in a runtime directory.
 LIVE, ENDED, LOG, OLDER_LOG = ".json", ".ended", ".log", ".log.1"
@@ -104,7 +105,7 @@ def locked(directory: str) -> Iterator[None]:
         yield
         return
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        flock(fd, fcntl.LOCK_EX)
         yield
     finally:
         os.close(fd)
@@ -120,7 +121,7 @@ def locked_now(directory: str) -> Iterator[bool]:
         return
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:

@@ -24,7 +24,7 @@ from tests.checkout import CHECKOUT
 from tests.index_file import Index, Tree, indexed_pack
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import WAYS, Mount, ffrfs, wait_until
+from tests.mount.command import WAYS, Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 from tests.mount.process_status import CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, open_files, privileges
 
@@ -158,6 +158,20 @@ def test_without_seccomp_it_goes_on_and_says_so(
     found = privileges(tree.worker.pid)
     assert found["NoNewPrivs"] == {1}
     assert found.items() >= NOTHING.items()
+
+
+@pytest.mark.parametrize("engine", ["native"])
+@pytest.mark.parametrize("call", ["pidfd_open", "memfd_create", "flock"])
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+def test_a_call_that_a_container_denies_is_named(
+    root_user: None, new_mount: MakeMount, pack_tree: PackTree, call: str, error: int
+) -> None:
+    tree = new_mount(pack_tree(dict(TREE)))
+    program = str(CHECKOUT / "tests/mount/without_call.py")
+    done = tree.mount(prefix=[sys.executable, program, f"{call}={errno.errorcode[error]}"])
+    words = f"ffrfs: the system call {call} is denied here ({os.strerror(error)}): allow it in "
+    mount_command_fails(done, 2, words)
+    assert not tree.is_mounted
 
 
 # What they hold open.
