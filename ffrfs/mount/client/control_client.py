@@ -86,7 +86,12 @@ def _ask(
             failure, has_died = error, not known.process.is_alive()
         except OSError as error:
             daemon = f"its daemon (process {known.process.pid})"
-            failure = MountError(f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}")
+            # It closes its socket a moment before it forgets what was unmounted.
+            is_there = mount_at(known.mountpoint) is not None
+            more = "" if is_there else "; it has been unmounted, or is just about to be"
+            failure = MountError(
+                f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}{more}"
+            )
             has_died = known.guardian is not None and known.process.wait(_ENDING_S)
         # If it has died, its guardian starts another one, which may have replaced one since.
         found = state.find(place)

@@ -16,13 +16,14 @@ import pytest
 
 from ffrfs.errors import MountError
 from ffrfs.mount.daemon.announcement import look_into
-from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel import control_socket, kernel_mount, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import (
     ENDED,
+    TIMEOUT_S,
     WAYS,
     Mount,
     check_nothing_left,
@@ -62,6 +63,26 @@ def test_umount_returns_when_the_daemon_has_ended(tree: Mount) -> None:
 
 def test_system_umount_ends_the_daemon_too(root_user: None, tree: Mount) -> None:
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
+    check_nothing_left(tree)
+
+
+@pytest.mark.parametrize("command", ["restart", "stats"])
+def test_command_during_an_unmount_says_so(tree: Mount, command: str) -> None:
+    found = state.find(str(tree.path))
+    assert found is not None
+    path = state.socket_path(found[0], str(tree.path))
+
+    def is_closed() -> bool:
+        try:
+            control_socket.connect(path, TIMEOUT_S).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    with state.locked(found[0]):  # the daemon waits for it before it forgets the mount
+        kernel_mount.detach(str(tree.path))
+        wait_until(is_closed, "the daemon has closed its socket")
+        mount_command_fails(ffrfs(command, tree.path), 1, "it has been unmounted, or is just about")
     check_nothing_left(tree)
 
 
