@@ -60,7 +60,8 @@ def _all_ended(directory: str) -> list[_Ended]:
     found: dict[str, _Ended] = {}
     for name in names:
         stem = name.partition(".")[0]
-        if stem in live or name.removeprefix(stem) not in state.KEPT:
+        # A socket without a state file is that of a daemon that was killed.
+        if stem in live or name.removeprefix(stem) not in (*state.KEPT, state.SOCKET):
             continue
         with contextlib.suppress(FileNotFoundError):
             status = os.lstat(os.path.join(directory, name))

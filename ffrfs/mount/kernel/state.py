@@ -31,7 +31,7 @@ from ffrfs.mount.kernel.process import Process
 from ffrfs.mount.kernel.system_call import flock
 
 # Endings of the names of files in a runtime directory.
-LIVE, ENDED, LOG, OLDER_LOG = ".json", ".ended", ".log", ".log.1"
+LIVE, ENDED, LOG, OLDER_LOG, SOCKET = ".json", ".ended", ".log", ".log.1", ".sock"
 KEPT = (OLDER_LOG, LOG, ENDED)  # kept after the end of a mount
 
 _ROOT_DIRECTORY = "/run/ffrfs"
@@ -137,7 +137,7 @@ def log_path(directory: str, mountpoint: str) -> str:
 
 def socket_path(directory: str, mountpoint: str) -> str:
     """Return the path of the control socket (control_socket.py), removed with the mount."""
-    return os.path.join(directory, _stem(mountpoint) + ".sock")
+    return os.path.join(directory, _stem(mountpoint) + SOCKET)
 
 
 def save(directory: str, state: MountState) -> None:

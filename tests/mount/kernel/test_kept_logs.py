@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.mount.kernel import kept_logs, state
+from ffrfs.mount.kernel import control_socket, kept_logs, state
 from ffrfs.mount.kernel.kept_logs import KEPT_S, remove_old_logs
 from ffrfs.mount.kernel.process import Process
 
@@ -101,6 +101,16 @@ def test_other_files_stay(directory: str) -> None:
         os.utime(Path(directory, name), (0, 0))
     remove_old_logs(directory)
     assert sorted(os.listdir(directory)) == ["log", "note.txt", "x.socket"]
+
+
+def test_socket_of_a_killed_daemon_goes_when_its_state_is_lost(directory: str) -> None:
+    make_mount(directory, "/a")
+    paths = [Path(state.socket_path(directory, place)) for place in ("/a", "/b", "/c")]
+    for path, age_s in zip(paths, (KEPT_S + 60, KEPT_S + 60, KEPT_S - 60), strict=True):
+        control_socket.listen(str(path)).close()
+        os.utime(path, (time.time() - age_s,) * 2)
+    remove_old_logs(directory)
+    assert [path.exists() for path in paths] == [True, False, True]
 
 
 def test_directory_that_is_gone(directory: str) -> None:
