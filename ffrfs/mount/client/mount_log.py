@@ -77,21 +77,26 @@ def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
             if daemon.wait(_PAUSE_S if lines.is_at_end else 0):
                 daemon = _next_daemon(log.mount, daemon)
             yield from lines.read_new()
-            yield from lines.follow_name()
+            now = _state_now(log.mount)  # a reload may have changed the log's file
+            yield from lines.follow_name(None if now is None else now.log_file)
         yield from lines.read_all()
 
 
 def _next_daemon(mount: state.MountState | None, before: Process) -> Process | None:
     """Return the daemon that goes on with the mount; `before` while its guardian starts one."""
-    found = None if mount is None else state.find(mount.mountpoint)
-    if mount is None or found is None:
-        return None
-    now = found[1]
-    if now.began_s != mount.began_s or not now.is_guarded:
+    now = _state_now(mount)
+    if now is None or not now.is_guarded:
         return None
     if now.process == before:
         time.sleep(_PAUSE_S)
     return now.process
+
+
+def _state_now(mount: state.MountState | None) -> state.MountState | None:
+    """Return what the mount's daemon has recorded by now; None: the mount has ended."""
+    if mount is None or (found := state.find(mount.mountpoint)) is None:
+        return None
+    return found[1] if found[1].began_s == mount.began_s else None
 
 
 class _Lines:
@@ -124,8 +129,12 @@ class _Lines:
             yield [self._pending]
             self._pending = b""
 
-    def follow_name(self) -> Iterator[list[bytes]]:
-        """Go on in the new file, if there is one, after yielding the last lines of the old one."""
+    def follow_name(self, path: str | None = None) -> Iterator[list[bytes]]:
+        """Go on in the new file, if there is one, after yielding the last lines of the old one.
+
+        `path`: another name from now on.
+        """
+        self._path = path or self._path
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

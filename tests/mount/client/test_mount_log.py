@@ -193,6 +193,27 @@ def test_following_goes_on_with_the_next_daemon(tree: Mount) -> None:
     assert rest.endswith(f"{tree.path}: ended\n")
 
 
+@pytest.mark.promise("S57")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_following_goes_on_in_the_file_of_a_new_configuration(tree: Mount, tmp_path: Path) -> None:
+    config = tmp_path / "ffrfs.toml"
+    config.touch()
+    done = ffrfs("mount", "--config", config, *tree.engine_words, tree.pack, tree.path)
+    assert (done.status, done.err) == (0, "")
+    tree.find_daemon()
+    with following(tree.path) as process:
+        assert process.stdout is not None
+        read_until(process.stdout, "mounted at")
+        config.write_text(f"log_file = '{tmp_path}/new.log'\n")
+        tree.signal_daemon(signal.SIGHUP)
+        read_until(process.stdout, "INFO reloaded")
+        assert "INFO reloaded" in (tmp_path / "new.log").read_text()
+        tree.signal_daemon(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
+    assert rest.endswith(f"{tree.path}: ended\n")
+
+
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_following_ends_by_ctrl_c(tree: Mount) -> None:
     mount(tree)
