@@ -27,7 +27,7 @@ CHUNK_SIZE = 1 << 16
 
 
 class RestartingError(MountError):
-    """The daemon has died, and its guardian has not started another one yet."""
+    """The daemon has died, and guardian or service manager have not started another one yet."""
 
 
 def ask(
@@ -114,6 +114,9 @@ def _ask_one(
     daemon = f"its daemon (process {known.process.pid})"
     # If its guardian lives, another daemon may have its socket, without having noted its own name.
     if not known.is_guarded:
+        if known.is_managed:
+            text = "has died; the service manager starts another one"
+            raise RestartingError(f"{place}: {daemon} {text}; if it does not: ffrfs umount {place}")
         raise MountError(f"{place}: {daemon} has died; remove the mount with: ffrfs umount {place}")
     with contextlib.ExitStack() as failed:
         try:

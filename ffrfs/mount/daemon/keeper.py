@@ -83,6 +83,8 @@ class Keeper:
                 self._watch_for_stuck()
             elif self._wants_guardian and self.socket is None:
                 self._start_guardian()
+            elif self._notifier.keeps_descriptors:
+                self._mount.note_manager()
         except OSError as error:
             log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
         self.keep()

@@ -73,6 +73,10 @@ class MountHandle:
         """Record who starts another daemon if this one dies."""
         self._record(replace(self.state, guardian=guardian))
 
+    def note_manager(self) -> None:
+        """Record that the service manager does."""
+        self._record(replace(self.state, is_managed=True))
+
     def _record(self, changed: MountState) -> None:
         # If that fails, other commands know what was there before.
         with contextlib.suppress(OSError), state.locked(self.directory):

@@ -55,6 +55,7 @@ class MountState:
     began_s: float | None = None  # of time.time()
     versions: dict[str, Version] = field(default_factory=dict, hash=False)  # of the packs' files
     guardian: Process | None = None  # starts another daemon if this one dies
+    is_managed: bool = False  # the service manager does, unless it has given up
 
     @property
     def is_guarded(self) -> bool:

@@ -249,6 +249,23 @@ def test_killed_daemon_is_replaced(pid_one: PidOne, service: str) -> None:
         assert done.stdout == TREE["a"]
 
 
+def test_check_while_the_next_daemon_is_awaited(pid_one: PidOne) -> None:
+    unit = start_with(pid_one, "awaited", "[Service]\nRestartSec=1h\n")
+    command = (sys.executable, "-P", "-m", "ffrfs")
+    os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
+    wait_until(lambda: pid_one.is_in_state(unit, "activating", "auto-restart"), "it waits")
+    try:
+        check_served(pid_one)
+        done = pid_one.run(*command, "check", PLACE)
+        assert done.status == 1
+        said = "has died; the service manager starts another one; if it does not: ffrfs umount "
+        assert re.fullmatch(rf"WARNING {PLACE}: its daemon .* {said}{PLACE}\n", done.out)
+    finally:
+        assert pid_one.run(*command, "umount", PLACE).status == 0
+        assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+
+
 @pytest.mark.promise("S19", "S46")
 def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: PidOne) -> None:
     """No signal ends a process that waits for the mount, so nobody may wait for its end."""
