@@ -83,6 +83,14 @@ std::vector<uint64_t> HintList::take_coming(uint64_t limit_bytes, size_t limit_r
   return records;
 }
 
+std::vector<uint64_t> HintList::next_records(size_t limit) const {
+  std::vector<uint64_t> records;
+  for (uint64_t index = fetched_; index < end() && records.size() < limit; ++index) {
+    if (entry(index).state == State::kPending) records.push_back(entry(index).hint.record);
+  }
+  return records;
+}
+
 void HintList::put_back(uint64_t index) {
   fetched_ = index;
   entry(index).state = State::kPending;

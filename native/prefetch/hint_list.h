@@ -63,6 +63,9 @@ class HintList {
   // the next `limit_records`.
   [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes, size_t limit_records);
 
+  // Returns the records that take() returns next, at most so many.
+  [[nodiscard]] std::vector<uint64_t> next_records(size_t limit) const;
+
   // Puts back the entry that was taken last, because it could not be read.
   void put_back(uint64_t index);
   // Sets the state of an entry that was taken; does nothing once the entry is done.

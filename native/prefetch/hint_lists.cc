@@ -1,6 +1,7 @@
 #include "prefetch/hint_lists.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace ffrfs {
@@ -114,6 +115,16 @@ bool HintLists::wants() const {
 size_t HintLists::wanting_count() const {
   return static_cast<size_t>(std::ranges::count_if(
       lists_, [this](const auto& list) { return list.second.hints.wants(batch_records_); }));
+}
+
+std::vector<uint64_t> HintLists::coming(size_t limit) const {
+  std::vector<uint64_t> records;
+  const size_t share = limit / std::max<size_t>(wanting_count(), 1) + 1;
+  for (const auto& [id, client] : lists_) {
+    if (!client.hints.wants(batch_records_)) continue;
+    std::ranges::copy(client.hints.next_records(share), std::back_inserter(records));
+  }
+  return records;
 }
 
 void HintLists::forget_left_out() {

@@ -68,6 +68,8 @@ class HintLists {
   // Returns whether a list has a worthwhile batch to take; how many lists have.
   [[nodiscard]] bool wants() const;
   [[nodiscard]] size_t wanting_count() const;
+  // Returns the records that batches of `limit` records will take: of each list, its share.
+  [[nodiscard]] std::vector<uint64_t> coming(size_t limit) const;
   // Calls body(id, hints) for each list that has one, beginning after the list that was served
   // last, until `body` returns false.
   template <typename Body> void serve(const Body& body) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <utility>
 
 #include "prefetch/region_pass.h"
@@ -11,7 +10,6 @@
 namespace ffrfs {
 namespace {
 
-constexpr size_t kBatchRecords = 32;
 constexpr size_t kHalfCache = 2;  // by far_records, which take at most a quarter of the cache
 constexpr auto kLeftOutInterval = std::chrono::milliseconds(500);
 constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
@@ -177,11 +175,13 @@ void Prefetcher::run() {
     {
       const NearOnly here;
       std::unique_lock lock(mutex_);
-      while (!stopping_ && (batch = take_batch(coming)).empty() && !(region = around_.take()) &&
-             !(top = take_to_warm())) {
+      while (true) {
+        look_up_coming(lock);
+        if (stopping_) return;
+        if (!(batch = take_batch(coming)).empty()) break;
+        if ((region = around_.take()) || (top = take_to_warm())) break;
         work_.wait(lock);
       }
-      if (stopping_) return;
       watch_.notify_one();
     }
     if (top) {
@@ -240,79 +240,6 @@ void Prefetcher::watch() {
 bool Prefetcher::has_work() const {
   return around_.has_work() ||
          (in_flight_ < kDepth && (readahead_.wants(kBatchRecords) || lists_.wants()));
-}
-
-std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& coming) {
-  std::vector<Task> batch;
-  if (in_flight_ >= kDepth) return batch;
-  const size_t limit = std::min(kBatchRecords, kDepth - in_flight_);
-  // Each list with work gets a share, beginning after the list that was served last.
-  const size_t wanting = 1 + lists_.wanting_count();
-  const size_t share = std::max<size_t>(limit / wanting, 1);
-  const size_t far_share = options_.far_records / std::max<size_t>(lists_.size(), 1);
-  lists_.serve([&](ListId id, HintList& hints) {
-    const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
-    // First, so that the batch is not behind what comes after it in the fetcher's queue.
-    if (far_.any()) {
-      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, far_share),
-                        std::back_inserter(coming));
-    }
-    take_hinted(id, hints, batch, end);
-    return batch.size() < limit;
-  });
-  take_in_order(batch, limit);
-  in_flight_ += batch.size();
-  most_in_flight_ = std::max(most_in_flight_, in_flight_);
-  counters_.prefetch_depth_max.store(most_in_flight_, std::memory_order_relaxed);
-  return batch;
-}
-
-void Prefetcher::take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end) {
-  while (batch.size() < end) {
-    const auto next = hints.take();
-    if (!next) return;
-    Task task{.hint = next->hint, .owner = id, .index = next->index, .is_marker = next->is_marker};
-    switch (claim(task)) {
-      case Claim::kTaken: batch.push_back(std::move(task)); break;
-      case Claim::kBusy: hints.set_state(next->index, HintList::State::kHeld); break;
-      case Claim::kFull: hints.put_back(next->index); return;
-    }
-  }
-}
-
-void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
-  while (batch.size() < end) {
-    const auto next = readahead_.take(kBatchRecords);
-    if (!next) return;
-    Task task{.hint = {.record = next->record, .ino = next->ino},
-              .owner = kRunOwner | next->run,
-              .is_marker = next->is_marker};
-    switch (claim(task)) {
-      case Claim::kTaken: batch.push_back(std::move(task)); break;
-      case Claim::kBusy: break;
-      case Claim::kFull: readahead_.put_back(next->run); return;
-    }
-  }
-}
-
-Prefetcher::Claim Prefetcher::claim(Task& task) {
-  const auto extent = find_extent(shards_, task.hint.record);
-  if (!extent || extent->size == 0) return Claim::kBusy;  // its readers cope with it
-  Budget& budget = fetcher_.budget();
-  const size_t alignment = shards_.file_of(*extent).alignment();
-  if (!task.make_plan(*extent, alignment, check_data_, budget.limit(Account::kAhead))) {
-    if (!task.is_run()) counters_.prefetch_too_large.fetch_add(1, std::memory_order_relaxed);
-    return Claim::kBusy;
-  }
-  auto memory = budget.try_reserve(Account::kAhead, task.memory_bytes);
-  if (!memory) {
-    is_short_ = true;
-    return Claim::kFull;
-  }
-  if (budget.has_waiting()) return Claim::kFull;  // readers go first
-  if (!table_.claim(task.plan)) return Claim::kBusy;
-  task.memory = std::move(*memory);
-  return Claim::kTaken;
 }
 
 void Prefetcher::push(std::vector<Task>& batch) {
@@ -390,9 +317,8 @@ void Prefetcher::count_waste(const std::vector<UnitTable::Ahead>& dropped) {
 // Drops held records that no reader will come for.
 void Prefetcher::drop_forgotten() {
   for (const auto& [list, record] : lists_.take_forgotten()) {
-    if (const auto extent = find_extent(shards_, record)) {
-      count_waste(table_.drop_ahead(list, whole_plan(*extent, check_data_).key()));
-    }
+    const auto [shard, number] = shards_.place(record);
+    count_waste(table_.drop_ahead(list, {.shard = shard, .record = number}));
   }
 }
 

@@ -13,8 +13,8 @@
 // in the kernel for a page that a READ has locked: other threads answer that READ, from memory. A
 // fourth thread expires old units, and repeats reads that wait for a batch whose disk has stalled.
 // All other functions are thread-safe. Lock order: this, then the table. Under this lock no thread
-// waits for an index that is far (NearOnly), because every READ takes the lock. READs and hints look
-// their records up before they take it; only a batch may need a page of a local index under it.
+// waits for an index that is far (NearOnly), because every READ takes the lock. READs, hints and
+// batches look their records up before they take it.
 
 #pragma once
 
@@ -105,6 +105,7 @@ class Prefetcher {
  private:
   using Task = PrefetchTask;
   static constexpr size_t kDepth = 64;
+  static constexpr size_t kBatchRecords = 32;
 
   void join();
   void run();
@@ -113,6 +114,7 @@ class Prefetcher {
   void read_around(const Region& region);
   void watch();
   [[nodiscard]] bool has_work() const;
+  void look_up_coming(std::unique_lock<std::mutex>& lock) const;
   [[nodiscard]] std::vector<Task> take_batch(std::vector<uint64_t>& coming);
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
   void take_in_order(std::vector<Task>& batch, size_t end);

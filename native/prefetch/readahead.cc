@@ -140,6 +140,32 @@ bool Readahead::wants(size_t batch_count) const {
   return std::ranges::any_of(runs_, [&](const Run& run) { return is_worth(run, batch_count); });
 }
 
+std::vector<Readahead::Place> Readahead::coming(size_t batch_count, size_t limit) const {
+  std::vector<Place> places;
+  for (const Run& run : runs_) {
+    const uint64_t count = is_worth(run, batch_count) ? wanted(run) : 0;
+    for (uint64_t i = 0; i < count && places.size() < limit; ++i) {
+      places.push_back({run.order, run.ahead + i});
+    }
+  }
+  return places;
+}
+
+std::optional<uint64_t> Readahead::record_at(const Place& place) const {
+  try {
+    if (place.order == Order::kListing) {
+      const auto inode = find_inode(tree_, place.number);
+      return inode && inode->is_file() ? std::optional(inode->record) : std::nullopt;
+    }
+    const bool has_record =
+        place.number < record_count_ && (!has_files_ || load_file(tree_, place.number) != 0);
+    return has_record ? std::optional(place.number) : std::nullopt;
+  } catch (const FarAway& index) {
+    index.will_need();
+    return std::nullopt;
+  }
+}
+
 std::optional<Readahead::Next> Readahead::take(size_t batch_count) {
   for (Run& run : runs_) {
     if (!is_worth(run, batch_count)) continue;

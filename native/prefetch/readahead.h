@@ -9,7 +9,7 @@
 // have one, or share one. The window grows while the records read ahead are used, and shrinks when
 // they are not. A run that meets records read ahead by another continues behind them.
 //
-// Plain data: the owner must lock, but for file_of().
+// Plain data: the owner must lock, but for file_of() and record_at().
 
 #pragma once
 
@@ -47,6 +47,17 @@ class Readahead {
   bool note_read(uint64_t record, Ino ino);
 
   [[nodiscard]] bool wants(size_t batch_count) const;
+  // A place in the order of a run.
+  enum class Order : uint8_t { kRecords, kListing };
+  struct Place {
+    Order order = Order::kRecords;
+    uint64_t number = 0;
+  };
+  // Returns the places that take() looks up next, at most `limit`.
+  [[nodiscard]] std::vector<Place> coming(size_t batch_count, size_t limit) const;
+  // Returns the record to read there, or nullopt. As it may wait for the index and needs no lock,
+  // it comes before take(), which then finds that part of the index in memory.
+  [[nodiscard]] std::optional<uint64_t> record_at(const Place& place) const;
   // Returns the next record to read ahead; nullopt if there is none now.
   [[nodiscard]] std::optional<Next> take(size_t batch_count);
 
@@ -56,7 +67,6 @@ class Readahead {
   void note_waste(uint64_t run);
 
  private:
-  enum class Order : uint8_t { kRecords, kListing };
   struct Run {
     uint64_t id = 0;
     Order order = Order::kRecords;

@@ -36,6 +36,11 @@ Extent ShardSet::extent(uint64_t record) const {
   return extent;
 }
 
+std::pair<uint32_t, uint64_t> ShardSet::place(uint64_t record) const {
+  const size_t index = index_of(record);
+  return {static_cast<uint32_t>(index), record - starts_[index]};
+}
+
 std::vector<uint64_t> ShardSet::sizes(std::span<const uint64_t> records) const {
   std::vector<uint64_t> sizes;
   sizes.reserve(records.size());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "shard/extent.h"
@@ -31,6 +32,9 @@ class ShardSet {
   // Returns the extent of `record`, a number among all records; Extent::record counts within its
   // shard. Throws RangeError unless record < count().
   [[nodiscard]] Extent extent(uint64_t record) const;
+
+  // Returns Extent::shard and Extent::record, without the index of the shard. Throws RangeError.
+  [[nodiscard]] std::pair<uint32_t, uint64_t> place(uint64_t record) const;
 
   // Returns the size of each record. Throws as extent() does.
   [[nodiscard]] std::vector<uint64_t> sizes(std::span<const uint64_t> records) const;

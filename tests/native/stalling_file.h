@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <latch>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,27 +14,37 @@
 
 namespace ffrfs::test {
 
-// A file whose reads of one byte wait until `go`.
+// A file whose reads of one byte wait while `is_stalled`.
 struct StallingFile final : Source {
-  StallingFile(const std::string& path, uint64_t byte, std::latch& on)
-      : Source(path, LocalFile(path).facts()), file(path), stalled(byte), go(on) {}
+  struct Stall {
+    std::atomic<bool> is_stalled{true};
+    std::atomic<int> waiting{0};  // reads
+  };
+
+  StallingFile(const std::string& path, uint64_t byte, Stall& by)
+      : Source(path, LocalFile(path).facts()), file(path), stalled(byte), stall(by) {}
 
   [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
   [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
   void read_fully(uint64_t offset, std::span<std::byte> target) const override {
-    if (offset <= stalled && stalled < offset + target.size()) go.wait();
+    if (offset <= stalled && stalled < offset + target.size()) {
+      ++stall.waiting;
+      stall.is_stalled.wait(true);
+      --stall.waiting;
+    }
     file.read_fully(offset, target);
   }
 
   LocalFile file;
   uint64_t stalled;
-  std::latch& go;
+  Stall& stall;
 };
 
 class StallingPack {
  public:
   static constexpr uint64_t kFileCount = 40'000;
-  // A record whose entries are far from those of the first and of the last. It is damaged.
+  // A record whose entries are far from those of the first and of the last. It is damaged. The next
+  // is in the same pages.
   static constexpr uint64_t kMiddle = kFileCount / 2;
   static constexpr Ino ino_of(uint64_t record) { return record + 2; }
 
@@ -46,6 +56,7 @@ class StallingPack {
     path = folder_.write("x.ffr", packed.file);
     const auto entry = [&](Section section, uint64_t size) {
       const auto& place = packed.trailer.sections[static_cast<size_t>(section)];
+      in_block_ = (place.offset + size * kMiddle) % kIndexBlockSize / size;
       return packed.index_begin + place.offset + size * kMiddle;
     };
     switch (what) {
@@ -58,19 +69,25 @@ class StallingPack {
 
   [[nodiscard]] OpenSource open() {
     return [this](const std::string& opened) -> std::unique_ptr<const Source> {
-      return std::make_unique<const StallingFile>(opened, stalled_, go_);
+      return std::make_unique<const StallingFile>(opened, stalled_, stall_);
     };
   }
   void go() {
-    if (!go_.try_wait()) go_.count_down();
+    stall_.is_stalled = false;
+    stall_.is_stalled.notify_all();
   }
+  void stall() { stall_.is_stalled = true; }
+  [[nodiscard]] bool has_waiting() const { return stall_.waiting > 0; }
+  // The first record whose entry is in the block of kMiddle's name or file.
+  [[nodiscard]] uint64_t first_late() const { return kMiddle - in_block_; }
 
   std::string path;
 
  private:
   const TemporaryFolder folder_;
   uint64_t stalled_ = 0;
-  std::latch go_{1};
+  uint64_t in_block_ = 0;
+  StallingFile::Stall stall_;
 };
 
 }  // namespace ffrfs::test

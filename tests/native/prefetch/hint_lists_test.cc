@@ -190,3 +190,16 @@ TEST_CASE("what is held for a list that left it out is told with the list's numb
   CHECK(forgotten[0].record == kLeftOut);
   CHECK(rig.lists.take_forgotten().empty());
 }
+
+TEST_CASE("what is coming is the next of each list, and nothing that was taken") {
+  Rig rig;
+  CHECK(rig.lists.coming(8).empty());
+  for (const uint64_t first : {0, 1000}) {
+    (void)rig.lists.add(rig.lists.open(), hints(first, 2 * kWindow));
+  }
+  CHECK(rig.lists.coming(4) == std::vector<uint64_t>{0, 1, 2, 1000, 1001, 1002});
+  rig.serve();
+  CHECK(rig.lists.coming(4).empty());
+  (void)rig.lists.note_read(39, true);
+  CHECK(rig.lists.coming(1) == std::vector<uint64_t>{kWindow, kWindow + 1});
+}

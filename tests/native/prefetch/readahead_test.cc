@@ -331,6 +331,26 @@ TEST_CASE("the window doubles while it is used, and is halved by waste") {
   CHECK(reads.twice_count == 0);
 }
 
+TEST_CASE("what is coming is what is taken then") {
+  const FlatTree tree(1000);
+  Readahead readahead(tree, 1000, true, kWindow);
+  CHECK(readahead.coming(kBatch, 100).empty());
+  for (const uint64_t record : {993, 994, 995}) {
+    readahead.note_read(record, readahead.file_of(record));
+  }
+  CHECK(readahead.coming(kBatch, 2).size() == 2);
+  std::vector<uint64_t> coming;
+  for (const auto& place : readahead.coming(kBatch, 100)) {
+    if (const auto record = readahead.record_at(place)) coming.push_back(*record);
+  }
+  CHECK(coming == std::vector<uint64_t>{996, 997, 998, 999});  // the window is longer
+  std::vector<uint64_t> taken;
+  while (const auto next = readahead.take(kBatch)) taken.push_back(next->record);
+  CHECK(taken == coming);
+  CHECK(readahead.record_at({Readahead::Order::kListing, kRootIno}) == std::nullopt);
+  CHECK(readahead.record_at({Readahead::Order::kListing, tree.file_of(7)}) == 7);
+}
+
 TEST_CASE("what is wanted comes a batch at a time") {
   const FlatTree tree(100'000);
   Readahead readahead(tree, 100'000, true, kWindow);

@@ -6,8 +6,10 @@
 #include <future>
 #include <vector>
 
+#include "io/kept_pages.h"
 #include "open/open_packs.h"
 #include "prefetch/prefetcher.h"
+#include "prefetch_rig.h"
 #include "stalling_file.h"
 #include "volume/file_reads.h"
 
@@ -21,7 +23,8 @@ constexpr uint64_t kNear = 5;
 constexpr uint64_t kLate = StallingPack::kMiddle;
 
 struct Slow {
-  explicit Slow(StallingPack::Stalled what) : pack(what) {}
+  explicit Slow(StallingPack::Stalled what, size_t window = 512)
+      : pack(what), options{.around = ReadAroundMode::kOff, .window_records = window} {}
   ~Slow() { pack.go(); }
 
   StallingPack pack;
@@ -29,7 +32,7 @@ struct Slow {
   PackPolicy policy{.open_source = pack.open()};
   OpenedPacks packs = open_packs({pack.path}, policy, counters);
   FileReads reads{packs.shards, counters, size_t{64} << 20, true};
-  PrefetchOptions options{.around = ReadAroundMode::kOff};
+  PrefetchOptions options;
   Prefetcher prefetcher{*packs.opened.tree,
                         true,
                         reads.units(),
@@ -37,6 +40,25 @@ struct Slow {
                         true,
                         [](const Hint&, std::span<const std::byte>) { return false; }};
 };
+
+// Returns whether a READ of a record returns, whatever the disk does.
+bool is_noted(Slow& slow, uint64_t record) {
+  const Extent near = slow.packs.shards.extent(record);
+  auto reading =
+      std::async(std::launch::async, [&] { slow.prefetcher.note_read(near, Found::kMissing); });
+  const bool is_read = reading.wait_for(20s) == std::future_status::ready;
+  if (!is_read) slow.pack.go();
+  return is_read;
+}
+
+// Nothing of the index is in memory any more, but that blocks were sound; and the disk stalls.
+void forget_index(Slow& slow) {
+  const std::vector<std::byte> page(KeptPages::kPageSize);
+  for (uint64_t number = 0; number < 2 * KeptPages::kCapacity / page.size(); ++number) {
+    KeptPages::of_process().keep({.range = UINT64_MAX, .page = number}, page);
+  }
+  slow.pack.stall();
+}
 
 // Returns whether `waits` does, and a READ of another record meanwhile does not.
 template <typename Waits> bool waits_alone(Slow& slow, const Waits& waits) {
@@ -63,4 +85,51 @@ TEST_CASE("hints of records whose places are in a late block of a header hold up
   const auto list = slow.prefetcher.open_list();
   const std::vector<Hint> hints{{.record = kLate}};
   CHECK(waits_alone(slow, [&] { (void)slow.prefetcher.add(list, hints); }));
+}
+
+TEST_CASE("a run that comes to a late block of the index holds up no READ") {
+  Slow slow(StallingPack::Stalled::kFile);
+  const uint64_t late = slow.pack.first_late();
+  for (const uint64_t record : {late - 3, late - 2, late - 1}) CHECK(is_noted(slow, record));
+  REQUIRE(wait_until([&] { return slow.pack.has_waiting(); }));
+  CHECK(is_noted(slow, kNear));
+}
+
+TEST_CASE("a batch of hints whose places were in memory holds up no READ") {
+  constexpr size_t kWindow = 64;
+  Slow slow(StallingPack::Stalled::kOffset, kWindow);
+  slow.pack.go();
+  const auto list = slow.prefetcher.open_list();
+  std::vector<Hint> hints;
+  for (uint64_t record = 0; record < kWindow; ++record) hints.push_back({.record = record});
+  hints.push_back({.record = kLate});  // when the window moves on
+  CHECK(slow.prefetcher.add(list, hints) > 0);
+  slow.prefetcher.finish(list);
+  const Extent middle = slow.packs.shards.extent(kWindow / 2);
+  REQUIRE(wait_until([&] { return slow.counters.prefetch_fetched >= kWindow / 2; }));
+  forget_index(slow);
+  slow.prefetcher.note_read(middle, Found::kPrefetched);
+  REQUIRE(wait_until([&] { return slow.pack.has_waiting(); }));
+  CHECK(is_noted(slow, kNear));
+}
+
+TEST_CASE("a hint that is given up is not looked up again") {
+  Slow slow(StallingPack::Stalled::kOffset, 4);
+  slow.pack.go();
+  const auto list = slow.prefetcher.open_list();
+  std::vector<Hint> hints{{.record = kLate + 1}};
+  for (uint64_t record = 0; record < 20; ++record) hints.push_back({.record = record});
+  CHECK(slow.prefetcher.add(list, hints) > 0);
+  std::vector<Extent> others;
+  for (uint64_t record = 0; record < 20; ++record) {
+    others.push_back(slow.packs.shards.extent(record));
+  }
+  REQUIRE(wait_until([&] { return slow.counters.prefetch_fetched == 4; }));
+  forget_index(slow);
+  auto reading = std::async(std::launch::async, [&] {
+    for (const Extent& extent : others) slow.prefetcher.note_read(extent, Found::kMissing);
+  });
+  CHECK(reading.wait_for(20s) == std::future_status::ready);
+  CHECK(slow.counters.prefetch_wasted_bytes == 1);
+  slow.pack.go();
 }
