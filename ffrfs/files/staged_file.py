@@ -89,16 +89,10 @@ class StagedFile(Closing):
         self._staging_name = None
 
     def _link(self) -> None:
-        folder = self._folder
         if self._staging_name is None:
-            os.link(self.place, self._name, dst_dir_fd=folder)
-            return
-        try:
-            os.link(self._staging_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            self._rename(self._staging_name)
+            os.link(self.place, self._name, dst_dir_fd=self._folder)
+        else:
+            move_new(self._staging_name, self._name, self._folder)
 
     def _rename(self, name: str) -> None:
         os.rename(name, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
@@ -169,6 +163,16 @@ def _made_folder(above: str, name: str, path: str, mode: int) -> tuple[str, int]
             if hold(fd, place):
                 return place, fd
             os.close(fd)
+
+
+def move_new(old: str, new: str, folder: int | None = None) -> None:
+    """Give a file its name. It may keep `old`, too. Raises FileExistsError if `new` exists."""
+    try:
+        os.link(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def sync_folder(path: str, above: int | None = None) -> None:

@@ -20,7 +20,7 @@ from ffrfs._native import Pack, sidecar_paths
 from ffrfs.errors import PackError
 from ffrfs.files.kind import is_pack_index
 from ffrfs.files.replacing import refuse_foreign
-from ffrfs.files.staged_file import staged_folder, sync_folder
+from ffrfs.files.staged_file import move_new, staged_folder, sync_folder
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree
 from ffrfs.packing.pack_file import Run, write_pack
@@ -30,7 +30,9 @@ from ffrfs.packing.places import (
     copy_owner_and_mode,
     locked_pack,
     mend_set,
+    refuse_existing,
     shard_name,
+    taken_by_other,
 )
 from ffrfs.packing.sources.contents import Advice, Contents
 from ffrfs.packing.sources.existing_set import ExistingTree, ShardOf, identity_of, packs_with
@@ -181,6 +183,7 @@ class _Change:
         self._folder = folder
         self._staging = staging
         self._moves: dict[str, str] = {}
+        self._added: str | None = None  # the name of a new shard
         self._progress = progress
         self._size = sum(map(os.path.getsize, changed))  # about so much will be written
         self._files = self._bytes = 0  # in the packs that are made
@@ -194,12 +197,9 @@ class _Change:
 
     def make_shard(self, contents: Contents, jobs: int, shard: ShardOf) -> None:
         name = shard_name(shard[1])
-        place = os.path.join(self._folder, name)
-        if os.path.lexists(place):
-            raise PackError(f"{place}: exists already; nothing was added")
-        path = os.path.join(self._staging, name)
-        self._write(contents, path, jobs, shard)
-        self._moves[path] = place
+        refuse_existing([name], self._folder)
+        self._write(contents, os.path.join(self._staging, name), jobs, shard)
+        self._added = name
 
     def rewrite(self, old: str, *, without: Sequence[str] = (), more: str | None = None) -> None:
         """Write a pack again: without these paths; with those of the pack `more`, which win."""
@@ -217,17 +217,20 @@ class _Change:
         self._has_changed_set = self._has_changed_set or shard is not None
 
     def publish(self) -> None:
-        """Move all packs to their names, new ones first."""
+        """Move all packs to their names, a new one first."""
+        if self._added is not None:
+            place = os.path.join(self._folder, self._added)
+            try:
+                move_new(os.path.join(self._staging, self._added), place)
+            except FileExistsError:  # it has appeared since
+                raise taken_by_other(place) from None
+            _remove_sidecar(place)
         if self._has_changed_set:  # the manifest has the checksum of each pack
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, MANIFEST_NAME))
         for path, place in self._moves.items():
             os.rename(path, place)
-            sidecar = os.fsdecode(sidecar_paths(os.fsencode(place))[0])
-            with contextlib.suppress(OSError):  # a stale one is not believed
-                refuse_foreign(sidecar, is_pack_index, "an index")
-                if os.path.isfile(sidecar):
-                    os.unlink(sidecar)
+            _remove_sidecar(place)
         sync_folder(self._folder)
 
     def _write(self, contents: Contents, path: str, jobs: int, shard: ShardOf | None) -> None:
@@ -239,3 +242,11 @@ class _Change:
         write_pack(contents, path, Run(0, listed.record_count), jobs, tick, shard=shard)
         self._files += listed.record_count
         self._bytes += listed.byte_count
+
+
+def _remove_sidecar(pack: str) -> None:
+    sidecar = os.fsdecode(sidecar_paths(os.fsencode(pack))[0])
+    with contextlib.suppress(OSError):  # a stale one is not believed
+        refuse_foreign(sidecar, is_pack_index, "an index")
+        if os.path.isfile(sidecar):
+            os.unlink(sidecar)

@@ -213,7 +213,7 @@ def add_shards(staging: str, folder: str) -> None:
 
     Raises PackError, OSError.
     """
-    _refuse_existing(os.listdir(staging), folder)
+    refuse_existing(os.listdir(staging), folder)
     os.rename(staging, os.path.join(folder, _NAME_OF_WHOLE))
     try:
         _move_whole(folder)
@@ -239,7 +239,7 @@ def _move_whole(folder: str) -> None:
         names = sorted(os.listdir(whole))
         if not all(map(_SHARD.fullmatch, names)):
             raise refused(place)
-        _refuse_existing(names, folder)
+        refuse_existing(names, folder)
         for name in names:
             os.rename(name, os.path.join(folder, name), src_dir_fd=whole)
     finally:
@@ -248,10 +248,14 @@ def _move_whole(folder: str) -> None:
     sync_folder(folder)
 
 
-def _refuse_existing(names: Sequence[str], folder: str) -> None:
+def refuse_existing(names: Sequence[str], folder: str) -> None:
     for name in names:
         if os.path.lexists(place := os.path.join(folder, name)):
-            raise PackError(f"{place}: exists already; nothing was added")
+            raise taken_by_other(place)
+
+
+def taken_by_other(place: str) -> PackError:
+    return PackError(f"{place}: exists already; nothing was added")
 
 
 def _refuse_no_folder(path: str, folder: str) -> None:
