@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ffrfs.cli import output
 from ffrfs.cli.executor_option import add_executor_option
+from ffrfs.cli.foreign_file import failure_line
 from ffrfs.cli.number import whole_number
-from ffrfs.errors import FormatError
+from ffrfs.errors import FormatError, is_shortage, text_within
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
@@ -56,37 +59,68 @@ def run(args: argparse.Namespace) -> int:
     from ffrfs.folder.verify import report_fields, tfrecord_fields
     from ffrfs.tfrecord.shards import is_tfrecord
 
-    tfrecords = {pack for pack in args.packs if is_tfrecord(pack)}
-    packs = [pack for pack in args.packs if pack not in tfrecords]
-    reports = _verify(packs, args) if packs else {}
-    all_fields = []
-    all_good = True
+    tfrecords: list[str] = []
+    packs: list[str] = []
+    fields: dict[str, dict[str, Any]] = {}
+    for pack in args.packs:
+        with _noting_failures([pack], args, fields):
+            (tfrecords if is_tfrecord(pack) else packs).append(pack)
+    reports: dict[str, VerifyReport] = {}
+    if packs:
+        with _noting_failures(packs, args, fields):
+            reports = _verify(packs, args)
     for pack in args.packs:
         if pack in tfrecords:
-            found = _verify_tfrecord(pack, args)
-            fields, is_good = tfrecord_fields(pack, found), not found.bad
+            found = None
+            with _noting_failures([pack], args, fields):
+                found = _verify_tfrecord(pack, args)
+            if found is None:
+                continue
+            fields[pack] = tfrecord_fields(pack, found)
             if not (args.json or args.quiet):
                 parts = _outcome(found.record_count, found.byte_count, len(found.bad))
                 output.line(f"{pack}: {', '.join(parts)}")
-        else:
-            report = reports[pack]
-            fields, is_good = report_fields(report), report.is_good
+        elif pack in reports:
+            fields[pack] = report_fields(reports[pack])
             if not args.json:
-                _print(report, args.quiet)
-        all_fields.append(fields)
-        all_good = all_good and is_good
+                _print(reports[pack], args.quiet)
     if args.json:
-        output.json_objects(all_fields)
-    return 0 if all_good else 1
+        output.json_objects([fields[pack] for pack in args.packs])
+    return 0 if all(one["good"] for one in fields.values()) else 1
+
+
+@contextlib.contextmanager
+def _noting_failures(
+    packs: Sequence[str], args: argparse.Namespace, fields: dict[str, dict[str, Any]]
+) -> Iterator[None]:
+    """If a pack of several arguments cannot be opened, print that, and note it in `fields`.
+
+    `packs`: what the block verifies; several have reports, so that a failure is another.
+    """
+    try:
+        yield
+    except (FormatError, OSError) as error:
+        if len(args.packs) == 1 or len(packs) > 1 or is_shortage(error):
+            raise
+        (pack,) = packs
+        if not args.json:
+            output.error(failure_line(error, "verify"))
+        fields[pack] = {"file": pack, "good": False, "error": text_within(error, pack)}
 
 
 def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyReport]:
     from ffrfs.folder.verify import verify_packs
 
+    seen: set[str] = set()
+
     def found(file: str, path: str | None, reason: str) -> None:
         if not args.json:
             bar.clear()
-            output.error(f"{file}: {f'{quoted(path)}: ' if path else ''}{reason}")
+            line = f"{file}: {f'{quoted(path)}: ' if path else ''}{reason}"
+            if path is None and file not in seen:  # once: it looks at the file
+                seen.add(file)
+                line = failure_line(FormatError.at(file, reason), "verify")
+            output.error(line)
 
     title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
     with output.progress_bar(title, "records", quiet=args.quiet) as bar:
@@ -104,7 +138,8 @@ def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyRepor
 def _print(report: VerifyReport, quiet: bool) -> None:
     if report.set_error is not None:
         output.error(f"{report.file}: {report.set_error}")
-    if quiet:
+    is_closed = report.packs[0].file == report.file and report.packs[0].error is not None
+    if quiet or is_closed:
         return
     parts = []
     if len(report.packs) > 1:
@@ -127,8 +162,6 @@ def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
     from ffrfs.folder.verify import verify_tfrecord
 
     def found(bad: BadRecord) -> None:
-        from ffrfs.cli.foreign_file import failure_line
-
         if not args.json:
             error = FormatError.at(bad.file, bad.reason, bad.record)
             rest = "; what follows could not be checked" if bad.is_last else ""

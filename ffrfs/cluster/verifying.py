@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ffrfs.cluster.file_task import FileTask, absolute, run_files, sizes_of
 from ffrfs.folder import verify as packs
 from ffrfs.folder.progress import Progress
-from ffrfs.folder.tree import pack_files
 from ffrfs.remote.paths import is_folder
 from ffrfs.tfrecord.shards import shard_paths
 
@@ -40,9 +39,9 @@ def verify_packs(
     found: packs.Found = packs.not_told,
 ) -> list[packs.VerifyReport]:
     """Verify as ffrfs.folder.verify.verify_packs() does."""
-    files = [pack_files(path) for path in paths]
+    files = packs.files_of(paths)
     tasks = [
-        VerifyTask(absolute(file), is_folder(path))
+        VerifyTask(absolute(file), packs.is_many(paths, path))
         for path, of_path in zip(paths, files, strict=True)
         for file in of_path
     ]

@@ -134,21 +134,42 @@ def verify_packs(
     `jobs`: threads; 0: as many as there are cores. `step_size`: bytes that are checked between
     two calls of `progress`; a larger record is checked in one step. `found` is called after each.
 
-    Raises FormatError or OSError for a path that cannot be opened; a file in a directory is in the
-    report. Warns (UnverifiedHeaderWarning, PackWarning) of parts that are not verified or ignored.
+    Raises FormatError or OSError for a single path that cannot be opened; one of several, or a file
+    in a directory, is in the report. Warns (UnverifiedHeaderWarning, PackWarning) of parts that are
+    not verified or ignored.
     """
     names = [os.fspath(path) for path in paths]
-    files = [pack_files(name) for name in names]
+    files = files_of(names)
     verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, step_size, found)
     reports = []
     for name, packs in zip(names, files, strict=True):
-        if is_folder(name):
-            ended = [verifier.run_one_of_many(file) for file in packs]
-            error = set_error(name) if all(pack.is_good for pack in ended) else None
-            reports.append(VerifyReport(name, ended, error))
-        else:
-            reports.append(VerifyReport(name, [verifier.run(file) for file in packs]))
+        run = verifier.run_one_of_many if is_many(names, name) else verifier.run
+        ended = [run(file) for file in packs]
+        is_set = is_folder(name) and all(pack.is_good for pack in ended)
+        reports.append(VerifyReport(name, ended, set_error(name) if is_set else None))
     return reports
+
+
+def files_of(paths: Sequence[str]) -> list[list[str]]:
+    """Return the packs of each path; one of several that has none stands for itself.
+
+    Then a verification of it says why. Raises FormatError, OSError for a single path.
+    """
+    return [_files(path, is_alone=len(paths) == 1) for path in paths]
+
+
+def _files(path: str, *, is_alone: bool) -> list[str]:
+    try:
+        return pack_files(path)
+    except (FormatError, OSError) as error:
+        if is_alone or is_shortage(error):
+            raise
+    return [path]
+
+
+def is_many(paths: Sequence[str], path: str) -> bool:
+    """Return whether the report of `path`, one of `paths`, says that a file cannot be opened."""
+    return len(paths) > 1 or is_folder(path)
 
 
 def verify_file(file: str, *, is_one_of_many: bool, jobs: int = 1) -> PackReport:
@@ -249,6 +270,8 @@ class _Verifier:
         return report
 
     def run(self, file: str) -> PackReport:
+        if is_folder(file):
+            pack_files(file)  # raises: it has none
         pack = Pack(os.fsencode(file))
         begin, end = pack.offset(0), pack.offset(pack.record_count)
         if not pack.header_verified:

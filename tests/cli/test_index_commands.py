@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import tarfile
 import time
 from pathlib import Path
 
@@ -198,3 +199,31 @@ def test_conflicts(ffrfs: Run, tmp_path: Path) -> None:
     for which in ("first", "last"):
         assert ffrfs("cat", "--on-conflict", which, tmp_path / "packs", "x").out == which.encode()
     assert ffrfs("verify", tmp_path / "packs").status == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--executor", "processes:2"]])
+def test_what_cannot_be_opened_hides_no_damage_elsewhere(
+    ffrfs: Run, own: Path, tmp_path: Path, options: list[str]
+) -> None:
+    good, bad, cut, archive = (tmp_path / name for name in ("1.ffr", "2.ffr", "3.ffr", "x.tar"))
+    for file in (good, bad):
+        file.write_bytes(own.read_bytes())
+    flip_byte(bad, record_extents(bad)[0][0])
+    cut.write_bytes(own.read_bytes()[:60])
+    with tarfile.open(archive, "w") as file:
+        file.add(own, "a")
+    (tmp_path / "empty").mkdir()
+    closed = [cut, archive, tmp_path / "no.ffr", tmp_path / "no.tfrecord", tmp_path / "empty"]
+    done = ffrfs("verify", *options, closed[0], good, bad, *closed[1:])
+    assert (done.status, [line.split(": ")[0] for line in done.lines]) == (1, [str(good), str(bad)])
+    starts = [f"{bad}: '[^']+': record 0 .*checksum mismatch", f"{cut}: .* it was truncated"]
+    starts += [f"{archive}: is a tar archive, not a pack ", f"{tmp_path}/empty: holds no packs "]
+    starts += [f"{tmp_path}/no.{end}: .*No such file" for end in ("ffr", "tfrecord")]
+    for start in starts:
+        assert re.search(f"^ffrfs: {start}", done.err, re.MULTILINE), done.err
+    assert done.err.count("\n") == len(starts)
+    told = json.loads(ffrfs("verify", "--json", *options, good, bad, *closed).out)
+    assert [one["good"] for one in told] == [True] + [False] * 6
+    assert [one["file"] for one in told if "error" in one] == list(map(str, closed))
+    alone = ffrfs("verify", "--json", *options, good, tmp_path / "no.tfrecord")
+    assert [one["good"] for one in json.loads(alone.out)] == [True, False]

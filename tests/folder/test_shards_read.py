@@ -141,7 +141,10 @@ def test_one_bad_pack_does_not_hide_the_others(shards: Path) -> None:
     assert not report.packs[1].error.startswith(str(second))
     assert len(report.packs[2].bad) == 1
     with pytest.raises(FormatError):
-        verify_packs([first, second])
+        verify_packs([second])
+    reports = verify_packs([first, second])
+    assert [report.is_good for report in reports] == [True, False]
+    assert reports[1].packs[0].error is not None
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
