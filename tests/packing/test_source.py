@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT, FolderIdentity
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.source import Source
-from tests.folder.folder_model import make_folder
+from tests.folder.folder_model import make_folder, shown
 
 TREE = {
     "B.png": b"1",
@@ -422,3 +423,24 @@ def test_no_folder_at_all(folder: Path, name: str, error: type[OSError]) -> None
     with pytest.raises(error) as caught:
         source(folder / name)
     assert caught.value.filename == str(folder / name)
+
+
+@pytest.mark.promise("S1")
+def test_names_are_packed_by_their_bytes_in_any_locale(folder: Path, out: Path) -> None:
+    """Python decodes names by the encoding of the locale, here ASCII."""
+    tree = {"größe": {"ä": b"1", "b": b"2"}, "leer-ö": {}}
+    make_folder(folder, tree)
+    (folder / "lö").symlink_to("größe/ä")
+    own = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+
+    def run(*words: str | Path) -> None:
+        command = [sys.executable, "-m", "ffrfs", *map(str, words)]
+        subprocess.run(command, env={**os.environ, **own}, check=True, timeout=60)
+
+    run("pack", "-q", "--symlinks", "keep", "--exclude", "b", folder, out)
+    found = shown(out)
+    assert (found["größe/ä"].content, found["leer-ö"].content) == (b"1", None)
+    assert found["lö"].content == "größe/ä".encode()
+    assert "größe/b" not in found
+    run("add", "-C", folder, out, "größe/b")
+    assert shown(out)["größe/b"].content == b"2"

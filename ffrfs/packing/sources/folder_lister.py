@@ -320,11 +320,13 @@ class FolderLister:
         files.clear()
 
     def _encoded(self, place: Place, name: str) -> bytes | None:
+        raw = os.fsencode(name)  # its bytes: the locale may have another encoding
         try:
-            return name.encode()
-        except UnicodeEncodeError:
+            raw.decode()
+        except UnicodeDecodeError:
             self._refuse(os.path.join(place.path, name), "the name is not UTF-8")
             return None
+        return raw
 
     def _refuse(self, path: str, reason: str) -> None:
         if not self._skip_special:

@@ -108,7 +108,7 @@ class Source(FolderLister):
             raise PackError(
                 f"{place.path}: deeper than {DEPTH_LIMIT} directories; {self.advice.one}"
             )
-        name = place.name.encode()
+        name = os.fsencode(place.name)
         number = self.entries.add_folder(parent.number, name, info.st_mode, time_ns_of(info))
         existing = 0
         if self._existing and parent.existing:
