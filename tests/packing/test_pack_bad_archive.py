@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -366,6 +367,16 @@ def test_a_pipe_is_copied_to_where_the_packs_will_be(
             pack_archive("-", tmp_path / name, shards=1)
         assert caught.value.filename == places[-1]
     assert places == [str(tmp_path / "set"), str(tmp_path)]
+
+
+def test_a_pipe_that_cannot_be_read_is_named(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(_: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=SimpleNamespace(read=read)))
+    with pytest.raises(PackError, match=r"^standard input: Input/output error$"):
+        pack_archive("-", out)
+    assert os.listdir(out.parent) == []
 
 
 def test_encrypted_zips_are_refused(tmp_path: Path, out: Path) -> None:
