@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from ffrfs._native import crc32
+from ffrfs.errors import naming
 from ffrfs.folder.tree import PackTree
 
 _PIECE_SIZE = 1 << 20
@@ -130,7 +131,7 @@ def _kind_of(mode: int) -> Kind:
 
 def _read(file: str) -> int:
     crc = 0
-    with open(file, "rb") as stream:
+    with naming(file), open(file, "rb") as stream:
         while piece := stream.read(_PIECE_SIZE):
             crc = crc32(piece, crc)
     return crc

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ffrfs import pack_folder
+from ffrfs.folder import compare
 from tests.cli.command_run import Run
 
 FILES = {"a/x": b"1", "a.txt": b"22", "a/b/y": b"333", "z": b""}
@@ -106,3 +108,13 @@ def test_a_pack_and_a_directory_differ_as_dictionaries_do(
     ]
     assert set(marks) == expected
     assert marks == sorted(marks, key=lambda mark: os.fsencode(mark[2:]).split(b"/"))
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_unreadable(_: str, mode: str) -> IO[bytes]:
+        return open("/proc/self/mem", mode)  # its first read fails: there is no memory at 0
+
+    monkeypatch.setattr(compare, "open", open_unreadable, raising=False)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        list(compare.compare(str(folder), str(folder)))
+    assert caught.value.filename == f"{folder}/a/b/y"

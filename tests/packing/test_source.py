@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -444,3 +447,20 @@ def test_names_are_packed_by_their_bytes_in_any_locale(folder: Path, out: Path) 
     assert "größe/b" not in found
     run("add", "-C", folder, out, "größe/b")
     assert shown(out)["größe/b"].content == b"2"
+
+
+def test_a_file_or_directory_that_cannot_be_read_is_named(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Iterator[os.DirEntry[str]]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "read", fail)
+        with pytest.raises(OSError, match="Input/output error") as caught:
+            pack_folder(folder, out, dedup=True)
+        assert caught.value.filename == str(folder / "B.png")
+    monkeypatch.setattr(os, "scandir", lambda _: nullcontext(map(fail, [0])))
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        pack_folder(folder, out, exclude=["B.png"])
+    assert caught.value.filename == str(folder)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs._native import EntryList
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, naming
 from ffrfs.packing.sources.contents import (
     ADVICE,
     SPECIAL_KINDS,
@@ -200,8 +200,7 @@ class FolderLister:
             if takes_whole and not (self._existing and folder.existing):
                 self._take(folder, self._others(folder, fd), takes_whole)
             else:
-                with os.scandir(fd) as found:
-                    self._take(folder, found, takes_whole)
+                self._take(folder, _scanned(fd, place.path), takes_whole)
         folder.folders.sort(reverse=True)
         if place.is_behind_link:
             self._shown_again.count(folder.identity, place.path, self.entries.file_count - before)
@@ -363,6 +362,11 @@ def real_path(fd: int) -> str:
 
 def changed(path: str) -> PackError:
     return PackError(f"{path}: changed while it was packed; pack again")
+
+
+def _scanned(fd: int, path: str) -> Iterator[os.DirEntry[str]]:
+    with naming(path), os.scandir(fd) as found:
+        yield from found
 
 
 def _below(place: Place, name: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ffrfs._native import Writer
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, naming
 from ffrfs.packing.sources.contents import Advice, Tick
 from ffrfs.packing.sources.folder_lister import (
     BATCH_COUNT,
@@ -74,11 +74,12 @@ class Source(FolderLister):
                 raise changed(path)
             digest = hashlib.sha256()
             read_size = 0
-            while piece := os.read(fd, min(_PIECE_SIZE, size + 1 - read_size)):
-                digest.update(piece)
-                read_size += len(piece)
-                if read_size > size:
-                    break
+            with naming(path):
+                while piece := os.read(fd, min(_PIECE_SIZE, size + 1 - read_size)):
+                    digest.update(piece)
+                    read_size += len(piece)
+                    if read_size > size:
+                        break
         finally:
             os.close(fd)
         if read_size != size:
