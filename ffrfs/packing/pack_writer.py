@@ -28,6 +28,7 @@ from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
 from ffrfs.packing.sources.contents import storable_time_ns
 from ffrfs.packing.sources.options import fixed_time_ns
+from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -180,7 +181,7 @@ class PackWriter:
             if not parts:
                 raise BadNameError("names no file")
         except BadNameError as error:
-            raise PackError(f"{self.path}: {path!r}: {error}") from None
+            raise PackError(f"{self.path}: {quoted(path)}: {error}") from None
         whole = b"/".join(parts)
         if whole in self._files:
             raise PackError(f"{self.path}: {path!r}: was added before")

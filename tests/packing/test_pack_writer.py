@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from ffrfs import PackWriter, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing import pack_writer
+from ffrfs.printable import quoted
 from tests.ffrecord_file import Tree
 from tests.folder.archives import memory_below
 from tests.folder.folder_model import (
@@ -129,7 +130,7 @@ def test_paths_that_are_refused(out: Path, path: str, reason: str) -> None:
         pack.add("folder/file", b"2")
         with pytest.raises(PackError) as caught:
             pack.add(path, b"3")
-        assert str(caught.value) == f"{out}: {path!r}: {reason}"
+        assert str(caught.value) == f"{out}: {quoted(path)}: {reason}"
         pack.add("d/" * 1024 + "f", b"deep")
     tree = shown_tree(out)
     del tree["d"]

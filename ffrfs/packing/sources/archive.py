@@ -42,6 +42,7 @@ from ffrfs.packing.sources.order import batches
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.packing.sources.zip_members import ZipMembers
+from ffrfs.printable import quoted
 
 STANDARD_INPUT = "-"
 
@@ -243,7 +244,8 @@ class ArchiveSource:
         if written_size != size:
             path = os.fsdecode(self.entries.paths([file])[0])
             raise PackError(
-                f"{self.name}: {path!r} has {written_size} bytes, not the {size} that are announced"
+                f"{self.name}: {quoted(path)} has {written_size} bytes, not the {size} that are "
+                "announced"
             )
         return size
 

@@ -16,6 +16,7 @@ from ffrfs._native import Pack, Volume, folder_files
 from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.tree import PackTree
 from ffrfs.packing.sources.contents import ADVICE
+from ffrfs.printable import quoted
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
 
@@ -79,7 +80,9 @@ class ExistingTree:
 
     def _refuse(self, ino: int, path: str) -> NoReturn:
         there = self.tree.path(ino)
-        raise PackError(f"{path}: {self._pack_of(there)} has {there!r} already; {self._advice}")
+        raise PackError(
+            f"{path}: {self._pack_of(there)} has {quoted(there)} already; {self._advice}"
+        )
 
     def _pack_of(self, path: str) -> str:
         return next(iter(packs_with(self.packs, [path])), os.path.dirname(self.packs[0]))

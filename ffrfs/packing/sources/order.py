@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
+from ffrfs.printable import quoted
 
 # "path", "size", or the file that has one path a line.
 Order = str | os.PathLike[str]
@@ -59,7 +60,7 @@ def _files_of(listed: EntryList, order_file: str) -> list[int]:
             path = line.rstrip(b"\r\n").removeprefix(b"./")
             if not path:
                 continue
-            where = f"{order_file}: line {number}: {os.fsdecode(path)!r}"
+            where = f"{order_file}: line {number}: {quoted(os.fsdecode(path))}"
             file = listed.find(path)
             if file is None:
                 raise PackError(f"{where} is not a file to be packed; remove the line")

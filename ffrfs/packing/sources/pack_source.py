@@ -33,6 +33,7 @@ from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder, walk
 from ffrfs.packing.sources.order import batches, number_by_keys
 from ffrfs.packing.sources.selection import Selection, Wanted
+from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -202,7 +203,7 @@ class PackSource:
     def _size_error(self, file: int, size: int) -> FormatError:
         path = self._tree.path(self._inos[file])
         return FormatError.at(
-            self.name, f"bad index: {path!r} has {size} bytes, not {self._sizes[file]}"
+            self.name, f"bad index: {quoted(path)} has {size} bytes, not {self._sizes[file]}"
         )
 
     def _walk(self) -> None:
@@ -291,8 +292,8 @@ class PackSource:
         if kind is None:
             raise self._refusal(
                 link.path,
-                f"is a symbolic link to {self._tree.target(link.ino)!r}, which is not in the pack; "
-                "exclude it, or keep or skip links by --symlinks",
+                f"is a symbolic link to {quoted(self._tree.target(link.ino))}, which is not in the "
+                "pack; exclude it, or keep or skip links by --symlinks",
             )
         self.links.followed += 1
         return link._replace(ino=ino, is_behind_link=True), kind
@@ -322,7 +323,7 @@ class PackSource:
         return True
 
     def _text(self, path: str) -> str:
-        return f"{self.name}: {path!r}"
+        return f"{self.name}: {quoted(path)}"
 
     def _refusal(self, path: str, reason: str) -> PackError:
         return PackError(f"{self._text(path)}: {reason}")

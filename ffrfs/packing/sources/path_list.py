@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Self, TypeAlias
 
 from ffrfs.errors import PackError
+from ffrfs.printable import quoted
 
 STANDARD_INPUT = "-"
 
@@ -105,7 +106,7 @@ class PathList:
             last.line = last.line or line
 
     def _where(self, line: int, path: str) -> str:
-        return f"{self._name}: {self._unit} {line}: {path!r}"
+        return f"{self._name}: {self._unit} {line}: {quoted(path)}"
 
 
 def find(folder: ListedFolder, name: str) -> tuple[int, ListedFolder | None]:

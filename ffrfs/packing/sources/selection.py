@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.path_list import ListedFolder, PathList, find
+from ffrfs.printable import quoted
 
 
 class Wanted(NamedTuple):
@@ -144,7 +145,7 @@ def refuse_unmatched(place: str, patterns: Iterable[str], *, excludes: bool) -> 
     for pattern in patterns:
         what = "nothing that is not excluded" if excludes else "nothing"
         raise PackError(
-            f"{place}: {what} in it matches --include {pattern!r}; a pattern without a slash "
+            f"{place}: {what} in it matches --include {quoted(pattern)}; a pattern without a slash "
             f"is a name, one with a slash is a path below {place}"
         )
 

@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 from ffrfs.errors import PackError, is_bad_offset
 from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
 from ffrfs.packing.sources.contents import SPECIAL_KINDS, storable_time_ns
+from ffrfs.printable import quoted
 
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, whatever size they announce.
@@ -77,8 +78,8 @@ class TarMembers:
         said = info.pax_headers.get("size")
         if said is not None and not (said.isascii() and said.isdigit()):
             raise PackError(
-                f"{self._archive}: {info.name!r}: its header has the size {said[:_SHOWN]!r}, which "
-                "is not a number of bytes: the archive is damaged"
+                f"{self._archive}: {quoted(info.name)}: its header has the size {said[:_SHOWN]!r}, "
+                "which is not a number of bytes: the archive is damaged"
             )
 
     def pieces(self) -> Iterator[bytes]:
