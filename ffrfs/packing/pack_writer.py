@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import operator
 import os
 import stat
 import tempfile
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _MODE = 0o644
+_MODE_MAX = 0o177777  # with the kind of file, as in st_mode
 _FOLDER_MODE = 0o755
 _PIECE_SIZE = 1 << 20
 _NS_PER_S = 1_000_000_000
@@ -102,7 +104,8 @@ class PackWriter:
         seconds since 1970 (now, or that of the path's file).
 
         Raises PackError, and adds nothing, for a path that exists already, is absolute, has
-        "..", is not UTF-8 or is too deep; ValueError after the end; and exceptions of `data`.
+        "..", is not UTF-8 or is too deep; ValueError for another mode, and after the end; and
+        exceptions of `data`.
         """
         if isinstance(data, os.PathLike):
             with open(data, "rb") as file:
@@ -157,6 +160,8 @@ class PackWriter:
     ) -> None:
         if self._spool is None:
             raise ValueError(f"{self.path}: the writer is closed")
+        if not 0 <= operator.index(mode) <= _MODE_MAX:
+            raise ValueError(f"mode {mode}: is not permission bits, like 0o644")
         parts = self._parts(os.fspath(path))
         try:
             size, checksum = self._keep(self._spool, pieces)

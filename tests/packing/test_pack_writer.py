@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +101,17 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
 def test_no_files(out: Path) -> None:
     with PackWriter(out):
         pass
+    assert shown_tree(out) == {}
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"), [(-1, ValueError), (1 << 70, ValueError), ("rw", TypeError)]
+)
+def test_a_mode_that_is_refused_leaves_no_directory(
+    out: Path, mode: Any, error: type[Exception]
+) -> None:
+    with PackWriter(out) as pack, pytest.raises(error):
+        pack.add("folder/file", b"1", mode=mode)
     assert shown_tree(out) == {}
 
 
