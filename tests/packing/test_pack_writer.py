@@ -104,6 +104,16 @@ def test_no_files(out: Path) -> None:
     assert shown_tree(out) == {}
 
 
+@pytest.mark.parametrize("kind", [object, [("O", np.uint8), ("name", object)]])
+def test_arrays_of_objects_are_refused(out: Path, kind: Any) -> None:
+    """Their memory is pointers."""
+    with PackWriter(out) as pack:
+        with pytest.raises(TypeError, match="an array of Python objects"):
+            pack.add("folder/a", np.zeros(2, kind))
+        pack.add("b", np.zeros(1, [("O", np.uint8)]))
+    assert shown_tree(out) == {"b": b"\0"}
+
+
 @pytest.mark.parametrize(
     ("mode", "error"), [(-1, ValueError), (1 << 70, ValueError), ("rw", TypeError)]
 )
