@@ -44,9 +44,12 @@ def run(args: argparse.Namespace) -> int:
     from ffrfs.errors import IsAFolderError
     from ffrfs.folder.tree import PackTree
     from ffrfs.packing.change import refuse_url, remove_paths
+    from ffrfs.packing.places import mend_set
     from ffrfs.printable import quoted
 
     refuse_url(args.pack)
+    if not args.dry_run:
+        mend_set(args.pack)  # without all of its shards, it cannot be opened
     with PackTree(args.pack) as tree:
         paths = opened_tree.named_paths(tree, args.paths)
         for path in paths:

@@ -38,7 +38,8 @@ MANIFEST_NAME = ".ffrfs-manifest.jsonl"  # of a set that was made by a plan (ffr
 PRIVATE = 0o700  # of a directory in which a pack may have more readers than it shall have
 _TURN_S = 0.02
 _NAME_OF_MORE = "more"
-_NAME_OF_WHOLE = ".ffrfs-added"  # the directory of new shards, all whole, that are being moved
+# The directory of new shards, all whole, that are being moved. native/open/ knows the name.
+_NAME_OF_WHOLE = ".ffrfs-added"
 _SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
 
 # Called with the number of bytes that were sent, and of all bytes.

@@ -1,5 +1,7 @@
 #include "open/open_packs.h"
 
+#include <unistd.h>
+
 #include <exception>
 #include <memory>
 #include <new>
@@ -121,10 +123,19 @@ class Opening {
     if (unknown_count_ > 0) return;
     for (std::string& line : sets_.gaps()) {
       if (!policy_.allow_missing) {
-        throw FormatError(line + "; restore what is missing, or show the rest: --allow-missing");
+        throw FormatError(line + "; " + advice() + ", or show the rest: --allow-missing");
       }
       warnings_.push_back(std::move(line));
     }
+  }
+
+  // Says how to complete the set; ffrfs/packing/places.py makes that directory.
+  [[nodiscard]] const char* advice() const {
+    const std::string& path = parts_.front().pack;
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    if (::access((folder + ".ffrfs-added").c_str(), F_OK) != 0) return "restore what is missing";
+    return "a command that adds shards was killed, or goes on: the next ffrfs add, rm or pack "
+           "--append to the set completes it";
   }
 
   const PackPolicy policy_;

@@ -176,6 +176,22 @@ def test_a_missing_shard(ffrfs: Run, shards: Path) -> None:
     assert (done.status, done.lines[-1]) == (0, "shards           2, incomplete: without 2")
 
 
+@pytest.mark.parametrize("command", ["add", "rm"])
+def test_a_set_whose_shards_were_not_all_moved(
+    ffrfs: Run, shards: Path, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "new").write_bytes(b"new")
+    (shards / ".ffrfs-added").mkdir()
+    (shards / "part_00002.ffr").rename(shards / ".ffrfs-added" / "part_00002.ffr")
+    done = ffrfs("ls", shards)
+    assert "missing: number 2; a command that adds shards was killed" in done.err
+    words = ("-C", tmp_path, shards, "new") if command == "add" else (shards, "link")
+    assert ffrfs(command, "--dry-run", *words).status == 1
+    assert ffrfs(command, *words).status == 0
+    assert ffrfs("verify", shards).status == 0
+    assert not (shards / ".ffrfs-added").exists()
+
+
 def test_a_bad_shard(ffrfs: Run, shards: Path) -> None:
     (shards / "part_00001.ffr").write_bytes(b"no pack at all")
     third = shards / "part_00002.ffr"

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.cluster import plan
-from ffrfs.errors import PackError
+from ffrfs.errors import FormatError, PackError
 from ffrfs.packing.change import add_files, remove_paths
 from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
@@ -428,6 +428,20 @@ def test_what_others_have_put_beside_shards_is_not_moved(
             command()
     assert os.listdir(there) == [name]
     assert {file.name: file.read_bytes() for file in out.glob("*.ffr")} == before
+
+
+def test_a_set_whose_shards_were_not_all_moved_says_what_completes_it(
+    folder: Path, out: Path
+) -> None:
+    pack_folder(folder, out, shards=3)
+    before = shown(out)
+    (out / ".ffrfs-added").mkdir()
+    (out / "part_00002.ffr").rename(out / ".ffrfs-added" / "part_00002.ffr")
+    with pytest.raises(FormatError, match=r"missing: number 2; .* was killed, .* completes it"):
+        shown(out)
+    remove_paths(str(out), ["z"])
+    del before["z"]
+    assert shown(out) == before
 
 
 def json_copy(tree: Tree) -> Tree:
