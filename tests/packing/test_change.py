@@ -355,6 +355,28 @@ def test_the_same_command_ends_what_was_ended_between_two_packs(
     assert shown_tree(pack_set)["z"] == shown_tree(pack_set.parent / "whole.ffr")["z"] == b"another"
 
 
+def test_rm_of_the_paths_that_are_left_ends_what_was_ended_between_two_packs(
+    pack_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [path for path, entry in shown(pack_set).items() if entry.content is not None]
+    rename = os.rename
+
+    def rename_one(source: str, target: str) -> None:
+        rename(source, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(change.os, "rename", rename_one)
+        with pytest.raises(KeyboardInterrupt):
+            remove_paths(str(pack_set), paths)
+    left = [path for path in paths if path in shown(pack_set)]
+    assert 0 < len(left) < len(paths)
+    with pytest.raises(PathNotFoundError):
+        remove_paths(str(pack_set), paths)
+    assert remove_paths(str(pack_set), left).path_count == len(left)
+    assert shown_tree(pack_set) == {"a": {"empty": {}}, "b": {}}
+
+
 @pytest.mark.long
 @settings(max_examples=50)
 @given(tree=trees, more=trees)
