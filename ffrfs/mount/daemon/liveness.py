@@ -25,6 +25,7 @@ from ffrfs.errors import describe
 from ffrfs.mount.daemon import tree_probe
 from ffrfs.mount.daemon.probe import Probe
 from ffrfs.mount.engines.engine import LastingEngine
+from ffrfs.mount.engines.tick import tick
 from ffrfs.mount.engines.worker_deaths import answered, in_flight
 
 _INTERVAL_S = 5.0  # without an answer, before the probe asks
@@ -49,7 +50,7 @@ class Liveness:
         """Watch until cancelled."""
         before = self._progress()
         while True:
-            await trio.sleep(_INTERVAL_S)
+            await trio.sleep_until(tick(_INTERVAL_S))
             now = self._progress()
             is_silent = now == before and self._may_hang(now[0])
             if is_silent and await self._hangs(now):

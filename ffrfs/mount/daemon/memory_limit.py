@@ -33,7 +33,6 @@ from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.mount_fetcher import fetching_bytes
 from ffrfs.mount.kernel.uring import queue_count
 
-INTERVAL_S = 2.0  # the period of the kernel's averages
 # Percent of time in which some task stalled for want of memory: a high share, and almost none.
 PRESSURE_HIGH = 10.0
 PRESSURE_LOW = 1.0
@@ -104,6 +103,8 @@ class MemoryLimit:
         """Adjust the sizes until cancelled."""
         import trio  # here, not above: the sizes are computed before the loop is imported
 
+        from ffrfs.mount.engines.tick import tick
+
         pressure = Pressure()
         try:
             self._apply(self._wanted_bytes)
@@ -113,7 +114,7 @@ class MemoryLimit:
                     self._apply_pushed()
                     self._percent = pressure.percent()
                     self._apply(self._next_bytes())
-                await trio.sleep(INTERVAL_S)
+                await trio.sleep_until(tick())
         finally:
             pressure.close()
 

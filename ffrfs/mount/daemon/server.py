@@ -44,11 +44,11 @@ from ffrfs.mount.daemon.statistics import first_value, statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
 from ffrfs.mount.engines.coverage import coverage, set_mark
 from ffrfs.mount.engines.engine import Engine, LastingEngine
+from ffrfs.mount.engines.tick import tick
 from ffrfs.mount.stats.request_rate import RequestRate
 from ffrfs.mount.stats.storage_stall import StorageStall
 
 READY_TIMEOUT_S = 60.0
-HINTS_INTERVAL_S = 1.0  # between looks at the counter of hints that are too large
 WARMINGS_MAX = 64
 GUARDIAN_PAUSE_S = 0.1  # before another one
 LOOK_LIMIT_S = 1.0  # how long unmounting waits for the first answer of the tree
@@ -371,7 +371,7 @@ class Server:
     async def _tell_of_large_hints(self) -> None:
         """Log once, so that users of too large hints learn why they have no effect."""
         while not any(self._engine.counters().get("prefetch_too_large", ())):
-            await trio.sleep(HINTS_INTERVAL_S)
+            await trio.sleep_until(tick())
         log.warning(
             "hinted files of more than %s bytes are not read ahead: they do not fit into an eighth "
             "of the cache; raise --cache-mb",

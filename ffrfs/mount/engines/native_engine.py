@@ -219,7 +219,7 @@ class NativeEngine:
 
         try:
             # Opened now, so that the mount goes on even if no descriptor is left later.
-            life = WorkerLife(self._worker.process, self._worker.pid)
+            life = WorkerLife(self._worker.process, self._worker.pid, self._page.read)
         except FileNotFoundError:  # it has died, as has the daemon that started it
             self._died_s = time.monotonic()
             return not is_connected(connection) or self._note_death(UNSEEN)

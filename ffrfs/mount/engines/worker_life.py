@@ -10,12 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+from collections.abc import Callable
 from io import FileIO
 from typing import Self
 
 import trio
 
-_LIFE_INTERVAL_S = 0.5  # between looks at the worker's state
+from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.tick import tick
+from ffrfs.mount.engines.worker_deaths import in_flight
+
+_LIFE_INTERVAL_S = 0.5  # between looks at the state of a worker that serves
 _STATUS_SIZE_MAX = 4096  # of a file in /proc, which has some 1,500 bytes
 _EXIT_CODE = 49  # the field of /proc/PID/stat, counted behind the name, as waitpid() gives it
 
@@ -23,10 +28,12 @@ _EXIT_CODE = 49  # the field of /proc/PID/stat, counted behind the name, as wait
 class WorkerLife:
     """Tells whether a worker lives, by files that are opened once."""
 
-    def __init__(self, process: int, pid: int) -> None:
+    def __init__(self, process: int, pid: int, counters: Callable[[], Counters]) -> None:
         """`process`: its pidfd, which stays the caller's. Raises OSError if there is none."""
         # Not by waitpid: a worker that has closed its log may live on.
         self._process = process
+        self._counters = counters
+        self._counted: Counters = {}  # at the last look
         with contextlib.ExitStack() as opened:
             self._status = opened.enter_context(_open(pid, "status"))
             self._stat = opened.enter_context(_open(pid, "stat"))
@@ -49,7 +56,7 @@ class WorkerLife:
         log.
         """
         while True:
-            with trio.move_on_after(_LIFE_INTERVAL_S):
+            with trio.move_on_at(self._next_look()):
                 await trio.lowlevel.wait_readable(self._process)
             # Both may have come: this process may have been stopped for a while.
             if self._ended.poll(0):
@@ -58,6 +65,14 @@ class WorkerLife:
             with contextlib.suppress(ProcessLookupError):
                 if self._is_dying() and (code := self._exit_code()):
                     return -(code & 0x7F) or code >> 8
+
+    def _next_look(self) -> float:
+        """Return when to look again: soon, if the worker does something for anybody."""
+        counters, before = self._counters(), self._counted
+        self._counted = counters
+        if counters != before or in_flight(counters):
+            return trio.current_time() + _LIFE_INTERVAL_S
+        return tick(_LIFE_INTERVAL_S)
 
     def _is_dying(self) -> bool:
         """Return whether the worker was killed, though some of its threads may be blocked."""

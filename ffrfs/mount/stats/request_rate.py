@@ -13,9 +13,9 @@ from collections.abc import Callable
 import trio
 
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.tick import tick
 from ffrfs.mount.stats.request_times import KINDS
 
-_INTERVAL_S = 2.5
 _AGE_MIN_S = 0.1  # of a mount: the rate of a shorter time means nothing
 
 
@@ -29,7 +29,7 @@ class RequestRate:
     async def run(self) -> None:
         """Take samples until cancelled."""
         while True:
-            await trio.sleep(_INTERVAL_S)
+            await trio.sleep_until(tick())
             self._samples.append(self._sample())
 
     def per_s(self) -> float:

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import trio
 
 from ffrfs.mount.engines.counter_page import Counters
-
-_INTERVAL_S = 2.5  # long enough to hardly wake an idle machine
+from ffrfs.mount.engines.tick import tick
 
 
 class StorageStall:
@@ -32,7 +31,7 @@ class StorageStall:
         """Look regularly until cancelled."""
         while True:
             self.look()
-            await trio.sleep(_INTERVAL_S)
+            await trio.sleep_until(tick())
 
     def look(self) -> float:
         """Return for how many seconds reads have been seen to wait in vain."""

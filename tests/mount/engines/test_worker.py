@@ -16,10 +16,11 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+import trio.testing
 
 from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.engines.counter_page import CounterPage
+from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.mount.engines.native_engine import NativeEngine
 from ffrfs.mount.engines.worker import PATH_VARIABLE, Worker
 from ffrfs.mount.engines.worker_life import WorkerLife
@@ -382,10 +383,40 @@ def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) 
     """Only its parent makes its entry in /proc stay."""
     process = subprocess.Popen("cat", stdin=subprocess.PIPE)
     pidfd = os.pidfd_open(process.pid)
-    with WorkerLife(pidfd, process.pid) as life:
+    with WorkerLife(pidfd, process.pid, dict) as life:
         process.kill()
         process.communicate()
         looks = iter([[], [pidfd]])
         monkeypatch.setattr(life, "_ended", SimpleNamespace(poll=lambda _: next(looks)))
         assert trio.run(life.wait_for_end) is None
     os.close(pidfd)
+
+
+def test_worker_that_serves_nobody_is_looked_at_rarely() -> None:
+    """A reader waits for what a worker has not answered, or may ask for more."""
+    counted: list[Counters] = [
+        *({"reads": [1]}, {"reads": [2]}, {"reads": [2]}),  # and no more from now on
+        *({"reads": [2], "in_flight": [7, 1]}, {"reads": [2], "in_flight": [7, 1]}),
+        *({"reads": [3], "in_flight": [0, 1]}, {"reads": [3], "in_flight": [0, 1]}),
+    ]
+    looks_s: list[float] = []
+
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+
+            def count() -> Counters:
+                looks_s.append(trio.current_time())
+                if len(looks_s) <= len(counted):
+                    return counted[len(looks_s) - 1]
+                scope.cancel()
+                return {}
+
+            with WorkerLife(pidfd, process.pid, count) as life:
+                await life.wait_for_end()
+
+    with subprocess.Popen("cat", stdin=subprocess.PIPE) as process:
+        pidfd = os.pidfd_open(process.pid)
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+        process.kill()
+    os.close(pidfd)
+    assert looks_s == pytest.approx([0, 0.5, 1, 2.5, 3, 3.5, 4, 5])
