@@ -61,6 +61,7 @@ _CLIENT_BYTES = 128 << 10  # received, and not parsed yet
 # control group's limit includes the page cache, so readers evict pushed pages sooner there.
 _PUSHED_SHARE = 2
 _PUSHED_GROUP_SHARE = 4
+_PUSHED_STEPS = 16  # a smaller change of the limit is not worth waking the worker
 _SHORT_PERCENT = 95  # of --max-memory in use
 _ROOMY_PERCENT = 85
 _GROUP_SHARE = 8  # this fraction of a control group's limit is not for anonymous memory
@@ -248,7 +249,7 @@ class MemoryLimit:
             bounds.append(self._max_memory_bytes // _PUSHED_SHARE)
         share = self._now_bytes / max(self._wanted_bytes, 1)  # less while memory is short
         size_bytes = round(min(bounds) * min(share, 1))
-        if size_bytes != self._pushed_bytes:
+        if abs(size_bytes - self._pushed_bytes) * _PUSHED_STEPS > self._pushed_bytes:
             self._pushed_bytes = size_bytes
             self._engine.limit_pushed(size_bytes)
 

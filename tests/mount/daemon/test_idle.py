@@ -15,6 +15,7 @@ import trio.testing
 
 from ffrfs.mount.config.config import make_config
 from ffrfs.mount.config.request import make_request
+from ffrfs.mount.daemon import memory_limit
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.daemon.server import Server
@@ -120,3 +121,27 @@ def test_looks_come_together(now_s: float, time_s: float, at_s: float) -> None:
     clock = trio.testing.MockClock()
     clock.jump(now_s)
     assert trio.run(main, clock=clock) == at_s
+
+
+def test_worker_is_not_told_of_small_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that is available changes all the time, and each message wakes the worker."""
+    available = [1600, 1601, 1500, 1501, 1499, 1598, 1610, 0, 0, 1]
+    told: list[int] = []
+    engine: Any = SimpleNamespace(
+        **dict.fromkeys(("deaths", "worker_pid", "fetcher_pid", "may_use_rings")),
+        limit_cache=lambda size_bytes: None,
+        limit_pushed=told.append,
+    )
+    asked = make_config(packs=["/x.ffr"], mountpoint="/m", settings={})
+    limit = MemoryLimit(make_request(asked), engine, base_bytes=32 * MIB)
+
+    async def run() -> None:
+        with trio.move_on_after(len(available) * TICK_S):
+            await limit.run()
+
+    looks = iter([size * 2 * MIB for size in available])
+    monkeypatch.setattr(limit, "_group_bytes", None)
+    monkeypatch.setattr(limit, "_next_bytes", lambda: limit.figures()["cache_limit_bytes"])
+    monkeypatch.setattr(memory_limit, "available_bytes", lambda: next(looks))
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert told == [size * MIB for size in (1600, 1499, 1598, 0, 1)]
