@@ -17,7 +17,6 @@ import contextlib
 import logging
 import os
 import select
-from pathlib import Path
 
 import trio
 
@@ -67,7 +66,7 @@ class Liveness:
             return False
         # A thread that is stopped right after it has taken a request has not noted it yet.
         has_requests = self._waiting.poll(0) or in_flight(self._engine.counters())
-        return bool(has_requests) or _STOPPED in _states(pid)
+        return bool(has_requests) or _is_stopped(pid)
 
     async def _hangs(self, before: tuple[int | None, int]) -> bool:
         try:
@@ -85,15 +84,24 @@ class Liveness:
         return _STOPPED in states or states.isdisjoint(_HELD)
 
 
-def _states(pid: int | None) -> set[str]:
-    """Return the states of a process's threads, as in proc(5); nothing if it has ended.
+def _is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped the process; the first thread tells it of all."""
+    with contextlib.suppress(OSError):  # the process has ended
+        return _state(f"/proc/{pid}/stat") == _STOPPED
+    return False
 
-    Path.glob() would look at each file by stat(), and raise if that says ESRCH.
-    """
+
+def _states(pid: int | None) -> set[str]:
+    """Return the states of a process's threads, as in proc(5); nothing if it has ended."""
     states = set()
-    tasks = Path(f"/proc/{pid}/task")
+    tasks = f"/proc/{pid}/task"
     with contextlib.suppress(OSError):  # the process has ended
         for thread in os.listdir(tasks):
             with contextlib.suppress(OSError):  # this thread has ended
-                states.add((tasks / thread / "stat").read_text().rpartition(") ")[2][0])
+                states.add(_state(f"{tasks}/{thread}/stat"))
     return states
+
+
+def _state(path: str) -> str:
+    with open(path, "rb") as file:
+        return file.read().rpartition(b") ")[2][:1].decode()
