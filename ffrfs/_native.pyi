@@ -80,6 +80,12 @@ class Pack:
         """Return count + 1 absolute byte offsets: the begins of records, and the file's end."""
     def offset(self, record: int) -> int:
         """Return one of them; IndexError beyond. Unlike offsets() it needs no NumPy."""
+    @staticmethod
+    def size_summary(packs: Sequence[Pack], are_folders: bool) -> tuple[int, int, int, int, int]:
+        """Return (count, sum, least, median, most) of the sizes of all records; zeros for none.
+
+        `are_folders`: the last record of each pack is its index, and does not count.
+        """
     def find_fault(self) -> str:
         """Read all of the index and compare it with the pickle; return the fault, or ""."""
     def verify(self, first: int, count: int, jobs: int = 0) -> list[tuple[int, Exception]]:

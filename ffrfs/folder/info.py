@@ -17,9 +17,6 @@ from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.tfds import TfdsSplits, find_tfds
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ffrfs.tfrecord.info import TFRecordInfo
 
 _MISSING_MAX = 1000  # missing shards whose numbers are listed
@@ -97,9 +94,8 @@ def pack_info(pack: PathType | Sequence[PathType]) -> PackInfo:
     with PackTree(pack, allow_missing=True) as tree:
         volume = tree.volume
         packs = volume.packs
-        sizes = _sizes(packs, volume.is_folder)
-        stored_byte_count = int(sizes.sum())
-        are_shared = volume.file_count > len(sizes)
+        size_count, stored_byte_count, *sizes = Pack.size_summary(packs, volume.is_folder)
+        are_shared = volume.file_count > size_count
         shards = [ShardInfo(*pack.shard) for pack in packs if pack.shard is not None]
         missing, missing_count = _missing(shards)
         return PackInfo(
@@ -111,7 +107,7 @@ def pack_info(pack: PathType | Sequence[PathType]) -> PackInfo:
             byte_count=_byte_count(tree) if are_shared else stored_byte_count,
             stored_byte_count=stored_byte_count,
             header_verified=not volume.unverified_paths,
-            sizes=_summary(sizes),
+            sizes=FileSizes(*sizes) if size_count else None,
             indexes=[
                 IndexInfo(os.fsdecode(path), pack.index_kind == "sidecar", pack.index_size_bytes)
                 for pack in packs
@@ -145,27 +141,6 @@ def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
         missing += islice(lacking, _MISSING_MAX - len(missing))
         missing_count += count - len(numbers)
     return missing, missing_count
-
-
-def _sizes(packs: Sequence[Pack], are_folders: bool) -> NDArray[np.int64]:
-    """Return the sizes of all records, without a pack's index."""
-    import numpy as np
-
-    sizes = []
-    for pack in packs:
-        offsets = pack.offsets()
-        of_file = offsets[1:] - offsets[:-1]
-        sizes.append(of_file[:-1] if are_folders else of_file)
-    return np.concatenate(sizes)
-
-
-def _summary(sizes: NDArray[np.int64]) -> FileSizes | None:
-    count = len(sizes)
-    if count == 0:
-        return None
-    sizes.sort()
-    median = (int(sizes[(count - 1) // 2]) + int(sizes[count // 2])) // 2
-    return FileSizes(int(sizes[0]), median, int(sizes[-1]))
 
 
 def pack_fields(pack: str, found: PackInfo) -> dict[str, Any]:

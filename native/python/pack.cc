@@ -2,9 +2,11 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 
 #include "io/error.h"
@@ -86,6 +88,22 @@ uint64_t PyPack::offset(uint64_t record) {
   return values[record];
 }
 
+py::tuple PyPack::size_summary(const std::vector<PyPack*>& packs, bool are_folders) {
+  std::vector<uint64_t> sizes;
+  for (PyPack* pack : packs) {
+    const auto offsets = pack->header_shard().offsets();
+    for (size_t i = 1; i + (are_folders ? 1 : 0) < offsets.size(); ++i) {
+      sizes.push_back(offsets[i] - offsets[i - 1]);
+    }
+  }
+  if (sizes.empty()) return py::make_tuple(0, 0, 0, 0, 0);
+  unlocked([&] { std::ranges::sort(sizes); });
+  const size_t count = sizes.size();
+  const uint64_t median = (sizes[(count - 1) / 2] + sizes[count / 2]) / 2;
+  const uint64_t sum = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+  return py::make_tuple(count, sum, sizes.front(), median, sizes.back());
+}
+
 py::str PyPack::find_fault() {
   if (shard_->index() == nullptr) return "";
   const ShardSet& plain = header();
@@ -152,6 +170,7 @@ void bind_pack(py::module_& module) {
       .def_property_readonly("header_verified", &PyPack::header_verified)
       .def("offsets", &PyPack::offsets)
       .def("offset", &PyPack::offset, py::arg("record"))
+      .def_static("size_summary", &PyPack::size_summary, py::arg("packs"), py::arg("are_folders"))
       .def("find_fault", &PyPack::find_fault)
       .def("verify", &PyPack::verify, py::arg("first"), py::arg("count"), py::arg("jobs") = 0)
       .def("open_tree", &PyPack::open_tree)

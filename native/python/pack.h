@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fetch/fetcher.h"
 #include "open/pack.h"
@@ -41,6 +42,9 @@ class PyPack {
   [[nodiscard]] bool header_verified() { return header_shard().metadata_verified(); }
   [[nodiscard]] py::array_t<int64_t> offsets();
   [[nodiscard]] uint64_t offset(uint64_t record);
+  // Returns (count, sum, least, median, most) of the sizes of all records of packs, but of the last
+  // one of each pack if they are folders: their indexes. Needs no NumPy.
+  [[nodiscard]] static py::tuple size_summary(const std::vector<PyPack*>& packs, bool are_folders);
 
   // These block, without the GIL. See index_check.h, scrub_records().
   [[nodiscard]] py::str find_fault();

@@ -5,6 +5,7 @@ What they say of indexes and of shards: test_index_verify.py, test_shards_read.p
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ from tests.ffrecord_file import (
     flip_byte,
     folder_records,
     record_extents,
+    write_folder,
     write_records,
 )
 from tests.folder.folder_model import packed
+from tests.interpreter import python
 
 TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" * 7, "d": {}}
 
@@ -143,6 +146,29 @@ def test_info_of_a_folder(file: Path) -> None:
         missing_shards=[],
         missing_shard_count=0,
     )
+
+
+@pytest.mark.parametrize("sizes", [[[], []], [[7]], [[], [9, 2]], [[5, 1, 4], [4, 0]], [[3], [8]]])
+def test_info_of_several_packs(tmp_path: Path, sizes: list[list[int]]) -> None:
+    packs = [
+        write_folder(tmp_path / f"{i}.ffr", {f"{i} {j}": bytes(s) for j, s in enumerate(of_pack)})
+        for i, of_pack in enumerate(sizes)
+    ]
+    found = pack_info(packs)
+    together = [size for of_pack in sizes for size in of_pack]
+    assert (found.file_count, found.byte_count) == (len(together), sum(together))
+    if together:
+        middle = int(statistics.median(together))
+        assert found.sizes == FileSizes(min(together), middle, max(together))
+    else:
+        assert found.sizes is None
+
+
+def test_info_needs_no_numpy(file: Path) -> None:
+    """Importing it takes as long as all else."""
+    program = "import sys; from ffrfs.folder.info import info; info(sys.argv[1])"
+    result = python("-c", f"{program}; print('numpy' in sys.modules)", str(file), check=True)
+    assert result.stdout == "False\n"
 
 
 def test_info_of_a_plain_file(tmp_path: Path) -> None:
