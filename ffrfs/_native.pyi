@@ -81,8 +81,8 @@ class Pack:
     def offset(self, record: int) -> int:
         """Return one of them; IndexError beyond. Unlike offsets() it needs no NumPy."""
     @staticmethod
-    def size_summary(packs: Sequence[Pack], are_folders: bool) -> tuple[int, int, int, int, int]:
-        """Return (count, sum, least, median, most) of the sizes of all records; zeros for none.
+    def size_summary(packs: Sequence[Pack], are_folders: bool) -> list[int]:
+        """Return [count, sum, least, median, most] of the sizes of all records; zeros for none.
 
         `are_folders`: the last record of each pack is its index, and does not count.
         """

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 
 #include "io/error.h"
@@ -88,20 +89,23 @@ uint64_t PyPack::offset(uint64_t record) {
   return values[record];
 }
 
-py::tuple PyPack::size_summary(const std::vector<PyPack*>& packs, bool are_folders) {
-  std::vector<uint64_t> sizes;
-  for (PyPack* pack : packs) {
-    const auto offsets = pack->header_shard().offsets();
-    for (size_t i = 1; i + (are_folders ? 1 : 0) < offsets.size(); ++i) {
-      sizes.push_back(offsets[i] - offsets[i - 1]);
+std::array<uint64_t, 5> PyPack::size_summary(const std::vector<PyPack*>& packs, bool are_folders) {
+  std::vector<std::span<const uint64_t>> offsets;
+  for (PyPack* pack : packs) offsets.push_back(pack->header_shard().offsets());
+  return unlocked([&]() -> std::array<uint64_t, 5> {
+    std::vector<uint64_t> sizes;
+    for (const auto of_pack : offsets) {
+      for (size_t i = 1; i + (are_folders ? 1 : 0) < of_pack.size(); ++i) {
+        sizes.push_back(of_pack[i] - of_pack[i - 1]);
+      }
     }
-  }
-  if (sizes.empty()) return py::make_tuple(0, 0, 0, 0, 0);
-  unlocked([&] { std::ranges::sort(sizes); });
-  const size_t count = sizes.size();
-  const uint64_t median = (sizes[(count - 1) / 2] + sizes[count / 2]) / 2;
-  const uint64_t sum = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-  return py::make_tuple(count, sum, sizes.front(), median, sizes.back());
+    if (sizes.empty()) return {};
+    std::ranges::sort(sizes);
+    const size_t count = sizes.size();
+    const uint64_t sum = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+    const uint64_t median = (sizes[(count - 1) / 2] + sizes[count / 2]) / 2;
+    return {count, sum, sizes.front(), median, sizes.back()};
+  });
 }
 
 py::str PyPack::find_fault() {

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -44,7 +45,8 @@ class PyPack {
   [[nodiscard]] uint64_t offset(uint64_t record);
   // Returns (count, sum, least, median, most) of the sizes of all records of packs, but of the last
   // one of each pack if they are folders: their indexes. Needs no NumPy.
-  [[nodiscard]] static py::tuple size_summary(const std::vector<PyPack*>& packs, bool are_folders);
+  [[nodiscard]] static std::array<uint64_t, 5> size_summary(const std::vector<PyPack*>& packs,
+                                                            bool are_folders);
 
   // These block, without the GIL. See index_check.h, scrub_records().
   [[nodiscard]] py::str find_fault();
