@@ -119,7 +119,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
   if (found == Found::kKept) return;
   const uint64_t record = shards_.start(extent.shard) + extent.record;
   if (found == Found::kPageCache && !lists_.any()) {
-    if (around_.note_read(record)) wake_one();
+    if (around_.note_read(record, true)) wake_one();
     return;
   }
   std::function<void()> has_room;
@@ -138,8 +138,8 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
     if (!is_hinted && found != Found::kPageCache) {
       if (found == Found::kPrefetched)
         counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);
-      const bool is_in_run = readahead_.note_read(record, ino);
-      if (!is_in_run && found == Found::kMissing && !lists_.any()) around_.note_read(record);
+      const bool is_alone = !readahead_.note_read(record, ino) && !lists_.any();
+      if (is_alone && found == Found::kMissing) around_.note_read(record, false);
     }
     if (has_work()) work_.notify_one();
   }

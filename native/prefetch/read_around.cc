@@ -47,7 +47,7 @@ void ReadAround::note_known(uint64_t record) {
   if (record < record_count_) set(known_, record);
 }
 
-bool ReadAround::note_read(uint64_t record) {
+bool ReadAround::note_read(uint64_t record, bool is_cached) {
   if (!is_noting_ || record >= record_count_) return false;
   const uint64_t region = record / region_records_;
   Place& place = places_[region];
@@ -72,7 +72,7 @@ bool ReadAround::note_read(uint64_t record) {
   if (before > 0 && number == last + 1) return false;
   pairs_.fetch_add(before, std::memory_order_relaxed);
   if (place.is_queued.load(std::memory_order_relaxed) || !is_dense() || !has_room() ||
-      !is_worth(region)) {
+      !is_worth(region, is_cached)) {
     return false;
   }
   if (place.is_queued.exchange(true, std::memory_order_relaxed)) return false;
@@ -127,10 +127,12 @@ uint64_t ReadAround::unread() const {
   return pushed - pushed * hits / controls + unknown_.load(std::memory_order_relaxed);
 }
 
-// Returns whether more files can be pushed than were left when the region was last taken.
-bool ReadAround::is_worth(uint64_t region) const {
+// Returns whether more files can be pushed than were left when the region was last taken. Where a
+// pass found nothing to take, a READ from storage shows that the pages have been evicted since.
+bool ReadAround::is_worth(uint64_t region, bool is_cached) const {
   const Place& place = places_[region];
-  if (!place.is_around.load(std::memory_order_relaxed)) return true;
+  const std::atomic<bool>& has_been = is_cached ? place.is_looked : place.is_around;
+  if (!has_been.load(std::memory_order_relaxed)) return true;
   return left_in(records_of(region)) >=
          place.left.load(std::memory_order_relaxed) + kLeftMin + region_records_ / 8;
 }
@@ -156,7 +158,9 @@ std::optional<Region> ReadAround::take() {
   const uint64_t region = queue_.front();
   queue_.pop_front();
   count_queued();
-  return records_of(region);
+  Region taken = records_of(region);
+  taken.left = left_in(taken);
+  return taken;
 }
 
 std::vector<Region> ReadAround::take_rest(size_t count) {
@@ -212,7 +216,9 @@ void ReadAround::finish(const Region& region, const Outcome& outcome) {
   finished_.fetch_add(1, std::memory_order_relaxed);
   if (outcome.read_bytes > 0) region_rate_.add(outcome.read_bytes, outcome.elapsed);
   Place& place = places_[region.begin / region_records_];
-  const uint64_t left = left_in(region);
+  // Without the names that the kernel has learned since, whose files the pass may have missed.
+  const uint64_t left =
+      std::min(left_in(region), region.left - std::min(region.left, outcome.pushed));
   const uint64_t before =
       place.left.exchange(static_cast<uint16_t>(left), std::memory_order_relaxed);
   if (outcome.pushed > 0) {
@@ -224,7 +230,9 @@ void ReadAround::finish(const Region& region, const Outcome& outcome) {
   }
   counters_.around_read_bytes.fetch_add(outcome.read_bytes, std::memory_order_relaxed);
   unknown_.fetch_add(outcome.unknown, std::memory_order_relaxed);
-  place.is_around = outcome.pushed + outcome.unknown > 0;
+  const bool is_around = outcome.pushed + outcome.unknown > 0;
+  place.is_around = is_around;
+  place.is_looked = is_around || !outcome.is_cut;
   place.is_queued = false;
   count_unread();
 }
@@ -295,7 +303,7 @@ void ReadAround::give_up(bool is_wrong) {
   for (uint64_t region = 0; region < region_count_; ++region) {
     Place& place = places_[region];
     place.reads = place.last = place.left = 0;
-    place.is_queued = place.is_around = false;
+    place.is_queued = place.is_around = place.is_looked = false;
   }
   for (uint64_t word = 0; word <= record_count_ / 64; ++word) done_[word] = 0;
   next_rest_ = 0;

@@ -45,6 +45,7 @@ struct Region {
   // The files that warm() wants, of other regions, too; nullptr: it was taken for its neighbours.
   std::shared_ptr<const WarmedPart> warmed = nullptr;
   uint64_t warmed_count = 0;
+  uint64_t left = 0;  // files that were known and not done when it was taken for its neighbours
 };
 
 class ReadAround {
@@ -75,8 +76,9 @@ class ReadAround {
 
   // Notes that the kernel has looked up the record's file, and so knows its inode.
   void note_known(uint64_t record);
-  // Notes a READ of a record that the caller did not hold. Returns true if a region is wanted now.
-  bool note_read(uint64_t record);
+  // Notes a READ of a record that the caller did not hold; `is_cached`: it was in the page cache of
+  // the pack. Returns true if a region is wanted now.
+  bool note_read(uint64_t record, bool is_cached);
 
   // Notes that a READ waited so long for the bytes of a record, which storage gave.
   void note_stored(uint64_t bytes, Clock::duration waited) {
@@ -113,6 +115,7 @@ class ReadAround {
     uint64_t pushed = 0;
     uint64_t unknown = 0;  // in the page cache of the pack; the kernel does not know their inodes
     uint64_t read_bytes = 0;  // of the pack
+    bool is_cut = false;  // there was no room in memory for some of it, or it was far
     Clock::duration elapsed{};
   };
   void finish(const Region& region, const Outcome& outcome);
@@ -122,9 +125,10 @@ class ReadAround {
   struct Place {  // a region
     std::atomic<uint16_t> reads{0};
     std::atomic<uint16_t> last{0};  // the record read last, within the region
-    std::atomic<uint16_t> left{0};  // known and not done when it was taken
+    std::atomic<uint16_t> left{0};  // known and not done since it was taken
     std::atomic<bool> is_queued{false};
     std::atomic<bool> is_around{false};  // has been taken
+    std::atomic<bool> is_looked{false};  // or held nothing to take, all being in the page cache
   };
 
   // Bytes a second of one operation after the other, mostly of the last kWeight.
@@ -176,7 +180,7 @@ class ReadAround {
   [[nodiscard]] bool is_dense() const;
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] double density_min() const;
-  [[nodiscard]] bool is_worth(uint64_t region) const;
+  [[nodiscard]] bool is_worth(uint64_t region, bool is_cached) const;
   [[nodiscard]] uint64_t unread() const;
   [[nodiscard]] uint64_t left_in(const Region& region) const;
   [[nodiscard]] Region records_of(uint64_t region) const;

@@ -40,6 +40,7 @@ ReadAround::Outcome RegionPass::run(const Region& region) {
       }
     }
   } catch (const std::exception&) {  // the index is far
+    outcome_.is_cut = true;
   }
   return outcome_;
 }
@@ -66,12 +67,13 @@ std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& regio
 }
 
 // Returns the pieces that are worth reading.
-std::vector<RegionPass::Piece> RegionPass::cut(std::span<const Neighbour> neighbours) const {
+std::vector<RegionPass::Piece> RegionPass::cut(std::span<const Neighbour> neighbours) {
   std::vector<Piece> pieces;
   while (!neighbours.empty()) {
     const Piece piece = first_piece(neighbours);
     neighbours = neighbours.subspan(piece.neighbours.size());
     const bool is_near = piece.file->is_near(piece.begin, piece.size);
+    if (!is_near) outcome_.is_cut = true;
     if (is_near && (piece.to_push > 0 || !piece.is_cached)) pieces.push_back(piece);
   }
   return pieces;
@@ -106,7 +108,10 @@ void RegionPass::read_piece(const Piece& piece) {
   auto memory = is_warming_ ? budget.try_reserve(Account::kInFlight, size, kWarmingPart)
                             : budget.try_reserve(Account::kAhead, size);
   if (!memory) {
-    if (!is_warming_) return;
+    if (!is_warming_) {
+      outcome_.is_cut = true;
+      return;
+    }
     // All that is warmed must come: one piece at a time is let through, however short memory is.
     turn = around_.take_turn();
     memory = budget.reserve(Account::kInFlight, size);

@@ -63,7 +63,7 @@ class RegionPass {
   };
 
   [[nodiscard]] std::vector<Neighbour> neighbours_of(const Region& region) const;
-  [[nodiscard]] std::vector<Piece> cut(std::span<const Neighbour> neighbours) const;
+  [[nodiscard]] std::vector<Piece> cut(std::span<const Neighbour> neighbours);
   [[nodiscard]] Piece first_piece(std::span<const Neighbour> neighbours) const;
   void read_piece(const Piece& piece);
   [[nodiscard]] bool is_to_push(uint64_t record) const {

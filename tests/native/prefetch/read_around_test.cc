@@ -55,7 +55,7 @@ struct Kernel {
     if (!is_held_[record]) {
       ++reads;
       hold(record);
-      (void)around.note_read(record);
+      (void)around.note_read(record, !storage);
       if (storage) around.note_stored(size_, taken_ ? storage->beside : storage->alone);
     }
     if (++ticks_ % lag == 0) push_region();
@@ -256,7 +256,7 @@ TEST_CASE("after all was dropped an epoch is pushed again") {
   before.read_all(shuffled(kCount, 1));
   Kernel after(ReadAroundMode::kAuto, kCount);  // a cache that holds nothing
   after.list();
-  for (uint64_t record = 0; record < kCount; ++record) (void)after.around.note_read(record);
+  for (uint64_t record = 0; record < kCount; ++record) (void)after.around.note_read(record, true);
   after.read_all(shuffled(kCount, 2));
   CHECK(after.pushed > kCount / 3);
 }
@@ -320,6 +320,47 @@ TEST_CASE("files whose inodes the kernel does not know are not pushed") {
   CHECK(kernel.pushed <= kCount / 2);
 }
 
+TEST_CASE("a region whose names the kernel does not know is looked at once, until it learns them") {
+  constexpr uint64_t kRegions = (kCount + kRegion - 1) / kRegion;
+  Kernel kernel;
+  const std::vector<uint64_t> order = shuffled(kCount, 1);
+  for (uint64_t i = 0; i < kCount; ++i) {
+    if (i == kCount / 2) {
+      CHECK(kernel.regions > kRegions / 2);
+      CHECK(kernel.regions <= kRegions);
+      kernel.list();
+    }
+    if (i < kCount / 2) kernel.around.note_known(order[i]);  // opened by its path
+    kernel.read(order[i], 1);
+  }
+  CHECK(kernel.regions <= 2 * kRegions);
+  CHECK(kernel.pushed > kCount / 3);
+}
+
+TEST_CASE("a look that was cut short, or whose pages were evicted since, is repeated") {
+  for (const bool is_cut : {true, false}) {
+    Counters counters;
+    ReadAround around(kSmallFiles, ReadAroundMode::kOn, counters);
+    around.set_budget(kCount * kSize);
+    CHECK(around.note_read(0, true));
+    around.finish(around.take().value(), {.is_cut = is_cut});
+    CHECK(around.note_read(7, true) == is_cut);
+    if (is_cut) around.finish(around.take().value(), {});
+    CHECK_FALSE(around.note_read(14, true));
+    CHECK(around.note_read(21, false));
+  }
+}
+
+TEST_CASE("names that the kernel learns during a pass are not taken for left out") {
+  Kernel kernel(ReadAroundMode::kOn);
+  CHECK(kernel.around.note_read(0, true));
+  const Region region = kernel.around.take().value();
+  kernel.list();
+  kernel.around.finish(region, {});
+  kernel.read(7, 1);
+  CHECK(kernel.pushed > kRegion / 2);
+}
+
 TEST_CASE("many threads at once") {
   Counters counters;
   ReadAround around(kSmallFiles, ReadAroundMode::kAuto, counters);
@@ -329,7 +370,7 @@ TEST_CASE("many threads at once") {
     threads.emplace_back([&around, i] {
       for (const uint64_t record : shuffled(kCount, i)) {
         around.note_known(record);
-        (void)around.note_read(record);
+        (void)around.note_read(record, true);
         const auto region = around.take();
         if (!region) continue;
         ReadAround::Outcome outcome;
