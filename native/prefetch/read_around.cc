@@ -19,6 +19,7 @@ constexpr uint64_t kExpectedMin = 16;  // READs of controls, before the comparis
 constexpr uint64_t kFraction = 1024;
 constexpr auto kPause = std::chrono::seconds(8);  // doubled by each further strike
 constexpr size_t kQueueMax = 4096;
+constexpr uint64_t kRunShare = 4;  // of a region: READs in order are evidence from this part on
 constexpr uint64_t kLeftMin = 2;  // files of a region, to make a look at it worthwhile
 
 std::unique_ptr<std::atomic<uint64_t>[]> make_bits(uint64_t count) {
@@ -68,11 +69,15 @@ bool ReadAround::note_read(uint64_t record, bool is_cached) {
     count_unread();
   }
   note_exposed(is_around);
-  // Runs in order are for Readahead, and are no evidence for their neighbours.
-  if (before > 0 && number == last + 1) return false;
-  pairs_.fetch_add(before, std::memory_order_relaxed);
-  if (place.is_queued.load(std::memory_order_relaxed) || !is_dense() || !has_room() ||
-      !is_worth(region, is_cached)) {
+  const bool is_in_run = before > 0 && number == last + 1;
+  if (is_in_run && !is_cached) return false;  // Readahead's, and no evidence for its neighbours
+  if (is_in_run) {
+    run_pairs_.fetch_add(pairs_of_run(before), std::memory_order_relaxed);
+  } else {
+    pairs_.fetch_add(before, std::memory_order_relaxed);
+  }
+  if (place.is_queued.load(std::memory_order_relaxed) || !is_dense(pairs_ + run_pairs_) ||
+      !has_room() || !is_worth(region, is_cached)) {
     return false;
   }
   if (place.is_queued.exchange(true, std::memory_order_relaxed)) return false;
@@ -87,15 +92,23 @@ bool ReadAround::note_read(uint64_t record, bool is_cached) {
   return true;
 }
 
-// Returns whether READs are dense enough.
-bool ReadAround::is_dense() const {
+// Returns how many pairs a READ in order adds, after `before` others of its region: none at first,
+// then at once all that were not counted.
+uint64_t ReadAround::pairs_of_run(uint64_t before) const {
+  const uint64_t least = region_records_ / kRunShare;
+  if (before < least) return 0;
+  return before == least ? before * (before + 1) / 2 : before;
+}
+
+// Returns whether READs are dense enough, of which so many pairs were in the same region.
+bool ReadAround::is_dense(uint64_t pairs) const {
   if (now_().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
     return false;
   }
   if (mode_ == ReadAroundMode::kOn) return true;
   const auto asked = static_cast<double>(asked_.load(std::memory_order_relaxed));
-  const auto pairs = static_cast<double>(pairs_.load(std::memory_order_relaxed));
-  const double density = 2 * pairs / (asked * static_cast<double>(region_records_ - 1));
+  const auto twice = 2 * static_cast<double>(pairs);
+  const double density = twice / (asked * static_cast<double>(region_records_ - 1));
   return pairs >= kPairsMin && density >= density_min();
 }
 
@@ -166,7 +179,7 @@ std::optional<Region> ReadAround::take() {
 std::vector<Region> ReadAround::take_rest(size_t count) {
   std::vector<Region> rest;
   const auto touched = static_cast<double>(touched_.load(std::memory_order_relaxed));
-  if (touched < kRestShare * static_cast<double>(region_count_) || !is_dense()) return rest;
+  if (touched < kRestShare * static_cast<double>(region_count_) || !is_dense(pairs_)) return rest;
   const std::lock_guard lock(mutex_);
   for (; rest.size() < count && next_rest_ < region_count_; ++next_rest_) {
     if (places_[next_rest_].reads == 0) rest.push_back(records_of(next_rest_));
@@ -307,8 +320,8 @@ void ReadAround::give_up(bool is_wrong) {
   }
   for (uint64_t word = 0; word <= record_count_ / 64; ++word) done_[word] = 0;
   next_rest_ = 0;
-  asked_ = pairs_ = touched_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ =
-      evicted_ = evictable_ = wanted_ = finished_ = 0;
+  asked_ = pairs_ = run_pairs_ = touched_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ =
+      expected_ = evicted_ = evictable_ = wanted_ = finished_ = 0;
   alone_rate_.reset();
   beside_rate_.reset();
   region_rate_.reset();

@@ -7,6 +7,8 @@
 // Both are lost unless the other files of the region are read too. The evidence is how densely the
 // files around a READ have been read before: READs that fall into the same region, pair by pair.
 // From kDensityMin on, the neighbours of every further READ are taken.
+// READs in order are evidence where Readahead does not see them, in the page cache of the pack, and
+// only once a quarter of a region was read: a run may end soon.
 // After kTrialRegions their price is known: how much slower READs from storage are beside them. On
 // storage that has no more to give, READs must come so densely that the regions make up for it.
 // A few files of a region are left out as *controls*. The kernel does not say which pushed files
@@ -177,7 +179,8 @@ class ReadAround {
   void note_recent(bool is_repeated);
   void note_evicted(uint32_t repeated);
   void note_exposed(bool is_hit);
-  [[nodiscard]] bool is_dense() const;
+  [[nodiscard]] uint64_t pairs_of_run(uint64_t before) const;
+  [[nodiscard]] bool is_dense(uint64_t pairs) const;
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] double density_min() const;
   [[nodiscard]] bool is_worth(uint64_t region, bool is_cached) const;
@@ -204,7 +207,8 @@ class ReadAround {
 
   std::atomic<uint64_t> budget_{0};  // records, as all below, since the evidence was given up
   std::atomic<uint64_t> asked_{0};  // READs
-  std::atomic<uint64_t> pairs_{0};  // of READs in the same region
+  std::atomic<uint64_t> pairs_{0};  // of READs in the same region, in no order
+  std::atomic<uint64_t> run_pairs_{0};  // in order
   std::atomic<uint64_t> touched_{0};  // regions with READs
   std::atomic<uint64_t> pushed_{0};
   std::atomic<uint64_t> unknown_{0};  // cached in the pack's pages; each is to be seen by its READ
