@@ -17,12 +17,29 @@ HintLists::HintLists(size_t window_records, uint64_t window_bytes, size_t batch_
 bool HintLists::make_room() {
   if (lists_.size() < kListsMax) return false;
   // A list that only waits for readers makes room.
+  const auto oldest = oldest_ended();
+  if (oldest == lists_.end()) throw std::length_error("too many lists of hints");
+  erase(oldest);
+  return true;
+}
+
+HintLists::Lists::iterator HintLists::oldest_ended() {
   const auto oldest = std::ranges::min_element(lists_, {}, [](const auto& list) {
     return list.second.has_ended ? list.second.last_use : Clock::time_point::max();
   });
-  if (!oldest->second.has_ended) throw std::length_error("too many lists of hints");
+  return oldest != lists_.end() && oldest->second.has_ended ? oldest : lists_.end();
+}
+
+std::optional<HintLists::ListId> HintLists::drop_idle(Clock::time_point then) {
+  const auto oldest = oldest_ended();
+  if (oldest == lists_.end() || oldest->second.last_use >= then) return std::nullopt;
+  const bool is_wanted = std::ranges::any_of(lists_, [this](const auto& list) {
+    return !list.second.has_ended && list.second.hints.wants(batch_records_);
+  });
+  if (!is_wanted) return std::nullopt;
+  const ListId id = oldest->first;
   erase(oldest);
-  return true;
+  return id;
 }
 
 HintLists::ListId HintLists::open() {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -82,6 +83,11 @@ class HintLists {
     }
   }
 
+  // If a list of a client that has not ended wants a batch, erases, of the lists of clients that
+  // have ended and that were not used since `then`, the one that was used longest ago, and returns
+  // it.
+  std::optional<ListId> drop_idle(Clock::time_point then);
+
   // See HintList::forget_left_out().
   void forget_left_out();
   // Erases lists that are over: all was read, or their clients have ended and they were not used
@@ -114,6 +120,7 @@ class HintLists {
   };
   using Lists = std::map<ListId, Client>;
 
+  Lists::iterator oldest_ended();  // else end()
   Lists::iterator erase(Lists::iterator list);
   [[nodiscard]] size_t room_of(const HintList& hints) const;
   void settle(ListId id, HintList& hints);

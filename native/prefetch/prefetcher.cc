@@ -87,11 +87,6 @@ size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
   return room;
 }
 
-std::optional<size_t> Prefetcher::room(ListId list) const {
-  const std::lock_guard lock(mutex_);
-  return lists_.contains(list) ? std::optional(lists_.room(list)) : std::nullopt;
-}
-
 void Prefetcher::finish(ListId list, bool has_more) {
   const std::lock_guard lock(mutex_);
   if (lists_.finish(list, has_more)) work_.notify_all();
@@ -287,20 +282,24 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
 }
 
 // A reader that lags behind slows down only the others: its records are held, so the others wait
-// for storage until it catches up. But some hints are never read.
-void Prefetcher::forget_left_out(Clock::time_point now) {
-  if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return;
+// for storage until it catches up. But some hints are never read, and some clients are gone.
+// Returns whether a list was dropped.
+bool Prefetcher::forget_left_out(Clock::time_point now) {
+  if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return false;
   is_short_ = false;
   forgotten_at_ = now;
   lists_.forget_left_out();
   drop_forgotten();
+  const auto list = lists_.drop_idle(now - options_.idle);
+  if (list) count_waste(table_.drop_ahead(*list));
+  return list.has_value();
 }
 
 // Returns whether lists have expired.
 bool Prefetcher::expire(Clock::time_point now) {
-  forget_left_out(now);
+  const bool has_dropped = forget_left_out(now);
   count_waste(table_.expire(now - options_.ttl));
-  if (!lists_.expire(now, options_.ttl)) return false;
+  if (!lists_.expire(now, options_.ttl) && !has_dropped) return false;
   note_freed();
   return true;
 }

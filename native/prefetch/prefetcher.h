@@ -53,6 +53,7 @@ struct PrefetchOptions {
   // block of the cache, which must not evict it before it is taken.
   size_t far_records = 65'536;
   std::chrono::milliseconds ttl{60'000};  // of units that were read ahead and not asked for
+  std::chrono::milliseconds idle{10'000};  // of the list of an ended client, if memory is short
 };
 
 class Prefetcher {
@@ -77,7 +78,10 @@ class Prefetcher {
   // Never waits.
   size_t add(ListId list, std::span<const Hint> hints);
   // Returns nullopt if the list has expired.
-  [[nodiscard]] std::optional<size_t> room(ListId list) const;
+  [[nodiscard]] std::optional<size_t> room(ListId list) const {
+    const std::lock_guard lock(mutex_);
+    return lists_.contains(list) ? std::optional(lists_.room(list)) : std::nullopt;
+  }
   // The client sends no more hints; `has_more`: those that it has sent are still to be added. The
   // list stays until all was read, or it expires.
   void finish(ListId list, bool has_more = false);
@@ -126,7 +130,7 @@ class Prefetcher {
   void hand_over(Task& task, const std::exception_ptr& error);
   void note_freed();
   void drop_forgotten();
-  void forget_left_out(Clock::time_point now);
+  bool forget_left_out(Clock::time_point now);
   bool expire(Clock::time_point now);
   void count_waste(const std::vector<UnitTable::Ahead>& dropped);
 

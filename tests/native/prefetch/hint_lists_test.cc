@@ -108,6 +108,26 @@ TEST_CASE("where all lists are open, a finished one makes room, else none") {
   CHECK(std::set<ListId>(ids.begin(), ids.end()).count(list) == 0);  // no number comes back
 }
 
+TEST_CASE("an ended list that is not used makes room for one that wants more, and no other") {
+  Rig rig;
+  const ListId gone = rig.lists.open();
+  (void)rig.lists.add(gone, hints(0, 500));
+  const ListId live = rig.lists.open();
+  (void)rig.lists.add(live, hints(1000, 500));
+  const auto later = [] { return HintLists::Clock::now() + 1s; };
+  CHECK_FALSE(rig.lists.drop_idle(later()));  // none has ended
+  CHECK(rig.lists.finish(gone));
+  CHECK_FALSE(rig.lists.drop_idle(HintLists::Clock::now() - 1s));  // it was just used
+  CHECK(rig.lists.drop_idle(later()) == gone);
+  CHECK_FALSE(rig.lists.contains(gone));
+  CHECK(rig.lists.contains(live));
+  const ListId other = rig.lists.open();
+  (void)rig.lists.add(other, hints(0, 500));
+  CHECK(rig.lists.finish(other));
+  CHECK(rig.lists.drop(live));
+  CHECK_FALSE(rig.lists.drop_idle(later()));  // only ended ones want more
+}
+
 TEST_CASE("a full list tells once that it has room for a batch") {
   Rig rig;
   const ListId list = rig.lists.open();

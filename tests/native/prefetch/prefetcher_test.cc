@@ -315,6 +315,29 @@ TEST_CASE("what is held stays within its limit") {
 }
 
 // An eighth of --cache-mb 32, and the largest record that is held whole.
+TEST_CASE("what is held for a client that is gone makes room for one that is there") {
+  constexpr size_t kCount = 40;
+  Rig rig(patterns(kCount, kMib), {.options = {.idle = 200ms}, .cache_bytes = 64 * kMib});
+  Prefetcher& prefetcher = *rig.prefetcher;
+  std::vector<uint64_t> order(kCount);
+  std::iota(order.begin(), order.end(), 0);
+  const auto gone = prefetcher.open_list();
+  (void)prefetcher.add(gone, rig.hints({order.begin(), order.begin() + 20}));
+  prefetcher.finish(gone);
+  CHECK(rig.settles());
+  const uint64_t held = rig.counters.prefetch_fetched;
+  CHECK(held > 0);
+  CHECK(held < 20);  // all that there is room for
+  const auto live = prefetcher.open_list();
+  (void)prefetcher.add(live, rig.hints({order.begin() + 20, order.end()}));
+  CHECK(wait_until([&] { return rig.counters.prefetch_fetched >= 2 * held; }));
+  CHECK_FALSE(prefetcher.room(gone));
+  CHECK(prefetcher.room(live));
+  CHECK(rig.counters.prefetch_wasted_bytes >= held * kMib);
+  CHECK(rig.read(20));
+  CHECK(rig.wrong == 0);
+}
+
 TEST_CASE("a record that takes all that may be held is read ahead, one at a time") {
   constexpr size_t kLimit = 4 * kMib;
   constexpr size_t kCount = 12;
