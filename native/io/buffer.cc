@@ -106,6 +106,16 @@ void BufferPool::limit_free(size_t limit_bytes) {
   }
 }
 
+void BufferPool::release() {
+  {
+    std::map<size_t, std::vector<Buffer::Memory>> dropped;  // freed after the lock is released
+    const std::lock_guard lock(shelf_->mutex);
+    dropped.swap(shelf_->free);
+    shelf_->free_bytes = 0;
+  }
+  release_free_memory();
+}
+
 void release_free_memory() noexcept {
 #ifdef __GLIBC__
   malloc_trim(0);

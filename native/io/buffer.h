@@ -67,6 +67,8 @@ class BufferPool {
   [[nodiscard]] static size_t capacity_for(size_t size);
   // Changes the limit of free buffers, and frees those beyond it. Thread-safe.
   void limit_free(size_t limit_bytes);
+  // Frees all free buffers, and calls release_free_memory(). Thread-safe.
+  void release();
 
  private:
   std::shared_ptr<Buffer::Shelf> shelf_;

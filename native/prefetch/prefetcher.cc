@@ -219,11 +219,12 @@ void Prefetcher::watch() {
       watch_.wait_for(lock, interval);
     }
     const auto has_room = expire(Clock::now()) ? on_room_ : nullptr;
-    // Hints are many small allocations, which the C library would keep.
-    const bool is_to_give_back = lists_.empty() && std::exchange(has_freed_, false);
+    // Hints are many small allocations, which the C library would keep, as the pool keeps buffers.
+    const bool is_unused = in_flight_ == 0 && lists_.empty() && !table_.has_ahead();
+    const bool is_to_give_back = is_unused && std::exchange(has_freed_, false);
     lock.unlock();
     if (has_room) has_room();
-    if (is_to_give_back) release_free_memory();
+    if (is_to_give_back) fetcher_.buffers().release();
     // A claimed read may be delayed by its neighbours in a merged read.
     reader_.overtake();
     lock.lock();

@@ -2,6 +2,7 @@
 // it at once, nobody gets a wrong byte or none, and what can be read at all stays the same.
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -55,6 +56,18 @@ TEST_CASE("buffers that wait to be used again go beyond the new limit, and come 
   }
   memory = pool.acquire(8192).data();
   CHECK(pool.acquire(8192).data() == memory);
+}
+
+TEST_CASE("buffers that wait to be used again go when they are released, and the limit stays") {
+  constexpr size_t kSize = kMib;  // mapped, and not malloc's
+  BufferPool pool(2 * kSize);
+  std::byte* memory = pool.acquire(kSize).data();
+  const auto is_mapped = [&] { return msync(memory, kSize, MS_ASYNC) == 0; };
+  CHECK(is_mapped());
+  pool.release();
+  CHECK_FALSE(is_mapped());
+  memory = pool.acquire(kSize).data();
+  CHECK(is_mapped());
 }
 
 TEST_CASE("hints that are held shrink with the limit, and are read all the same") {
