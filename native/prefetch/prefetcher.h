@@ -54,7 +54,7 @@ struct PrefetchOptions {
   // block of the cache, which must not evict it before it is taken.
   size_t far_records = 65'536;
   std::chrono::milliseconds ttl{60'000};  // of units that were read ahead and not asked for
-  std::chrono::milliseconds idle{10'000};  // of the list of an ended client, if memory is short
+  std::chrono::milliseconds idle{30'000};  // of the list of an ended client, if memory is short
 };
 
 class Prefetcher {
