@@ -14,7 +14,6 @@ constexpr size_t kHalfCache = 2;  // by far_records, which take at most a quarte
 constexpr auto kLeftOutInterval = std::chrono::milliseconds(500);
 constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
 constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
-constexpr auto kQuietIntervalMax = std::chrono::milliseconds(1000);
 
 }  // namespace
 
@@ -97,6 +96,11 @@ void Prefetcher::drop(ListId list) {
   const std::lock_guard lock(mutex_);
   if (lists_.drop(list)) note_freed();
   count_waste(table_.drop_ahead(list));
+}
+
+void Prefetcher::on_room(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  on_room_ = std::move(callback);
 }
 
 void Prefetcher::note_freed() {
@@ -203,6 +207,8 @@ void Prefetcher::read_around(const Region& region) {
 }
 
 void Prefetcher::watch() {
+  const auto interval =
+      std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin, kWatchIntervalMax);
   const NearOnly here;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -210,10 +216,7 @@ void Prefetcher::watch() {
     if (is_idle && !has_freed_) {
       watch_.wait(lock);
     } else {
-      // While nothing is read or wanted, what is held only grows old.
-      const bool is_quiet = in_flight_ == 0 && !has_work() && Clock::now() >= quiet_from_;
-      const auto most = is_quiet ? kQuietIntervalMax : kWatchIntervalMax;
-      watch_.wait_for(lock, std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin, most));
+      watch_.wait_for(lock, interval);
     }
     const auto has_room = expire(Clock::now()) ? on_room_ : nullptr;
     // Hints are many small allocations, which the C library would keep, as the pool keeps buffers.
@@ -272,9 +275,7 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
       task.is_run() || lists_.state(task.owner, task.index) == HintList::State::kFetching;
   // A reader has asked for the record meanwhile, and takes it now or had it from elsewhere.
   if (!is_wanted && !is_awaited) {
-    const auto now = Clock::now();
-    table_.age(key, now - options_.ttl + kWatchIntervalMax);
-    quiet_from_ = now + 2 * kWatchIntervalMax;
+    table_.age(key, Clock::now() - options_.ttl + kWatchIntervalMax);
   }
   lists_.set_state(task.owner, task.index,
                    error || is_awaited ? HintList::State::kDone : HintList::State::kHeld);

@@ -29,7 +29,6 @@
 #include <optional>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "fetch/demand_reader.h"
@@ -90,10 +89,7 @@ class Prefetcher {
   void drop(ListId list);
   // Sets a callback, called on any thread and without a lock, when a full list has room again, or
   // a list has expired.
-  void on_room(std::function<void()> callback) {
-    const std::lock_guard lock(mutex_);
-    on_room_ = std::move(callback);
-  }
+  void on_room(std::function<void()> callback);
 
   // Returns the readahead of neighbours, for files that are read in no order.
   [[nodiscard]] ReadAround& around() { return around_; }
@@ -163,7 +159,6 @@ class Prefetcher {
   bool has_freed_ = false;  // lists were freed since memory was returned to the system
   bool is_short_ = false;  // memory was short since forget_left_out()
   Clock::time_point forgotten_at_{};
-  Clock::time_point quiet_from_{};  // until then a unit is about to be too old
   std::function<void()> on_room_;
   std::vector<std::thread> threads_;
 };
