@@ -221,7 +221,7 @@ def test_killed_while_its_request_waits_for_the_trial_of_another(
     stalling: Mount, disk: Disk, killed: int
 ) -> None:
     disk.stall("000000003")
-    stalling.expect_log("killed by SIGSEGV")
+    stalling.expect_log("killed by SIGABRT")
     with (
         child(probes.listdir, stalling / "000000003") as lister,
         child(probes.stat, stalling / "000000003/label.npy") as looker,
@@ -232,7 +232,7 @@ def test_killed_while_its_request_waits_for_the_trial_of_another(
         disk.wait_for("stalled")
         for reader in readers:
             wait_until(lambda: waits_for_answer(reader.pid), "its request has been sent")  # noqa: B023
-        stalling.replace_worker(signal.SIGSEGV)
+        stalling.replace_worker(signal.SIGABRT)
         disk.wait_for("stalled")  # the trial of one of them
         os.kill(readers[killed].pid, signal.SIGKILL)
         readers[killed].wait(TIMEOUT_S)
