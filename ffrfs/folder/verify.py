@@ -192,7 +192,7 @@ def _tell_records(
     found: Found, file: str, records: Sequence[BadRecord], index_error: str | None
 ) -> None:
     for bad in records:
-        if bad.reason != index_error:  # an error of the index is told once, after all records
+        if bad.reason != index_error:  # an error of the index is reported once, after all records
             found(file, bad.path, bad.reason)
 
 

@@ -46,7 +46,7 @@ void Coverage::set(uint64_t record, uint8_t bits) {
   if (record >= record_count_) return;
   const auto wanted = static_cast<uint8_t>(bits << shift_of(record));
   Bits& place = bits_[record / 2];
-  // A write of what is there would make the processors fight for it.
+  // Writing the same value again would make the processors fight for it.
   if ((place.load(std::memory_order_relaxed) & wanted) == wanted) return;
   place.fetch_or(wanted, std::memory_order_relaxed);
 }

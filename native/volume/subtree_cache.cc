@@ -71,7 +71,7 @@ TreePtr SubtreeCache::make(uint64_t record) {
     HeldPtr held;
     try {
       if (!error) held = hold(*made);
-    } catch (...) {  // out of memory: those who wait must get the error
+    } catch (...) {  // out of memory: all waiters must get the error
       error = std::current_exception();
     }
     for (const auto& done : reads_.units().table().finish(key_of(record), held)) {
