@@ -25,9 +25,7 @@ class MountRequest(MountOptions):
     spec: str | None = None  # PACK1:PACK2, if the packs were named so
     splits: str = ""  # of an engine's packs, if TFDS has them (ffrfs/tfrecord/shown_splits.py)
     while_open: int | None = None  # a descriptor: the daemon unmounts when its other end closes
-    is_filling: bool = (
-        False  # all blocks are fetched (`ffrfs prefetch --all`), also after a restart
-    )
+    is_filling: bool = False  # by `ffrfs prefetch --all`; the next daemon goes on with it
     asked: Config | None = None  # the Config of the command line alone, for reread()
 
     def volume_options(self) -> dict[str, Any]:
