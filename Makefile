@@ -94,8 +94,10 @@ build-native: build
 	@echo '== native tests'
 	@$(call build_native,test-native,-DFFRFS_TESTS=ON)
 
-# build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME.
+# build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME. No warnings in CI, where
+# the compilers are always the same.
 build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
+        $(if $(CI),-DCMAKE_COMPILE_WARNING_AS_ERROR=ON) \
         '-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja' $(2) && $(BIN)/cmake --build build/$(1)
 run_native = $(sanitizer_options) $(BIN)/ctest --test-dir build/$(1) --parallel $$(nproc) \
         --tests-regex $(2) --output-on-failure --no-tests=error --timeout 900 --progress

@@ -58,7 +58,7 @@ class ReadAround {
   static constexpr uint64_t kRegionRecordsMax = 1024;
   static constexpr uint64_t kControlShare = 64;  // one in this many files is left out
   static constexpr double kDensityMin = 0.02;
-  static constexpr double kPairsMin = 16;
+  static constexpr uint64_t kPairsMin = 16;
   static constexpr size_t kThreads = 3;  // that read regions
   static constexpr uint64_t kTrialRegions = 8;
   static constexpr double kRestShare = 0.5;

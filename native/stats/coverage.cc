@@ -16,8 +16,8 @@ Coverage::Coverage(int shared_fd, uint64_t record_count, CounterPage& page) {
   struct stat info{};
   if (shared_fd < 0 || fstat(shared_fd, &info) != 0) return;
   // An earlier version of the daemon has made a file that ends behind the counter page.
-  const uint64_t room =
-      static_cast<uint64_t>(info.st_size) - std::min<uint64_t>(kBegin, info.st_size);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  const uint64_t room = size - std::min<uint64_t>(kBegin, size);
   if (size_of(record_count) > room) return;
   void* memory = mmap(nullptr, size_of(record_count), PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd,
                       static_cast<off_t>(kBegin));

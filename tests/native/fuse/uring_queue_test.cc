@@ -186,10 +186,11 @@ struct Served {
     const uint64_t entry = idle.front();
     idle.erase(idle.begin());
     RingHeader& header = *places.at(entry).header;
-    const InHeader in{.len = sizeof(InHeader) + sizeof(ReadIn),
-                      .opcode = static_cast<uint32_t>(Opcode::kRead),
-                      .unique = unique,
-                      .nodeid = 1};
+    InHeader in{};
+    in.len = sizeof(InHeader) + sizeof(ReadIn);
+    in.opcode = static_cast<uint32_t>(Opcode::kRead);
+    in.unique = unique;
+    in.nodeid = 1;
     ReadIn read{};
     read.size = kReadSize;
     std::memcpy(header.in_out, &in, sizeof in);
