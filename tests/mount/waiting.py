@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Set
 from pathlib import Path
 
 
@@ -56,6 +57,6 @@ def waited_s() -> float:
     return time.monotonic() - (run_ns + queued_ns) / 1e9
 
 
-def sends(pid: int) -> bool:
-    """It waits for the other end of a socket."""
-    return any((file or "").startswith("socket:") for file in files_in_calls(pid))
+def sends(pid: int, before: Set[str | None] = frozenset()) -> bool:
+    """It waits for the other end of a socket; of one for which it did not wait `before`."""
+    return any((file or "").startswith("socket:") for file in files_in_calls(pid) - before)
