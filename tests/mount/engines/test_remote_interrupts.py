@@ -35,7 +35,7 @@ ACTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Callable[[Any], bool]
     "open": (probes.errnos_of, ("", SPREAD, "open"), dict.fromkeys(SPREAD, 0).__eq__),
     "list": (probes.listdir, ("wide",), lambda found: sorted(found) == NAMES),
 }
-# With pyfuse3 the others end when they have been answered (docs/remote.md).
+# With pyfuse3 the others end when they have been answered (S63).
 CASES = [("pyfuse3", "read"), *((way, name) for way in ("native", "uring") for name in ACTS)]
 
 
