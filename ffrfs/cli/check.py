@@ -16,11 +16,10 @@ a second, also if mounts hang.
 EPILOG = """\
 OK: the mount answers. WARNING: it answers, but files could not be read since it was mounted, a
 pack was replaced since then, its cache directory cannot be used or blocks are cached in memory
-alone, memory pressure has shrunk its cache, or reads have waited for storage for 5 seconds.
-CRITICAL: it is not
-mounted, dead, of another type or of another user who did not allow others (-o allow_other), or it
-does not answer; or reads have waited for storage for 10 seconds. The exit status is that of the
-worst mount: 0 OK, 1 WARNING, 2 CRITICAL.
+alone, memory pressure has shrunk its cache, its daemon is being replaced, or reads have waited for
+storage for 5 seconds. CRITICAL: it is not mounted, dead, of another type or of another user who did
+not allow others (-o allow_other), it does not answer, all reads fail, or reads have waited for
+storage for 10 seconds. The exit status is that of the worst mount: 0 OK, 1 WARNING, 2 CRITICAL.
 
 Examples:
     ffrfs check /mnt/imagenet

@@ -218,8 +218,8 @@ class MountOptions:
     transport: Transport = _one_of(
         Transport,
         help="how the native engine gets the kernel's requests: dev (/dev/fuse; a worker that dies "
-        "is replaced), uring (io_uring, where the mount ends then), or auto, which is dev "
-        "(default: auto)",
+        "is replaced), uring (io_uring, where readers get an error then, and the daemon mounts "
+        "anew), or auto, which is dev (default: auto)",
     )
     threads: int = _setting(
         default_threads,
