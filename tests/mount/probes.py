@@ -559,6 +559,7 @@ _ACTS: dict[str, Callable[..., object]] = {
     "open for writing": _open(os.O_WRONLY),
     "open for reading and writing": _open(os.O_RDWR),
     "open and truncate": _open(os.O_WRONLY | os.O_TRUNC),
+    "open for reading and truncate": _open(os.O_RDONLY | os.O_TRUNC),
     "append": _open(os.O_WRONLY | os.O_APPEND),
     "write": _write,
     "create": _open(os.O_WRONLY | os.O_CREAT | os.O_EXCL),

@@ -320,7 +320,7 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def open(self, ino: int, flags: int, _: RequestContext) -> FileInfo:
-        if flags & os.O_ACCMODE != os.O_RDONLY:
+        if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
             raise FUSEError(errno.EROFS)
         return FileInfo(fh=ino, keep_cache=True)
 
