@@ -88,6 +88,12 @@ class MountHandle:
         """Return False if it was unmounted, though what is open is served on, or is covered."""
         return mount_at(self.entry.mountpoint) == self.entry
 
+    def is_left(self) -> bool:
+        """Return whether it is in place, and no daemon after this one has made it."""
+        # In this order: the state of the next mount is there before it has our numbers.
+        is_there = self.is_in_place()
+        return is_there and state.load(self.directory, self.state.mountpoint) == self.state
+
     def is_mounted(self) -> bool:
         """Return whether it is at some place, covered or not."""
         return self.is_in_place() or any(

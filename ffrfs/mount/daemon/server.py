@@ -52,6 +52,7 @@ READY_TIMEOUT_S = 60.0
 WARMINGS_MAX = 64
 GUARDIAN_PAUSE_S = 0.1  # before another one
 LOOK_LIMIT_S = 1.0  # how long unmounting waits for the first answer of the tree
+ABORT_LIMIT_S = 1.0  # `umount -f` aborts the connection, and only then unmounts
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +100,8 @@ class Server:
     def serve(self) -> None:
         """Serve until the mount is gone.
 
-        Raises MountError if it ended before it was ready, and LostWorkerError if it must be made
-        anew.
+        Raises MountError if it ended before it was ready, or was aborted, and LostWorkerError if
+        it must be made anew.
         """
         trio.run(self._run)
 
@@ -132,6 +133,8 @@ class Server:
             if self.request.while_open is not None:
                 self._begin(self._watch_owner, self.request.while_open)
             await self._run_engine()
+            if self._is_ready.is_set() and not (self._failure or self._is_stopping):
+                await self._look_for_abort()
             if not isinstance(self._failure, LostWorkerError):
                 self._notifier.stopping()
             self._nursery.cancel_scope.cancel()
@@ -174,6 +177,15 @@ class Server:
             log.exception("the engine failed")
             self._mount.abort()
             self._fail(f"the engine failed: {describe(error)}")
+
+    async def _look_for_abort(self) -> None:
+        """Fail if the connection has ended, and the mount has not: it was aborted (fusectl)."""
+        with trio.move_on_after(ABORT_LIMIT_S):
+            while self._mount.is_left():
+                await trio.sleep(0.05)
+            return
+        log.warning("the connection was aborted; the mount is removed")
+        self._fail("the connection was aborted")
 
     async def _announce(self) -> None:
         """Announce that the mount is ready, once the tree itself answers."""

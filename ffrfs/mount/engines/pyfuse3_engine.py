@@ -199,7 +199,6 @@ def _aborted_is_ended() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ECONNABORTED:
             raise
-        log.info("the connection was aborted")
 
 
 def _is_no_withdrawn_request(record: logging.LogRecord) -> bool:

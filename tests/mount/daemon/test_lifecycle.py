@@ -296,6 +296,38 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     assert not re.search("WARNING|ERROR|Traceback", err)
 
 
+@pytest.mark.promise("S47")
+@pytest.mark.parametrize(("is_unmounted", "status"), [(False, 32), (True, 0)])
+def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
+    root_user: None,
+    new_mount: MakeMount,
+    pack_tree: PackTree,
+    is_unmounted: bool,
+    status: int,
+) -> None:
+    """By fusectl, or by `umount -f`: a service manager starts again only what has failed."""
+    tree = new_mount(pack_tree(TREE))
+    process = start_ffrfs("mount", "-f", *tree.engine_words, tree.pack, tree.path)
+    try:
+        assert process.stderr is not None
+        assert f"mounted at {tree.path}" in process.stderr.readline()
+        there = mount_at(str(tree.path))
+        assert there is not None
+        if is_unmounted:
+            subprocess.run(["umount", "-f", str(tree.path)], check=True, timeout=20)
+        else:
+            daemon = os.pidfd_open(process.pid)
+            kernel_mount.abort_of(daemon, there)
+            os.close(daemon)
+        _, err = process.communicate(timeout=60)
+    finally:
+        kill_group(process)
+    assert process.returncode == status
+    assert mount_at(str(tree.path)) is None
+    assert not tree.path.exists()
+    assert ("WARNING the connection was aborted; the mount is removed" in err) != is_unmounted
+
+
 def test_foreground_fails_as_the_background_does(new_mount: MakeMount, tmp_path: Path) -> None:
     bad = tmp_path / "bad.ffr"
     bad.write_bytes(b"no pack at all")

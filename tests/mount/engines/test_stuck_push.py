@@ -69,3 +69,6 @@ def test_ending_a_connection_leaves_the_mount(tree: Mount, root_user: None) -> N
         assert mount_at(str(tree.path)) == there
         assert dead_mount.is_dead(there)
     os.close(process)
+    tree.expect_log("the connection was aborted; the mount is removed")
+    tree.wait_for_daemon()
+    assert mount_at(str(tree.path)) is None
