@@ -20,6 +20,8 @@ import resource
 from collections.abc import Iterator, Sequence
 from typing import Self
 
+from ffrfs.printable import printable
+
 
 class FfrfsError(Exception):
     """Base of all errors that ffrfs itself detects.
@@ -186,7 +188,9 @@ def describe(error: BaseException) -> str:
         text = "the working directory was removed; change to another one (cd)"
     elif isinstance(error, OSError) and error.strerror:
         text = f"{_place(error)}{error.strerror}{_advice(error.errno)}"
-    elif isinstance(error, FfrfsError | OSError):
+    elif isinstance(error, FfrfsError):  # its text is one line, but for the names in it
+        return printable(str(error)) or type(error).__name__
+    elif isinstance(error, OSError):
         text = str(error) or type(error).__name__
     else:  # an unforeseen error: its type says more than its text
         text = f"{type(error).__name__}: {error}"
@@ -278,7 +282,7 @@ def is_bad_offset(error: BaseException) -> bool:
 def _place(error: OSError) -> str:
     if error.filename is not None:
         name = error.filename
-        return f"{name if isinstance(name, int) else os.fsdecode(name)}: "
+        return f"{name if isinstance(name, int) else printable(os.fsdecode(name))}: "
     # The error has no file name: a descriptor was made for a pipe, a socket or a process.
     is_of_descriptors = error.errno in (errno.EMFILE, errno.ENFILE)
     return "a pipe, a socket or a process: " if is_of_descriptors else ""

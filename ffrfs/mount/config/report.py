@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ffrfs.errors import FfrfsError, MountError, cause, describe, from_texts, to_texts
 from ffrfs.mount.config.request import MountRequest
+from ffrfs.printable import printable
 
 
 class Status(enum.IntEnum):
@@ -45,7 +46,7 @@ class Report:
     def lines(self) -> list[str]:
         if self.failure is not None:
             return [describe(self.failure)]
-        return [" ".join(line.splitlines()) for line in self.notices]
+        return list(map(printable, self.notices))
 
     def status(self, request: MountRequest) -> Status:
         if self.failure is None:

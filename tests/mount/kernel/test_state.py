@@ -267,6 +267,11 @@ def test_error_survives_the_pipe(error: Exception) -> None:
 def test_description_is_one_line() -> None:
     assert describe(FileNotFoundError(2, "No such file", "/a")) == "/a: No such file"
     assert describe(OSError("two\nlines")) == "two lines"
+    assert describe(FileNotFoundError(2, "No such file", "a\nb")) == r"a\nb: No such file"
+    assert describe(MountError("a\nb: not mounted")) == r"a\nb: not mounted"
+    assert Report(("a\nb: its header has no checksum",)).lines == [
+        r"a\nb: its header has no checksum"
+    ]
     assert describe(ZeroDivisionError("oh")) == "ZeroDivisionError: oh"
 
 
