@@ -68,10 +68,8 @@ def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
         end = end if canvas.width >= _ROOMY else ""
         packs = " ".join(look.mount.packs)
         yield Text(canvas.end_of(packs, max(canvas.width - len(end), 8)) + end, "dim")
-    if look.condition in figures.ADVICE:
-        yield Text(
-            canvas.text(figures.ADVICE[look.condition].format(look.mount.mountpoint)), "bold"
-        )
+    if advice := figures.advice(look.condition, look.mount.mountpoint):
+        yield Text(canvas.text(advice), "bold")
 
 
 def _meters(answer: Answer, last: Activity | None, canvas: Canvas) -> Iterator[Text]:

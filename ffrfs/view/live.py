@@ -93,7 +93,11 @@ def _look(watched: Watched, place: str) -> dict[str, Any]:
     watched.wait(_ANSWER_S)
     looks = watched.looks()
     if not looks:
-        return {"mountpoint": place, "condition": "gone", "advice": figures.ADVICE["gone"]} | _NONE
+        return {
+            "mountpoint": place,
+            "condition": "gone",
+            "advice": figures.advice("gone", place),
+        } | _NONE
     look, answer, last = looks[0], looks[0].answer, looks[0].last
     about = None
     if answer is not None:
@@ -101,7 +105,7 @@ def _look(watched: Watched, place: str) -> dict[str, Any]:
     return {
         "mountpoint": place,
         "condition": look.condition,
-        "advice": figures.ADVICE.get(look.condition, "").format(place),
+        "advice": figures.advice(look.condition, place),
         "about": about,
         "rates": [*_rates(look)],
         "meters": [one._asdict() for one in figures.meters(answer, last)] if answer else [],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import socket
 import time
 from typing import Any
@@ -114,10 +115,11 @@ def _ask_one(
     daemon = f"its daemon (process {known.process.pid})"
     # If its guardian lives, another daemon may have its socket, without having noted its own name.
     if not known.is_guarded:
+        umount = f"ffrfs umount {shlex.quote(place)}"
         if known.is_managed:
             text = "has died; the service manager starts another one"
-            raise RestartingError(f"{place}: {daemon} {text}; if it does not: ffrfs umount {place}")
-        raise MountError(f"{place}: {daemon} has died; remove the mount with: ffrfs umount {place}")
+            raise RestartingError(f"{place}: {daemon} {text}; if it does not: {umount}")
+        raise MountError(f"{place}: {daemon} has died; remove the mount with: {umount}")
     with contextlib.ExitStack() as failed:
         try:
             client = control_socket.connect(state.socket_path(directory, place), timeout_s)
@@ -146,7 +148,7 @@ def _find(place: str) -> tuple[str, state.MountState]:
     if there.user_id == os.geteuid():
         raise MountError(
             f"{place}: its daemon cannot be found: its runtime directory was removed, or "
-            f"XDG_RUNTIME_DIR has changed; remove the mount with: ffrfs umount {place}"
+            f"XDG_RUNTIME_DIR has changed; remove the mount with: ffrfs umount {shlex.quote(place)}"
         )
     raise MountError(f"{place}: mounted by another user; only that user can ask its daemon")
 

@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import selectors
+import shlex
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -132,6 +133,7 @@ def _look_as_child(mountpoint: str, saying: int, deadline_s: float) -> NoReturn:
 
 def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health:
     place = canonical(path)
+    quoted = shlex.quote(place)
 
     def critical(text: str) -> Health:
         return Health(mountpoint=path, status="critical", text=text.removeprefix(f"{place}: "))
@@ -148,15 +150,15 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
                 timeout_s = max(round((deadline_s - time.monotonic()) * _ANSWER_SHARE, 2), 0.01)
                 told |= control_client.ask(place, question, timeout_s)
             if told.get("refusal"):
-                raise MountError(f"all reads fail: {told['refusal']}; try: ffrfs restart {place}")
+                raise MountError(f"all reads fail: {told['refusal']}; try: ffrfs restart {quoted}")
         except control_client.RestartingError as error:  # the worker may serve on meanwhile
             told, untold = {}, replace(critical(str(error)), status="warning")
         except MountError as error:
             return critical(str(error))
     who = "the mount does not answer" + (", though its daemon does" if told else "")
-    say(critical(f"{who}; if that stays: ffrfs umount {place}"))
+    say(critical(f"{who}; if that stays: ffrfs umount {quoted}"))
     if not _is_served(there):
-        return critical(f"dead: its daemon has ended; remove the mount with: ffrfs umount {place}")
+        return critical(f"dead: its daemon has ended; remove the mount with: ffrfs umount {quoted}")
     if not told:
         return untold
     health = _judged(path, told)
@@ -202,26 +204,27 @@ def _judged(path: str, told: dict[str, object]) -> Health:
     status: Status = "ok"
     text = "live"
     remote = told.get("remote")
+    quoted = shlex.quote(path)
     moved, changed = (
         int(_number(remote, name)) if isinstance(remote, dict) else 0
         for name in ("moved", "changed")
     )
     if told.get("cache_limited_by") == "memory_pressure":
         status = "warning"
-        text = f"memory is short, and its cache has shrunk (see ffrfs stats {path})"
+        text = f"memory is short, and its cache has shrunk (see ffrfs stats {quoted})"
     if moved:
         status = "warning"
-        text = f"blocks are cached in memory alone, and fetched again (see ffrfs log {path})"
+        text = f"blocks are cached in memory alone, and fetched again (see ffrfs log {quoted})"
     if _number(told, "cache_in_memory"):
         status = "warning"
-        text = f"its cache directory cannot be used (see ffrfs log {path})"
+        text = f"its cache directory cannot be used (see ffrfs log {quoted})"
     if files:
         status = "warning"
         what = "1 file" if files == 1 else f"{files:,} files"
-        text = f"{what} could not be read (see ffrfs stats --errors {path})"
+        text = f"{what} could not be read (see ffrfs stats --errors {quoted})"
     if changed:
         status = "warning"
-        text = f"a pack at a URL was replaced since it was mounted (see ffrfs log {path})"
+        text = f"a pack at a URL was replaced since it was mounted (see ffrfs log {quoted})"
     if stalled_s >= STALL_WARNING_S:
         status = "critical" if stalled_s >= STALL_CRITICAL_S else "warning"
         text = f"reads have waited for storage for {stalled_s:.0f} s"

@@ -10,6 +10,7 @@ Not here: pushing (native/prefetch/read_around.h).
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def warm(
     if lost_mib:
         raise MountError(
             f"{place}: {lost_mib:,} MiB of its packs could not be fetched into the cache; "
-            f"see: ffrfs log {place}"
+            f"see: ffrfs log {shlex.quote(place)}"
         )
     return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel.mount_table import mount_at
@@ -50,7 +51,7 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
     if there is not None and there.is_ours:
         raise MountError(
             f"{mountpoint}: {there.source} is already mounted there by ffrfs; "
-            f"remove it with: ffrfs umount {mountpoint}"
+            f"remove it with: ffrfs umount {shlex.quote(mountpoint)}"
         )
     try:
         with os.scandir(mountpoint) as entries:
@@ -62,7 +63,7 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
         if error.errno == errno.ENOTCONN:
             raise MountError(
                 f"{mountpoint}: a dead FUSE mount is there; "
-                f"remove it with: fusermount3 -u {mountpoint}"
+                f"remove it with: fusermount3 -u {shlex.quote(mountpoint)}"
             ) from None
         raise
     if occupied and not nonempty:

@@ -8,6 +8,7 @@ No state; any thread.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ _EVENTS = {
     "readahead": ("readahead", ("fetched", "pushed", "hit")),
     "around": ("read_around", ("pushed",)),
 }
-ADVICE = {
+_ADVICE = {
     "dead": "Its daemon has ended. To remove the mount: ffrfs umount {}",
     "no answer": "Its daemon runs, but does not answer.",
     "detached": "Another program unmounted it; it serves the files that are still open.",
@@ -55,6 +56,11 @@ ADVICE = {
     "other version": "Its daemon has another version of ffrfs. Try: ffrfs stats --json {}",
     "unknown": "No daemon is known for it. To remove the mount: ffrfs umount {}",
 }
+
+
+def advice(condition: str, mountpoint: str) -> str:
+    """Return what a person should know or do in that condition; "": nothing."""
+    return _ADVICE.get(condition, "").format(shlex.quote(mountpoint))
 
 
 def meters(answer: Answer, last: Activity | None) -> Iterator[Meter]:

@@ -14,11 +14,12 @@ import pytest
 
 from ffrfs import pack_folder
 from ffrfs.mount.client.health import TIMEOUT_S
+from ffrfs.mount.stats import figures
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.folder.folder_model import make_folder
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Done, Mount, ffrfs, wait_until
+from tests.mount.command import Done, Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.disk import Disk
 from tests.mount.makers import AskAsUser, MakeMount, PackTree
 from tests.own_mounts import with_copy_of
@@ -115,6 +116,22 @@ def test_worker_that_is_stopped(tree: Mount) -> None:
     finally:
         os.kill(tree.worker.pid, signal.SIGCONT)
     tree.checked(0)
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_advised_commands_hold_for_a_place_with_a_space(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    pack = pack_tree(dict(TREE))
+    tree = new_mount(pack, mountpoint=pack.parent / "a b")
+    assert tree.mount().status == 0
+    mount_command_fails(tree.mount(), 32, f"remove it with: ffrfs umount '{tree.path}'")
+    tree.kill()
+    tree.wait_for_daemon()
+    line = tree.checked(2, "has died")
+    assert f"remove the mount with: ffrfs umount '{tree.path}'" in line
+    assert figures.advice("dead", str(tree.path)).endswith(f": ffrfs umount '{tree.path}'")
+    assert ffrfs("umount", tree.path).status == 0
 
 
 @pytest.mark.promise("S59")
