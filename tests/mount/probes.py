@@ -550,6 +550,17 @@ def _write(path: str) -> None:
         os.close(fd)
 
 
+def _fallocate(path: str) -> None:
+    """The system call, without the writes that the C library tries in its place."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        if libc.fallocate(fd, 0, ctypes.c_long(0), ctypes.c_long(CHUNK_SIZE)) != 0:
+            raise OSError(ctypes.get_errno(), "fallocate", path)
+    finally:
+        os.close(fd)
+
+
 def _open(flags: int) -> Callable[[str], None]:
     return lambda path: os.close(os.open(path, flags, 0o644))
 
@@ -562,6 +573,8 @@ _ACTS: dict[str, Callable[..., object]] = {
     "open for reading and truncate": _open(os.O_RDONLY | os.O_TRUNC),
     "append": _open(os.O_WRONLY | os.O_APPEND),
     "write": _write,
+    "create without a name": _open(os.O_WRONLY | os.O_TMPFILE),
+    "fallocate": _fallocate,
     "create": _open(os.O_WRONLY | os.O_CREAT | os.O_EXCL),
     "mkdir": os.mkdir,
     "rmdir": os.rmdir,

@@ -56,6 +56,8 @@ def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
 @pytest.mark.promise("S7")
 def test_every_change_is_refused(tree: Mount) -> None:
     check_all_refused(tree)
+    for act, path in (("create without a name", "empty"), ("fallocate", "file")):
+        assert tree.ask(probes.errno_of, path, act) == errno.EROFS, act
 
 
 @pytest.mark.promise("S7")
@@ -66,6 +68,9 @@ def test_every_change_is_refused_even_after_a_remount(root_user: None, tree: Mou
     check_all_refused(tree)
     # By now it has learnt that the native engine need not be asked to open a file: only
     # what an opened file is used for is refused.
+    # The kernel itself answers these, once an engine has said that it does not know them.
+    for act, path in (("create without a name", "empty"), ("fallocate", "file")):
+        assert tree.ask(probes.errno_of, path, act) in (errno.EOPNOTSUPP, errno.EROFS), act
     opens = ("open for writing", "open for reading and writing", "open and truncate", "append")
     check_all_refused(tree, without=frozenset(opens if tree.engine != "pyfuse3" else ()))
     for act in opens:
