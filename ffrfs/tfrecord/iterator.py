@@ -56,7 +56,8 @@ def tf_record_iterator(
     end of the file cuts off. After a corrupt length, or corrupt compressed data, the begin of
     the next record is unknown, so "skip" raises there too. OSError is always raised. A function
     is called where "skip" skips, with the error and the record's number in its file; what it
-    returns takes the record's place, unless it is None.
+    returns takes the record's place, unless it is None. After Ctrl-C inside it, when records may
+    be lost, the iterator raises RuntimeError.
     """
     check_on_error(on_error)
     return RecordIterator(
@@ -102,6 +103,7 @@ class RecordIterator(Closing):
         self._on_error = on_error
         self._is_over = False
         self._is_cut_off = False  # the last record was skipped
+        self._interruption = ""  # the name of what came, such as Ctrl-C
         self._batch: list[bytes] = []  # records in reverse order
         # Number of records that were skipped.
         self.skipped = 0
@@ -115,10 +117,14 @@ class RecordIterator(Closing):
         return self
 
     def __next__(self) -> bytes:
-        if not self._batch:
-            self._batch = self.next_batch()
-            self._batch.reverse()
-        return self._batch.pop()
+        try:
+            if not self._batch:
+                self._batch = self.next_batch()
+                self._batch.reverse()
+            return self._batch.pop()
+        except BaseException as error:
+            self._end_if_interrupted(error)
+            raise
 
     def close(self) -> None:
         """Close the file. Reading a record afterwards raises ValueError."""
@@ -129,16 +135,27 @@ class RecordIterator(Closing):
 
     def next_batch(self) -> list[bytes]:
         """Return the records of the next read, at least one. Do not mix it with next()."""
+        if self._interruption:
+            raise RuntimeError(f"{self._interruption} has interrupted the iterator")
         if self._is_over:
             raise StopIteration
         if self._scan is None:
             raise ValueError("the iterator is closed")
-        batch = self._read(self._scan)
+        try:
+            batch = self._read(self._scan)
+        except BaseException as error:
+            self._end_if_interrupted(error)
+            raise
         if not batch:
             self._is_over = True
             self.close()
             raise StopIteration
         return batch
+
+    def _end_if_interrupted(self, error: BaseException) -> None:
+        if not isinstance(error, Exception):  # Ctrl-C: records may be lost
+            self._interruption = type(error).__name__
+            self.close()
 
     def _read(self, scan: Scan) -> list[bytes]:
         """Return the records of the scan, or [] if the iteration shall end."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import gzip
+import itertools
 import os
 import select
+import sys
 import threading
 import weakref
 import zlib
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from ffrfs.tfrecord import (
     TFRecordOptions,
     TFRecordWriter,
     iterator,
+    stream_scan,
     tf_record_iterator,
 )
 from ffrfs.tfrecord.file_scan import FileScan
@@ -278,6 +281,54 @@ def test_closed_at_the_end_and_by_with(small: Path) -> None:
     records.close()
     with pytest.raises(ValueError, match="closed"):
         next(records)
+
+
+class Interrupting:
+    """A Ctrl-C in its block, at the line number `step` of what iterates."""
+
+    def __init__(self, step: int) -> None:
+        self._left = itertools.count(step, -1)
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename not in (iterator.__file__, stream_scan.__file__):
+            return None
+        if event == "line" and not next(self._left):
+            raise KeyboardInterrupt
+        return self._trace
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+def test_records_that_an_interruption_may_lose(tmp_path: Path, kind: str) -> None:
+    """Wherever it comes, the iterator goes on with the next record, or not at all."""
+    (tmp_path / "x").write_bytes(WRAP[kind](framed(SMALL)))
+    ends = {"refused": 0, "whole": 0}
+    for step in itertools.count():
+        records, found = tf_record_iterator(tmp_path / "x"), list[bytes]()
+        try:
+            with Interrupting(step):
+                for record in records:
+                    found.append(record)
+            break
+        except KeyboardInterrupt:
+            pass
+        try:
+            found.extend(records)
+        except RuntimeError as error:
+            assert str(error) == "KeyboardInterrupt has interrupted the iterator"
+            with pytest.raises(RuntimeError):
+                records.next_batch()
+            ends["refused"] += 1
+        else:
+            assert found == SMALL
+            ends["whole"] += 1
+    assert min(ends.values()) > 0
 
 
 @pytest.mark.long
