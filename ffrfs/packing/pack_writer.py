@@ -42,6 +42,9 @@ _PIECE_SIZE = 1 << 20
 _FIELD_NAME = re.compile(":[^:]*:")  # in the format of a buffer
 _NS_PER_S = 1_000_000_000
 
+_INTERRUPTED = "adding a file was interrupted; write it again"
+_UNSTORED = "its files could not be stored beside it; make room on the disk, and write it again"
+
 
 @runtime_checkable
 class Readable(Protocol):
@@ -87,7 +90,7 @@ class PackWriter:
             spool = tempfile.TemporaryFile(dir=place, buffering=_PIECE_SIZE)  # noqa: SIM115 - close()
         self._spool: BinaryIO | None = cast(BinaryIO, spool)
         self._end = 0  # of the added bytes
-        self._is_lost = False  # the added files, by a failed write
+        self._loss = ""  # why the added files are lost; also while one is being added
         _writers.add(self)
 
     def add(
@@ -125,12 +128,8 @@ class PackWriter:
 
     def close(self) -> None:
         """Write the pack; after this, or abort(), it does nothing. Raises PackError, OSError."""
+        self._check_loss()
         if self._spool is None:
-            if self._is_lost:
-                raise PackError(
-                    f"{self.path}: no pack was written: its files could not be stored beside it; "
-                    "make room on the disk, and write it again"
-                )
             return
         try:
             count = len(self._sizes)
@@ -150,7 +149,7 @@ class PackWriter:
 
     def abort(self) -> None:
         """Drop all added files, and leave no file. Does nothing after close()."""
-        self._is_lost = False
+        self._loss = ""
         if self._spool is not None:
             # Its buffered bytes need not reach the disk, which may be full.
             with contextlib.suppress(OSError):
@@ -162,20 +161,28 @@ class PackWriter:
     ) -> None:
         if self._spool is None:
             raise ValueError(f"{self.path}: the writer is closed")
+        self._check_loss()
         if not 0 <= operator.index(mode) <= _MODE_MAX:
             raise ValueError(f"mode {mode}: is not permission bits, like 0o644")
         parts = self._parts(os.fspath(path))
+        time_ns = storable_time_ns(time_ns)
+        self._loss = _INTERRUPTED  # if Ctrl-C comes before all is noted
         try:
             size, checksum = self._keep(self._spool, pieces)
-            folder = self._folder(parts[:-1])
-            self._entries.add_files(folder, [(parts[-1], size, mode, storable_time_ns(time_ns))])
         except BaseException:
             self._roll_back()
             raise
+        folder = self._folder(parts[:-1])
+        self._entries.add_files(folder, [(parts[-1], size, mode, time_ns)])
         self._files.add(b"/".join(parts))
         self._sizes.append(size)
         self._checksums.append(checksum)
         self._end += size
+        self._loss = ""
+
+    def _check_loss(self) -> None:
+        if self._loss:
+            raise PackError(f"{self.path}: no pack was written: {self._loss}")
 
     def _parts(self, path: str) -> list[bytes]:
         """Return the names on the way to a new file."""
@@ -235,9 +242,10 @@ class PackWriter:
         try:
             self._spool.seek(self._end)
             self._spool.truncate()
+            self._loss = ""
         except OSError:  # what it has buffered cannot be written
             self.abort()
-            self._is_lost = True
+            self._loss = _UNSTORED
 
     def _read(self, file: int) -> Iterator[bytes]:
         """Yield the bytes of a file, which was the next one to be added."""

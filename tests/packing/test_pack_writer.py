@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import mmap
 import os
@@ -31,6 +32,7 @@ from tests.folder.folder_model import (
     walk,
 )
 from tests.interpreter import python
+from tests.interruption import Interruption
 from tests.tiny_disk import run_on_tiny_disk
 
 LARGE = bytes(range(256)) * 20_000
@@ -200,6 +202,40 @@ def test_an_exception_leaves_what_was_there(out: Path) -> None:
             raise KeyboardInterrupt
         assert os.listdir(out.parent) == (["x.ffr"] if before else [])
     assert shown_tree(out) == {"old": b"pack"}
+
+
+def test_an_interruption_of_add(out: Path) -> None:
+    """Wherever it comes, the pack is whole afterwards, or there is none, and the error says why."""
+    lost = 0
+    for step in itertools.count():
+        pack = PackWriter(out, force=True)
+        pack.add("a/1", b"1")
+        files: dict[str, Any] = {"a": {"1": b"1"}, "b": {"c": {"2": b"2"}}, "d": {"3": b"3"}}
+        try:
+            with Interruption(step, pack_writer):
+                pack.add("b/c/2", b"2")
+            break
+        except KeyboardInterrupt:
+            pass
+        try:
+            if b"b/c/2" not in pack._files:
+                pack.add("b/c/2", b"2")
+            pack.add("d/3", b"3")
+            pack.close()
+        except PackError as error:
+            assert str(error) == (
+                f"{out}: no pack was written: adding a file was interrupted; write it again"
+            )
+            with pytest.raises(PackError, match="interrupted"):
+                pack.close()
+            pack.abort()
+            assert os.listdir(out.parent) == []
+            lost += 1
+        else:
+            assert shown_tree(out) == files
+            out.unlink()
+    assert 0 < lost < step
+    pack.abort()
 
 
 def test_closing(out: Path) -> None:

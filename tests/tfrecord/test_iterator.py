@@ -7,12 +7,11 @@ import gzip
 import itertools
 import os
 import select
-import sys
 import threading
 import weakref
 import zlib
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +29,7 @@ from ffrfs.tfrecord import (
 )
 from ffrfs.tfrecord.file_scan import FileScan
 from ffrfs.tfrecord.stream_scan import StreamScan
+from tests.interruption import Interruption
 from tests.tfrecord_file import flip_record, frame, framed, tfrecord_extents, write_tfrecord
 
 SMALL = [b"abc", b"", b"the third record", b"z"]
@@ -283,27 +283,6 @@ def test_closed_at_the_end_and_by_with(small: Path) -> None:
         next(records)
 
 
-class Interrupting:
-    """A Ctrl-C in its block, at the line number `step` of what iterates."""
-
-    def __init__(self, step: int) -> None:
-        self._left = itertools.count(step, -1)
-
-    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
-        if frame.f_code.co_filename not in (iterator.__file__, stream_scan.__file__):
-            return None
-        if event == "line" and not next(self._left):
-            raise KeyboardInterrupt
-        return self._trace
-
-    def __enter__(self) -> None:
-        self._before = sys.gettrace()
-        sys.settrace(self._trace)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
-
-
 @pytest.mark.parametrize("kind", ["", "GZIP"])
 def test_records_that_an_interruption_may_lose(tmp_path: Path, kind: str) -> None:
     """Wherever it comes, the iterator goes on with the next record, or not at all."""
@@ -312,7 +291,7 @@ def test_records_that_an_interruption_may_lose(tmp_path: Path, kind: str) -> Non
     for step in itertools.count():
         records, found = tf_record_iterator(tmp_path / "x"), list[bytes]()
         try:
-            with Interrupting(step):
+            with Interruption(step, iterator, stream_scan):
                 for record in records:
                     found.append(record)
             break
