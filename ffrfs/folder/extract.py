@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ffrfs.errors import ChecksumError
+from ffrfs.errors import ChecksumError, OptionError
 from ffrfs.folder.destination import Destination, Existing, Stored
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import DamagedFolder, Entry, OnConflict, PackTree, PathType
@@ -53,6 +53,8 @@ def extract(  # noqa: PLR0913 - source, destination and options
     line for each. Raises PathNotFoundError and FormatError before anything is written;
     FileExistsError at the first existing file; files that were written before stay.
     """
+    if on_error not in ("raise", "skip"):
+        raise OptionError(f'on_error is "raise" or "skip", not {on_error!r}')
     wanted = [paths] if isinstance(paths, str | os.PathLike) else paths
     with PackTree(pack, on_conflict=on_conflict, allow_missing=allow_missing) as tree:
         bad = extract_tree(tree, destination, wanted, progress, existing)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from ffrfs.errors import PathNotFoundError
+from ffrfs.errors import OptionError, PathNotFoundError
 from ffrfs.folder import destination
 from ffrfs.folder.destination import Destination
-from ffrfs.folder.extract import extract_tree
+from ffrfs.folder.extract import extract, extract_tree
 from ffrfs.folder.tree import PackTree, PathType
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import make_folder, packed, read_folder, trees
@@ -48,6 +49,14 @@ def test_everything(file: Path, tmp_path: Path) -> None:
     assert read_folder(tmp_path / "new" / "out") == TREE
     size = len(LARGE) + 5003
     assert seen[-1] == (5, 5, size, size)
+
+
+@pytest.mark.parametrize("wrong", ["Skip", "stop", None, True, print], ids=repr)
+def test_an_on_error_that_is_refused(file: Path, tmp_path: Path, wrong: Any) -> None:
+    """It would leave out damaged files without an error."""
+    with pytest.raises(OptionError, match=r'^on_error is "raise" or "skip", not '):
+        extract(file, tmp_path / "out", on_error=wrong)
+    assert not (tmp_path / "out").exists()
 
 
 def test_more_files_than_are_read_at_a_time(tmp_path: Path) -> None:
