@@ -155,6 +155,7 @@ class _Noted:
     """An iterator of torch that notes which batches it has given."""
 
     ffrfs_notes: EpochNotes
+    _num_workers: int  # torch's
 
     def __next__(self) -> Any:  # noqa: ANN401 - a batch
         notes = self.ffrfs_notes
@@ -163,8 +164,10 @@ class _Noted:
         except StopIteration:
             notes.report()
             raise
-        except Exception:
-            notes.drop()
+        except BaseException as error:
+            # A batch of workers for which Ctrl-C did not wait comes with a later call.
+            if isinstance(error, Exception) or not self._num_workers:
+                notes.drop()
             raise
         notes.give()
         return batch

@@ -259,6 +259,29 @@ def test_an_error_that_is_caught(how: dict[str, Any]) -> None:
     assert (receipt.sha256, receipt.never_samples) == (digest(given), [3, 4, 5])
 
 
+def test_an_epoch_that_goes_on_after_an_interruption() -> None:
+    class Interrupted(Numbers):
+        is_over = False
+
+        def __getitem__(self, index: int) -> int:
+            if index == 4 and not self.is_over:
+                self.is_over = True
+                raise KeyboardInterrupt
+            return index
+
+    loader = DataLoader(Interrupted(), BATCH, collate_fn=same)  # type: ignore[arg-type]
+    batches = iter(loader)
+    given = next(batches)
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    given += flat(batches)
+    receipt = loader.receipt()
+    assert receipt is not None
+    assert given == [0, 1, 2, *range(6, COUNT)]
+    assert (receipt.sha256, receipt.never_samples) == (digest(given), [3, 4, 5])
+    assert receipt.is_complete
+
+
 def test_the_iterator_is_torchs() -> None:
     loader = numbers()
     batches = iter(loader)
