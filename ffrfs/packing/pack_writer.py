@@ -11,6 +11,7 @@ Concurrency: one thread. The pack appears whole under its name, or never.
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import operator
 import os
@@ -21,6 +22,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checkable
 
 from ffrfs._native import EntryList, crc32
@@ -109,19 +111,19 @@ class PackWriter:
         seconds since 1970 (now, or that of the path's file).
 
         Raises PackError, and adds nothing, for a path that exists already, is absolute, has
-        "..", is not UTF-8 or is too deep; ValueError for another mode, and after the end; and
-        exceptions of `data`.
+        "..", is not UTF-8 or is too deep; ValueError for another mode or time, and after the end;
+        and exceptions of `data`.
         """
         if isinstance(data, os.PathLike):
             with open(data, "rb") as file:
                 info = os.fstat(file.fileno())
                 mode = info.st_mode if mode is None else mode
-                time_ns = info.st_mtime_ns if mtime is None else _in_ns(mtime)
+                time_ns = info.st_mtime_ns if mtime is None else _in_ns(path, mtime)
                 self._add(path, _pieces(file), mode, time_ns)
             return
         if isinstance(data, str):
             raise TypeError("data is bytes, an open file, or a pathlib.Path; encode the text")
-        time_ns = self._now_ns() if mtime is None else _in_ns(mtime)
+        time_ns = self._now_ns() if mtime is None else _in_ns(path, mtime)
         is_file = isinstance(data, Readable) and not isinstance(data, mmap.mmap)  # which is both
         pieces = _pieces(cast(Readable, data)) if is_file else iter([cast("Buffer", data)])
         self._add(path, pieces, _MODE if mode is None else mode, time_ns)
@@ -293,8 +295,15 @@ def _pieces(file: Readable) -> Iterator[Buffer]:
         yield piece
 
 
-def _in_ns(time_s: float) -> int:
-    return round(time_s * _NS_PER_S)
+def _in_ns(path: str | os.PathLike[str], time_s: float) -> int:
+    # A scalar of NumPy would be multiplied in its own type.
+    if isinstance(time_s, Integral):
+        return int(time_s) * _NS_PER_S
+    if not isinstance(time_s, Real):
+        raise TypeError(f"{path!r}: mtime is a number of seconds, not {time_s!r}")
+    if not math.isfinite(time_s):
+        raise ValueError(f"{path!r}: mtime {time_s} is no time")
+    return round(float(time_s) * _NS_PER_S)
 
 
 _writers: weakref.WeakSet[PackWriter] = weakref.WeakSet()

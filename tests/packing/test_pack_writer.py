@@ -127,6 +127,29 @@ def test_a_mode_that_is_refused_leaves_no_directory(
     assert shown_tree(out) == {}
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.float32, np.float64])
+def test_times_that_are_scalars_of_numpy(out: Path, kind: Any) -> None:
+    with PackWriter(out) as pack:
+        pack.add("a", b"1", mtime=kind(1_700_000_000))
+    assert shown(out)["a"].mtime_ns == 1_700_000_000 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("time_s", "error"),
+    [
+        (float("nan"), ValueError),
+        (np.float32("inf"), ValueError),
+        (-float("inf"), ValueError),
+        ("7", TypeError),
+        (np.datetime64("2024-01-01", "ns"), TypeError),
+    ],
+)
+def test_times_that_are_refused(out: Path, time_s: Any, error: type[Exception]) -> None:
+    with PackWriter(out) as pack, pytest.raises(error, match=r"^'folder/file': mtime "):
+        pack.add("folder/file", b"1", mtime=time_s)
+    assert shown_tree(out) == {}
+
+
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
