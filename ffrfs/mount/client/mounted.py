@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
+import operator
 import os
 import secrets
 import subprocess
@@ -21,7 +22,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, SupportsIndex, Unpack
 
 from ffrfs.errors import MountError, OptionError
 from ffrfs.files.interpreter import interpreter
@@ -146,8 +147,8 @@ def _words(keywords: MountKeywords) -> list[str]:
             raise TypeError(f"mount() got an unexpected keyword argument {name!r}")
     named: dict[str, Any] = {**keywords, "no_extensions": not keywords.get("extensions", True)}
     named.pop("extensions", None)
-    if isinstance(named.get("umask"), int):
-        named["umask"] = f"{named['umask']:o}"
+    if isinstance(named.get("umask"), SupportsIndex):
+        named["umask"] = f"{operator.index(named['umask']):o}"
     return [
         _word(name, value)
         for name, value in named.items()

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ffrfs import MountError, mount, mounted, stats, unmount
@@ -238,8 +239,8 @@ def test_every_option_of_a_mount_has_a_parameter() -> None:
     assert MountKeywords.__annotations__.keys() == options | settings
 
 
-@pytest.mark.parametrize("umask", ["027", 0o27])
-def test_words_of_every_kind(pack_tree: PackTree, places: Path, umask: int | str) -> None:
+@pytest.mark.parametrize("umask", ["027", 0o27, np.int64(0o27)])
+def test_words_of_every_kind(pack_tree: PackTree, places: Path, umask: Any) -> None:
     config = places / "config.toml"
     config.write_text("cache_mb = 8\nprefetch_ttl = 7\n")
     with mounted(
