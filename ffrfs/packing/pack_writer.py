@@ -15,7 +15,6 @@ import math
 import mmap
 import operator
 import os
-import re
 import stat
 import tempfile
 import time
@@ -41,7 +40,6 @@ _MODE = 0o644
 _MODE_MAX = 0o177777  # with the kind of file, as in st_mode
 _FOLDER_MODE = 0o755
 _PIECE_SIZE = 1 << 20
-_FIELD_NAME = re.compile(":[^:]*:")  # in the format of a buffer
 _NS_PER_S = 1_000_000_000
 
 _INTERRUPTED = "adding a file was interrupted; write it again"
@@ -231,11 +229,9 @@ class PackWriter:
         size = checksum = 0
         for piece in pieces:
             with naming(self.path), memoryview(piece) as view:
-                if "O" in _FIELD_NAME.sub("", view.format):
-                    raise TypeError("data is an array of Python objects, which are no bytes")
+                checksum = crc32(view, checksum)  # refuses arrays of Python objects
                 spool.write(view)
                 size += view.nbytes
-            checksum = crc32(piece, checksum)
         return size, checksum
 
     def _roll_back(self) -> None:

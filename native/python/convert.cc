@@ -20,6 +20,22 @@ py::object exception_of(const ErrorFields& fields) {
 
 bool is_pooled(const Extent& extent) { return extent.size >= ArrayMemoryScope::kSmallestPooled; }
 
+// `format`: of a buffer; it may be null. Names of fields are between colons there.
+bool has_objects(const char* format) {
+  bool is_name = false;
+  for (; format != nullptr && *format != '\0'; ++format) {
+    if (*format == ':') is_name = !is_name;
+    if (*format == 'O' && !is_name) return true;
+  }
+  return false;
+}
+
+// Of an array of NumPy.
+bool has_objects(py::handle array) {
+  const py::object kind = py::getattr(array, "dtype", py::none());
+  return py::getattr(kind, "hasobject", py::none()).is(py::bool_(true));
+}
+
 }  // namespace
 
 py::list to_bytes_list(const std::vector<std::string>& texts) {
@@ -84,7 +100,17 @@ py::list to_list(const BadRecords& bad) {
 }
 
 BytesView::BytesView(py::handle object) {
-  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+  bool is_refused = false;
+  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT) == 0) {
+    is_refused = has_objects(view_.format);
+  } else {  // also arrays of times, which have no format
+    PyErr_Clear();
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+    is_refused = has_objects(object);
+  }
+  if (!is_refused) return;
+  PyBuffer_Release(&view_);
+  throw py::type_error("an array of Python objects holds pointers, no bytes");
 }
 
 }  // namespace ffrfs::python

@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ffrfs import FileReader, FileWriter
+from ffrfs import FileReader, FileWriter, dump
 from ffrfs.errors import RecordCountError
 from tests.ffrecord_file import write_records
 from tests.tiny_disk import run_on_tiny_disk
@@ -90,6 +91,27 @@ def test_nothing_else_is_a_record(old_file: Path, data: object) -> None:
     with pytest.raises(TypeError), FileWriter(old_file, 1) as writer:
         writer.write_one(data)  # type: ignore[arg-type]
     assert_untouched(old_file)
+
+
+@pytest.mark.parametrize(
+    "kind", [object, [("O", np.uint8), ("name", object)], [("when", "M8[s]"), ("name", object)]]
+)
+def test_arrays_of_objects_are_refused(old_file: Path, kind: Any) -> None:
+    """Their memory is pointers."""
+    records = np.zeros(2, kind), memoryview(np.zeros(2, object))
+    for record in records:
+        with pytest.raises(TypeError, match="an array of Python objects"):
+            dump([record], old_file, 1)
+    assert_untouched(old_file)
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", [("O", np.uint8)]])
+def test_arrays_that_look_like_those_of_objects(tmp_path: Path, kind: Any) -> None:
+    """Times have no format of a buffer; names of fields mean nothing."""
+    record = np.ones(2, kind)
+    write(tmp_path / "x.ffr", [record])  # type: ignore[list-item]
+    with FileReader(tmp_path / "x.ffr") as reader:
+        assert reader.read_one(0).tobytes() == record.tobytes()
 
 
 def test_memory_that_is_not_contiguous_is_refused(old_file: Path) -> None:

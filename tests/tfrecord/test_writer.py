@@ -113,7 +113,7 @@ def test_any_contiguous_buffer_is_a_record(tmp_path: Path) -> None:
 def test_what_is_no_record_writes_nothing(tmp_path: Path, kind: str) -> None:
     with TFRecordWriter(tmp_path / "x", kind) as writer:
         writer.write(b"before")
-        for wrong in (5, None, [b"x"]):
+        for wrong in (5, None, [b"x"], np.zeros(2, object), np.zeros(1 << 20, [("o", object)])):
             with pytest.raises(TypeError):
                 writer.write(wrong)
         with pytest.raises(ValueError, match="contiguous"):
