@@ -69,9 +69,8 @@ class PackedFolder(Closing, Mapping[str, bytes]):
         self._places = [absolute(pack) for pack in self._tree.packs]
         self._files_of_records = [absolute(os.fsdecode(path)) for path in self._tree.volume.paths]
         if not self._tree.volume.is_folder:
-            raise FormatError.at(
-                self.fname, "is a plain FFRecord file, not a pack (a packed directory)"
-            )
+            kind = "TFRecord" if self._tree.volume.is_examples else "a plain FFRecord file"
+            raise FormatError.at(self.fname, f"is {kind}, not a pack (a packed directory)")
 
     def __truediv__(self, path: PathType) -> PackedPath:
         """Return the path as an object that walks and reads as pathlib.Path does."""

@@ -25,6 +25,7 @@ from ffrfs.errors import (
 )
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
 from tests.folder.folder_model import make_folder, trees, walk
+from tests.tfrecord_file import write_tfrecord
 
 TREE: Tree = {
     "B": b"upper",
@@ -163,6 +164,13 @@ def test_an_ffrecord_that_is_no_packed_folder(tmp_path: Path) -> None:
         PackedFolder(path)
     with pytest.raises(ValueError, match="packed"):  # as the reference has it
         PackedFolder(path)
+
+
+def test_a_tfrecord_is_no_packed_folder(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x.tfrecord", [b"a"])
+    for each in (path, tmp_path):
+        with pytest.raises(FormatError, match=f"^{each}: is TFRecord, not a pack"):
+            PackedFolder(each)
 
 
 def test_an_old_header_warns_once(file: Path) -> None:
