@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, SupportsIndex, Unpack, cast
 
-from ffrfs._native import Records, folder_files
+from ffrfs._native import Records, folder_files, is_tfrecord
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.files.record_reader import RecordReader
 from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
@@ -55,7 +55,7 @@ class FileReader(RecordReader["RecordBytes"]):
         self.fnames = _file_names(in_store(fname, store))
         self._places = [absolute(name) for name in self.fnames]
         self.check_data = check_data
-        self._records = Records([os.fsencode(name) for name in self.fnames], check_data)
+        self._records = _open(self.fnames, check_data)
         self.n: int = self._records.count
         for path in self._records.unverified_paths:
             warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(path)), stacklevel=2)
@@ -98,6 +98,16 @@ class FileReader(RecordReader["RecordBytes"]):
 
     def __repr__(self) -> str:
         return f"FileReader({self.fnames!r}, n={self.n})"
+
+
+def _open(names: Sequence[str], check_data: bool) -> Records:
+    try:
+        return Records([os.fsencode(name) for name in names], check_data)
+    except FormatError as error:
+        if not (error.file and error.file in names and is_tfrecord(os.fsencode(error.file))):
+            raise
+        reason = "is a TFRecord file; read it with ffrfs.tfrecord.TFRecordReader"
+        raise FormatError.at(error.file, reason) from None
 
 
 def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:

@@ -21,6 +21,7 @@ from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
 from tests.ffrecord_file import flip_byte, record_extents, write_records
 from tests.interpreter import python
 from tests.page_cache import forget_pages
+from tests.tfrecord_file import write_tfrecord
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1]
 
@@ -114,6 +115,14 @@ def test_several_files_are_one_index_space(tmp_path: Path) -> None:
                 reader.get_checksums(bad)
     with pytest.raises(FormatError, match=r"holds no \*\.ffr files"):
         FileReader(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x"])
+def test_a_tfrecord_among_the_files(tmp_path: Path, file: Path, name: str) -> None:
+    path = write_tfrecord(tmp_path / name, [b"a"])
+    with pytest.raises(FormatError, match=f"^{path}: is a TFRecord file; read it with ") as caught:
+        FileReader([file, path])
+    assert caught.value.file == str(path)
 
 
 def test_an_old_header_warns_once_and_records_are_still_verified(
