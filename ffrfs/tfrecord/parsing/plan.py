@@ -60,6 +60,8 @@ class ParsingPlan:
         configs: dict[str, FeatureConfig] = {}
         for name, feature in items:
             for config in part(name, feature):
+                if not isinstance(config[0], str | bytes):
+                    raise TypeError(f"names of features are text, not {config[0]!r}")
                 if configs.setdefault(config[0], config) != config:
                     raise ValueError(f'feature "{config[0]}": it is asked for in two ways')
         self.keys = tuple(configs)

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.examples.example import Example, from_dict, to_dict
-from ffrfs.tfrecord.parsing.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from ffrfs.tfrecord.parsing.features import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    VarLenFeature,
+)
 from ffrfs.tfrecord.parsing.parse import (
     parse_example,
     parse_single_example,
@@ -295,6 +300,15 @@ def test_what_cannot_be_asked_for(feature: object, reason: str) -> None:
         with pytest.raises(ValueError, match=f'^feature "some/name": .*{reason}') as caught:
             parse(GOOD, {"some/name": feature})
         assert not isinstance(caught.value, FormatError)
+
+
+@pytest.mark.parametrize("name", [1, None, ("a", "b")])
+def test_names_that_are_no_text(name: object) -> None:
+    for feature in (ONE, VarLenFeature(np.int64), RaggedFeature(np.int64)):
+        with pytest.raises(TypeError, match=r"^names of features are text, not "):
+            parse_example([GOOD], {name: feature})
+    with pytest.raises(TypeError, match=r"^names of features are text, not "):
+        parse_single_sequence_example(b"", {}, {name: VarLenFeature(np.int64)})
 
 
 def test_what_has_no_place_in_a_sequence() -> None:
