@@ -110,6 +110,9 @@ def pack_any(
     kind: Kind, sources: Sequence[str], target: str, options: PackOptions, *, verbose: bool
 ) -> PackSummary:
     """Pack `sources`, by threads of this process. Raises as pack_folder() and its like."""
+    for name in (*sources, target):
+        if not isinstance(name, str):
+            raise TypeError(f"paths are text, not {name!r}")
     place_of: Callable[[str, PackOptions], Place] = _place_of
     if kind == "packs" and len(sources) == 1 and _are_same(sources[0], target):
         options = replace(options, force=True)

@@ -136,6 +136,13 @@ def test_no_jobs_are_refused(folder: Path, old_file: Path, jobs: int) -> None:
     assert_untouched(old_file)
 
 
+def test_paths_are_text(folder: Path, old_file: Path) -> None:
+    for wrong in ((os.fsencode(folder), old_file), (folder, os.fsencode(old_file))):
+        with pytest.raises(TypeError, match=r"^paths are text, not b'/"):
+            pack_folder(*wrong, force=True)
+    assert_untouched(old_file)
+
+
 def test_into_the_folder_itself(folder: Path) -> None:
     for target in (folder / "x.ffr", folder / "a" / ".." / "c" / "x.ffr"):
         with pytest.raises(PackError, match="the pack would be inside the directory"):
