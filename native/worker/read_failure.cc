@@ -10,7 +10,8 @@ ReadFailure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const StorageError& refused) {
-    return {refused.code(), refused.what()};
+    // A program takes EAGAIN for "would block": Python's read() then returns None, and no error.
+    return {refused.code() == EAGAIN ? EIO : refused.code(), refused.what()};
   } catch (const TooLargeError& refused) {
     return {EFBIG, refused.what()};
   } catch (const std::bad_alloc&) {

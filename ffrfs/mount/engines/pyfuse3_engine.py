@@ -346,6 +346,8 @@ class TreeOperations(pyfuse3.Operations):
         if isinstance(error, TooLargeError):
             return FUSEError(errno.EFBIG)
         number = error.errno if isinstance(error, OSError) else None
+        if number == errno.EAGAIN:  # programs take it for "would block", and end without an error
+            number = errno.EIO
         return FUSEError(number or errno.EIO)
 
     # Extended attributes: without -o xattr, ENOSYS makes the kernel never ask again.

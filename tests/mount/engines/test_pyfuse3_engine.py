@@ -85,6 +85,15 @@ def test_errors_of_the_system_keep_their_number(name: str) -> None:
     assert errno_of(getattr(broken, name)(*HANDLERS[name])) == errno.ESTALE
 
 
+@pytest.mark.parametrize("name", HANDLERS)
+def test_eagain_which_programs_take_for_no_error_is_eio(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = operations(BrokenVolume(OSError(errno.EAGAIN, "cannot start a thread")))
+    assert errno_of(getattr(broken, name)(*HANDLERS[name])) == errno.EIO
+    assert "cannot start a thread" in caplog.text
+
+
 def test_damage_is_eio_with_a_line_that_names_the_path(caplog: pytest.LogCaptureFixture) -> None:
     broken = operations(BrokenVolume(ChecksumError("x.ffr: record 3 at 99: damaged")))
     assert errno_of(broken.read(7, 0, 4096)) == errno.EIO
