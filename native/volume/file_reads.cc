@@ -162,11 +162,21 @@ void FileReads::fetch_units(const std::shared_ptr<Request>& request) {
       }
       request->units[i] = std::move(unit);
       if (request->missing.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-      Slice slice;
-      if (!request->error) slice = assemble(*request);
-      request->done(std::move(slice), request->error);
+      finish(*request);
     });
   }
+}
+
+// All units are there, or one has failed. Runs in poll(), where an error that is thrown would be
+// lost to the reader, and the units of others with it.
+void FileReads::finish(Request& request) {
+  Slice slice;
+  try {
+    if (!request.error) slice = assemble(request);
+  } catch (...) {  // no memory for it
+    request.error = std::current_exception();
+  }
+  request.done(std::move(slice), request.error);
 }
 
 // Continues in poll() when the fingerprints have arrived; must not throw.
@@ -174,15 +184,12 @@ void FileReads::go_on(const std::shared_ptr<Request>& request, const Fingerprint
   try {
     request->plans = plan(request->extent, request->offset, request->size, prints);
     find_units(*request);
+    if (request->missing > 0) return fetch_units(request);
   } catch (...) {
     request->done(Slice{}, std::current_exception());
     return;
   }
-  if (request->missing == 0) {
-    request->done(assemble(*request), nullptr);
-  } else {
-    fetch_units(request);
-  }
+  finish(*request);
 }
 
 Slice FileReads::assemble(const Request& request) {

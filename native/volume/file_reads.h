@@ -95,6 +95,7 @@ class FileReads {
   [[nodiscard]] bool find_whole(Request& request);
   void find_units(Request& request);
   void fetch_units(const std::shared_ptr<Request>& request);
+  void finish(Request& request);
   void go_on(const std::shared_ptr<Request>& request, const Fingerprints* prints);
   [[nodiscard]] Slice assemble(const Request& request);
 
