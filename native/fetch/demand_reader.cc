@@ -1,6 +1,8 @@
 #include "fetch/demand_reader.h"
 
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 namespace ffrfs {
@@ -67,15 +69,28 @@ bool DemandReader::arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owne
                           const std::exception_ptr& error) {
   auto waiting = table_.arrive(key, unit, owner);
   if (waiting.empty()) return false;
-  port_.post([this, key, waiting = std::move(waiting), unit, error] {
-    for (const auto& done : waiting) done(unit, error);
+  const auto give = [this, key, unit, error](const std::vector<UnitTable::Done>& to) {
+    for (const auto& done : to) done(unit, error);
     table_.pass(key);
-  });
+  };
+  std::shared_ptr<std::vector<UnitTable::Done>> shared;
+  try {
+    shared = std::make_shared<std::vector<UnitTable::Done>>(std::move(waiting));
+    port_.post([give, shared] { give(*shared); });
+  } catch (const std::bad_alloc&) {  // none left to post it
+    give(shared ? *shared : waiting);
+  }
   return true;
 }
 
 void DemandReader::overtake() {
-  for (const UnitPlan& plan : table_.take_overdue()) start_in_turn(plan);
+  for (const UnitPlan& plan : table_.take_overdue()) {
+    try {
+      start_in_turn(plan);
+    } catch (const std::bad_alloc&) {  // nobody else would end the fetch
+      for (const auto& done : table_.finish(plan.key())) done(nullptr, std::current_exception());
+    }
+  }
 }
 
 void DemandReader::served(const UnitKey& key, size_t size, const UnitPtr& unit, size_t count) {

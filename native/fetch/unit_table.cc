@@ -1,5 +1,6 @@
 #include "fetch/unit_table.h"
 
+#include <new>
 #include <utility>
 
 namespace ffrfs {
@@ -122,15 +123,14 @@ std::vector<UnitTable::Done> UnitTable::arrive(const UnitKey& key, const UnitPtr
   if (!entry->second.is_claimed && !unit) return {};  // another fetch is under way
   std::vector<Done> waiting = end_fetch(*entry);
   if (!unit) return waiting;
-  const auto again = entries_.try_emplace(key).first;
-  if (waiting.empty()) {
+  try {
+    const auto again = entries_.try_emplace(key).first;
     again->second.owner = owner;
     again->second.since = Clock::now();
-    hold(*again, unit, Account::kAhead);
-  } else {
-    // Until these readers have it, later readers must find the unit here.
-    again->second.is_passing = true;
-    hold(*again, unit, Account::kKept);
+    // Until readers that wait have it, later readers must find the unit here.
+    again->second.is_passing = !waiting.empty();
+    hold(*again, unit, waiting.empty() ? Account::kAhead : Account::kKept);
+  } catch (const std::bad_alloc&) {  // held for nobody; those who wait get it
   }
   return waiting;
 }
@@ -142,8 +142,12 @@ std::vector<UnitPlan> UnitTable::take_overdue() {
     const bool is_overdue = entry.is_claimed && !entry.held && !entry.waiting.empty() &&
                             Clock::now() - entry.since > kPatience;
     if (!is_overdue) continue;
+    try {
+      plans.push_back(entry.plan);
+    } catch (const std::bad_alloc&) {
+      break;  // the others at the next call
+    }
     entry.is_claimed = false;
-    plans.push_back(entry.plan);
   }
   return plans;
 }
@@ -219,10 +223,15 @@ std::vector<UnitTable::Ahead> UnitTable::shrink_ahead() {
 }
 
 void UnitTable::hold(Node& node, const HeldPtr& held, Account account) {
+  try {
+    node.second.place = order(account).insert(order(account).begin(), &node);
+  } catch (...) {
+    erase(node);  // else it would look as if it were being fetched
+    throw;
+  }
   held->memory.move_to(account);
   node.second.held = held;
   node.second.account = account;
-  node.second.place = order(account).insert(order(account).begin(), &node);
 }
 
 // Its users may still hold the bytes, so until they are freed they count as in flight.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "prefetch/region_pass.h"
@@ -163,37 +164,62 @@ void Prefetcher::wake_one() {
 
 void Prefetcher::run() {
   while (true) {
-    std::vector<Task> batch;
-    std::vector<uint64_t> coming;
-    std::optional<Region> region;
-    std::optional<Ino> top;
-    {
-      const NearOnly here;
+    try {
+      if (!read_next()) return;
+    } catch (const std::bad_alloc&) {  // reading ahead is advice: later, perhaps
       std::unique_lock lock(mutex_);
-      while (true) {
-        look_up_coming(lock);
-        if (stopping_) return;
-        if (!(batch = take_batch(coming)).empty()) break;
-        if ((region = around_.take()) || (top = take_to_warm())) break;
-        work_.wait(lock);
-      }
-      watch_.notify_one();
+      if (work_.wait_for(lock, kWatchIntervalMax, [this] { return stopping_; })) return;
     }
-    if (top) {
-      around_.warm(records_below(tree_, shards_.count(), *top));
-      work_.notify_all();
-      continue;
-    }
-    if (region) {
-      read_around(*region);
-      continue;
-    }
-    far_.ask_for(coming);
-    // Each record is handed over as soon as it has arrived, because readers may be waiting.
-    read_tasks(batch, fetcher_, check_data_,
-               [this](Task& task, const std::exception_ptr& error) { hand_over(task, error); });
-    push(batch);
   }
+}
+
+// Waits for work, and does it. Returns false once it must stop.
+bool Prefetcher::read_next() {
+  std::vector<Task> batch;
+  std::vector<uint64_t> coming;
+  std::optional<Region> region;
+  std::optional<Ino> top;
+  {
+    const NearOnly here;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      look_up_coming(lock);
+      if (stopping_) return false;
+      if (!(batch = take_batch(coming)).empty()) break;
+      if ((region = around_.take()) || (top = take_to_warm())) break;
+      work_.wait(lock);
+    }
+    watch_.notify_one();
+  }
+  if (top) {
+    warm_now(*top);
+  } else if (region) {
+    read_around(*region);
+  } else {
+    read_batch(batch, coming);
+  }
+  return true;
+}
+
+void Prefetcher::warm_now(Ino top) {
+  try {
+    around_.warm(records_below(tree_, shards_.count(), top));
+  } catch (const std::bad_alloc&) {
+    warm(top);  // once more
+    throw;
+  }
+  work_.notify_all();
+}
+
+void Prefetcher::read_batch(std::vector<Task>& batch, std::span<const uint64_t> coming) {
+  try {
+    far_.ask_for(coming);
+  } catch (const std::bad_alloc&) {  // readers may wait for the batch, which has been claimed
+  }
+  // Each record is handed over as soon as it has arrived, because readers may be waiting.
+  read_tasks(batch, fetcher_, check_data_,
+             [this](Task& task, const std::exception_ptr& error) { hand_over(task, error); });
+  push(batch);
 }
 
 void Prefetcher::read_around(const Region& region) {
@@ -218,18 +244,26 @@ void Prefetcher::watch() {
     } else {
       watch_.wait_for(lock, interval);
     }
-    const auto has_room = expire(Clock::now()) ? on_room_ : nullptr;
-    // Hints are many small allocations, which the C library would keep, as the pool keeps buffers.
-    const bool is_unused = in_flight_ == 0 && lists_.empty() && !table_.has_ahead();
-    const bool is_to_give_back = is_unused && std::exchange(has_freed_, false);
-    lock.unlock();
-    if (has_room) has_room();
-    if (is_to_give_back) fetcher_.buffers().release();
-    // A claimed read may be delayed by its neighbours in a merged read.
-    reader_.overtake();
-    lock.lock();
+    try {
+      look_after(lock);
+    } catch (const std::bad_alloc&) {  // at the next tick
+      if (!lock.owns_lock()) lock.lock();
+    }
     if (has_work()) work_.notify_one();
   }
+}
+
+void Prefetcher::look_after(std::unique_lock<std::mutex>& lock) {
+  const auto has_room = expire(Clock::now()) ? on_room_ : nullptr;
+  // Hints are many small allocations, which the C library would keep, as the pool keeps buffers.
+  const bool is_unused = in_flight_ == 0 && lists_.empty() && !table_.has_ahead();
+  const bool is_to_give_back = is_unused && std::exchange(has_freed_, false);
+  lock.unlock();
+  if (has_room) has_room();
+  if (is_to_give_back) fetcher_.buffers().release();
+  // A claimed read may be delayed by its neighbours in a merged read.
+  reader_.overtake();
+  lock.lock();
 }
 
 // Needs the lock, as do all functions that begin with "take".

@@ -113,17 +113,21 @@ class Prefetcher {
 
   void join();
   void run();
+  [[nodiscard]] bool read_next();
+  void warm_now(Ino top);
+  void read_batch(std::vector<Task>& batch, std::span<const uint64_t> coming);
   void wake_one();
   [[nodiscard]] std::optional<Ino> take_to_warm();
   void read_around(const Region& region);
   void watch();
+  void look_after(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool has_work() const;
   void look_up_coming(std::unique_lock<std::mutex>& lock) const;
   [[nodiscard]] std::vector<Task> take_batch(std::vector<uint64_t>& coming);
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
   void take_in_order(std::vector<Task>& batch, size_t end);
   // kTaken: the caller has to read it. kBusy: it is being fetched, held, or cannot be read. kFull:
-  // the budget has no room, or readers wait for it.
+  // the budget or the system has no room, or readers wait for it.
   enum class Claim { kTaken, kBusy, kFull };
   [[nodiscard]] Claim claim(Task& task);
   void push(std::vector<Task>& batch);

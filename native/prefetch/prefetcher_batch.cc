@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "prefetch/prefetcher.h"
@@ -32,17 +33,21 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
   const size_t wanting = 1 + lists_.wanting_count();
   const size_t share = std::max<size_t>(limit / wanting, 1);
   const size_t far_share = options_.far_records / std::max<size_t>(lists_.size(), 1);
-  lists_.serve([&](ListId id, HintList& hints) {
-    const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
-    // First, so that the batch is not behind what comes after it in the fetcher's queue.
-    if (far_.any()) {
-      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, far_share),
-                        std::back_inserter(coming));
-    }
-    take_hinted(id, hints, batch, end);
-    return batch.size() < limit;
-  });
-  take_in_order(batch, limit);
+  batch.reserve(limit);  // what was claimed must not be lost for want of memory
+  try {
+    lists_.serve([&](ListId id, HintList& hints) {
+      const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
+      // First, so that the batch is not behind what comes after it in the fetcher's queue.
+      if (far_.any()) {
+        std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, far_share),
+                          std::back_inserter(coming));
+      }
+      take_hinted(id, hints, batch, end);
+      return batch.size() < limit;
+    });
+    take_in_order(batch, limit);
+  } catch (const std::bad_alloc&) {  // the others later
+  }
   in_flight_ += batch.size();
   most_in_flight_ = std::max(most_in_flight_, in_flight_);
   counters_.prefetch_depth_max.store(most_in_flight_, std::memory_order_relaxed);
@@ -92,7 +97,11 @@ Prefetcher::Claim Prefetcher::claim(Task& task) {
     return Claim::kFull;
   }
   if (budget.has_waiting()) return Claim::kFull;  // readers go first
-  if (!table_.claim(task.plan)) return Claim::kBusy;
+  try {
+    if (!table_.claim(task.plan)) return Claim::kBusy;
+  } catch (const std::bad_alloc&) {
+    return Claim::kFull;
+  }
   task.memory = std::move(*memory);
   return Claim::kTaken;
 }

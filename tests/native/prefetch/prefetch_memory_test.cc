@@ -1,0 +1,114 @@
+// native/prefetch: without memory the threads that read ahead leave something out, and go on.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <numeric>
+#include <string>
+
+#include "prefetch_rig.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+// Which allocations fail: of these threads, from the `first`th to the `last`th.
+std::array<std::atomic<pid_t>, 8> victims{};
+std::atomic<uint64_t> first{0};
+std::atomic<uint64_t> last{0};  // 0: none fails, and none is counted
+std::atomic<uint64_t> allocations{0};
+
+bool is_to_fail() {
+  if (last == 0) return false;
+  const pid_t self = gettid();
+  const auto is_self = [self](const auto& thread) { return thread == self; };
+  if (!std::ranges::any_of(victims, is_self)) return false;
+  const uint64_t number = ++allocations;
+  return first <= number && number <= last;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  void* memory = is_to_fail() ? nullptr : std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+// While it exists, allocations of the threads that read ahead fail: the only ones that there are
+// beside this one as long as nothing was read.
+class Shortage {
+ public:
+  Shortage(uint64_t from, uint64_t to) {
+    size_t count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const pid_t thread = std::stoi(task.path().filename());
+      if (thread != gettid() && count < victims.size()) victims.at(count++) = thread;
+    }
+    allocations = 0;
+    first = from;
+    last = to;
+  }
+  ~Shortage() { last = 0; }
+};
+
+std::vector<uint64_t> numbers(size_t count) {
+  std::vector<uint64_t> records(count);
+  std::iota(records.begin(), records.end(), 0);
+  return records;
+}
+
+}  // namespace
+
+TEST_CASE("threads that read ahead outlast a time without memory, and then read all") {
+  constexpr size_t kCount = 100;
+  Rig rig(patterns(kCount, 10'000));
+  const auto list = rig.prefetcher->open_list();
+  {
+    const Shortage now(1, UINT64_MAX);
+    (void)rig.prefetcher->add(list, rig.hints(numbers(kCount)));
+    CHECK(wait_until([] { return allocations > 5; }));
+    CHECK(rig.counters.prefetch_fetched == 0);
+  }
+  CHECK(wait_until([&] { return rig.counters.prefetch_fetched == kCount; }));
+  CHECK(rig.settles());
+  for (const uint64_t record : numbers(kCount)) CHECK(rig.read(record));
+  CHECK(rig.wrong == 0);
+}
+
+TEST_CASE("whichever allocation fails, no record stays on its way, and all can be read") {
+  constexpr size_t kCount = 6;
+  for (const bool is_awaited : {false, true}) {  // by readers, while it is on its way
+    for (uint64_t number = 1, made = UINT64_MAX; number <= made; ++number) {
+      CAPTURE(number);
+      Rig rig(patterns(kCount, 10'000));
+      const auto list = rig.prefetcher->open_list();
+      {
+        const Shortage now(number, number);
+        (void)rig.prefetcher->add(list, rig.hints(numbers(kCount)));
+        for (uint64_t record = 0; is_awaited && record < kCount; ++record) {
+          try {
+            (void)rig.read(record);
+          } catch (const std::bad_alloc&) {  // of the read that it waited for
+          }
+        }
+        REQUIRE(rig.settles());
+        made = allocations;
+      }
+      for (const uint64_t record : numbers(kCount)) (void)rig.read(record);
+      CHECK(rig.wrong == 0);
+    }
+  }
+}
