@@ -3,6 +3,13 @@
 #include <new>
 
 namespace ffrfs {
+namespace {
+
+constexpr auto kNoThread =
+    "cannot start a thread: all that are allowed are in use; raise the limit (ulimit -u, or "
+    "TasksMax= of a service)";
+
+}  // namespace
 
 ErrorFields fields_of(const std::exception_ptr& error) {
   try {
@@ -17,6 +24,12 @@ ErrorFields fields_of(const std::exception_ptr& error) {
     return {"ValueError", known.what()};
   } catch (const std::bad_alloc&) {
     return {"MemoryError", "out of memory"};
+  } catch (const std::system_error& known) {
+    if (known.code() != std::errc::resource_unavailable_try_again) {
+      return {"RuntimeError", known.what()};
+    }
+    // From std::thread; what() names neither that nor a limit.
+    return {.kind = "OSError", .reason = kNoThread, .code = EAGAIN};
   } catch (const std::exception& unknown) {
     return {"RuntimeError", unknown.what()};
   }

@@ -316,7 +316,8 @@ int run(const WorkerOptions& options) {
     std::thread(watch_daemon, std::ref(*daemon), std::ref(*volume), std::ref(*session)).detach();
     session->serve();
   } catch (const std::exception& error) {
-    log_line(Priority::kError, error.what());
+    const ErrorFields fields = fields_of(std::current_exception());
+    log_line(Priority::kError, fields.path.empty() ? fields.reason : error.what());
     return kFailed;
   }
   return 0;
