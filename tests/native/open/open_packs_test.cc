@@ -159,8 +159,8 @@ TEST_CASE("a large file with checksums of its chunks: only what is touched is re
   CHECK(text(blocking.read(ino, 3 * kMib - 5, 10).bytes) == content.substr(3 * kMib - 5, 10));
   CHECK(text(blocking.read(ino, 9 * kMib + 10, 100).bytes) == content.substr(9 * kMib + 10));
   CHECK(volume.counters().bytes_storage + volume.counters().bytes_page_cache <= 3 * kMib);
-  CHECK_THROWS_WITH_AS((void)blocking.read(ino, 6 * kMib + 1000, 1), doctest::Contains("are damaged"),
-                       ChecksumError);
+  CHECK_THROWS_WITH_AS((void)blocking.read(ino, 6 * kMib + 1000, 1),
+                       doctest::Contains("are damaged"), ChecksumError);
   CHECK(text(blocking.read(ino, 7 * kMib, 10).bytes) == content.substr(7 * kMib, 10));
 }
 
