@@ -21,6 +21,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checkable
 
@@ -295,7 +296,7 @@ def _in_ns(path: str | os.PathLike[str], time_s: float) -> int:
     # A scalar of NumPy would be multiplied in its own type.
     if isinstance(time_s, Integral):
         return int(time_s) * _NS_PER_S
-    if not isinstance(time_s, Real):
+    if not isinstance(time_s, Real | Decimal):
         raise TypeError(f"{path!r}: mtime is a number of seconds, not {time_s!r}")
     if not math.isfinite(time_s):
         raise ValueError(f"{path!r}: mtime {time_s} is no time")

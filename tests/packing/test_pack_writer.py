@@ -9,6 +9,7 @@ import mmap
 import os
 import stat
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,8 @@ def test_a_mode_that_is_refused_leaves_no_directory(
     assert shown_tree(out) == {}
 
 
-@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.float32, np.float64])
-def test_times_that_are_scalars_of_numpy(out: Path, kind: Any) -> None:
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.float32, np.float64, Decimal])
+def test_times_of_any_kind_of_number(out: Path, kind: Any) -> None:
     with PackWriter(out) as pack:
         pack.add("a", b"1", mtime=kind(1_700_000_000))
     assert shown(out)["a"].mtime_ns == 1_700_000_000 * 10**9
