@@ -345,10 +345,8 @@ class TreeOperations(pyfuse3.Operations):
             self._failures.note(counted, path, describe(error))
         if isinstance(error, TooLargeError):
             return FUSEError(errno.EFBIG)
-        number = error.errno if isinstance(error, OSError) else None
-        if number == errno.EAGAIN:  # programs take it for "would block", and end without an error
-            number = errno.EIO
-        return FUSEError(number or errno.EIO)
+        number = error.errno if isinstance(error, OSError) else None  # EAGAIN looks like no error
+        return FUSEError(number if number and number != errno.EAGAIN else errno.EIO)
 
     # Extended attributes: without -o xattr, ENOSYS makes the kernel never ask again.
 

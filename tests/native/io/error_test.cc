@@ -19,7 +19,7 @@ ErrorFields fields_by(int error_number) {
 
 }  // namespace
 
-TEST_CASE("std::thread's error names what failed and the limits that may be raised") {
+TEST_CASE("a thread that cannot be started: what failed is named, and the limits to raise") {
   const ErrorFields fields = fields_by(EAGAIN);
   CHECK(fields.kind == "OSError");
   CHECK(fields.code == EAGAIN);
