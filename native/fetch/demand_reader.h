@@ -77,7 +77,7 @@ class DemandReader {
   [[nodiscard]] UnitTable& table() { return table_; }
   // Functions that are posted to the port run in poll().
   [[nodiscard]] ReadPort& port() { return port_; }
-  void poll() { port_.poll(); }
+  size_t poll() { return port_.poll(); }
   void wait(int timeout_ms) const { port_.wait(timeout_ms); }
 
  private:

@@ -89,6 +89,9 @@ class ReadPort {
   // Waits until poll() has something to do, at most `timeout_ms` (-1: for ever).
   void wait(int timeout_ms = -1) const;
 
+  // Ends a wait() of another thread, even if there is nothing to do.
+  void signal();
+
   // Returns a descriptor that is readable when poll() has something to do.
   [[nodiscard]] int event_fd() const { return event_.get(); }
 
@@ -107,7 +110,6 @@ class ReadPort {
   void end_outstanding();
   void launch(std::unique_ptr<Operation> operation);
   void reap_aio(std::vector<std::unique_ptr<Operation>>& done);
-  void signal();
 
   ReadQueue& queue_;
   const Urgency urgency_;

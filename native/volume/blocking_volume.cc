@@ -6,23 +6,20 @@
 #include <optional>
 
 namespace ffrfs {
-namespace {
 
-constexpr int kIdleMs = 100;
-
-}  // namespace
-
-void BlockingVolume::wait_a_little() {
-  volume_.wait(kIdleMs);
-  volume_.poll();
-  idle_();
+// Other threads wait for the same event: their poll() may run the callback of this call.
+void BlockingVolume::wait_until(const std::function<bool()>& is_ready) {
+  while (!is_ready()) {
+    volume_.take_turn(is_ready, idle_ms_);
+    idle_();
+  }
 }
 
 TreePtr BlockingVolume::load_tree(Need need, Ino ino) {
   if (TreePtr part = volume_.find_tree(need, ino)) return part;
   auto result = std::make_shared<Result<TreePtr>>();
   if (TreePtr part = volume_.load_tree(need, ino, deliver(result))) return part;
-  while (!result->ready.load(std::memory_order_acquire)) wait_a_little();
+  wait_until([&] { return result->ready.load(std::memory_order_acquire); });
   if (result->error) std::rethrow_exception(result->error);
   return result->value;
 }
@@ -40,7 +37,7 @@ Ino BlockingVolume::resolve(std::string_view path) {
 Slice BlockingVolume::read(Ino ino, uint64_t offset, size_t size) {
   auto result = std::make_shared<Result<Slice>>();
   if (auto slice = volume_.read(ino, offset, size, deliver(result))) return std::move(*slice);
-  while (!result->ready.load(std::memory_order_acquire)) wait_a_little();
+  wait_until([&] { return result->ready.load(std::memory_order_acquire); });
   if (result->error) std::rethrow_exception(result->error);
   return std::move(result->value);
 }
@@ -80,7 +77,7 @@ void BlockingVolume::read_files(std::span<const std::pair<Ino, std::span<std::by
         }
       }
     }
-    while (all->missing.load(std::memory_order_acquire) > 0) wait_a_little();
+    wait_until([&] { return all->missing.load(std::memory_order_acquire) == 0; });
   } catch (...) {
     const std::lock_guard lock(all->mutex);
     all->abandoned = true;

@@ -22,9 +22,12 @@ namespace ffrfs {
 
 class BlockingVolume {
  public:
-  // `idle` is called ten times a second while a call waits; an exception from it ends the call.
-  explicit BlockingVolume(Volume& volume, std::function<void()> idle = [] {})
-      : volume_(volume), idle_(std::move(idle)) {}
+  static constexpr int kIdleMs = 100;
+
+  // `idle` is called about every `idle_ms` while a call waits (-1: only after an event); an
+  // exception from it ends the call.
+  explicit BlockingVolume(Volume& volume, std::function<void()> idle = [] {}, int idle_ms = kIdleMs)
+      : volume_(volume), idle_(std::move(idle)), idle_ms_(idle_ms) {}
 
   // Throws ChecksumError, StorageError, as do the other functions.
   [[nodiscard]] TreePtr load_tree(Need need, Ino ino);
@@ -59,10 +62,11 @@ class BlockingVolume {
     };
   }
 
-  void wait_a_little();
+  void wait_until(const std::function<bool()>& is_ready);
 
   Volume& volume_;
   const std::function<void()> idle_;
+  const int idle_ms_;
 };
 
 }  // namespace ffrfs

@@ -29,6 +29,7 @@
 #include "shard/extent.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
+#include "volume/event_turns.h"
 
 namespace ffrfs {
 
@@ -79,8 +80,13 @@ class FileReads {
   // Runs `callback` in a later poll().
   void post(std::function<void()> callback) { units_.port().post(std::move(callback)); }
 
-  void poll() { units_.poll(); }
+  // Returns how many callbacks it has run.
+  size_t poll() { return units_.poll(); }
   void wait(int timeout_ms) const { units_.wait(timeout_ms); }
+  // Calls wait() and poll() in turns with other threads; see EventTurns::wait().
+  void take_turn(const std::function<bool()>& is_ready, int timeout_ms) {
+    turns_.wait(is_ready, timeout_ms);
+  }
   void wake() {
     post([] {});
   }
@@ -103,6 +109,9 @@ class FileReads {
   Counters& counters_;
   Fetcher fetcher_;
   DemandReader units_;
+  EventTurns turns_{{.wait = [this](int timeout_ms) { wait(timeout_ms); }, .poll = [this] {
+    return poll();
+  }, .wake = [this] { units_.port().signal(); }}};
   ChunkFingerprints large_;  // last, because its threads post to the port of units_
 };
 

@@ -137,6 +137,10 @@ class Volume {
   void poll() { reads_.get().poll(); }
   // Waits at most `timeout_ms`; -1: for ever.
   void wait(int timeout_ms) { reads_.get().wait(timeout_ms); }
+  // For one of many threads that wait; see EventTurns::wait().
+  void take_turn(const std::function<bool()>& is_ready, int timeout_ms) {
+    reads_.get().take_turn(is_ready, timeout_ms);
+  }
   // Ends a wait() of another thread, even if there is nothing to do.
   void wake() { reads_.get().wake(); }
   [[nodiscard]] int event_fd() { return reads_.get().event_fd(); }
