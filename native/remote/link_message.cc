@@ -128,7 +128,7 @@ Message make_text(Ask ask, uint32_t object, uint64_t id, std::string_view first,
 }
 
 std::optional<Answer> parse_answer(std::span<const std::byte> message,
-                                   std::vector<FileDescriptor> carried) {
+                                   std::vector<FileDescriptor> carried, bool are_lost) {
   Reader reader(message);
   Answer answer;
   uint32_t kind = 0;
@@ -138,6 +138,7 @@ std::optional<Answer> parse_answer(std::span<const std::byte> message,
   answer.kind = static_cast<Told>(kind);
   if (!parse_body(reader, answer)) return std::nullopt;
   const bool brings_files = answer.kind == Told::kOpened || answer.kind == Told::kMoved;
+  if (are_lost) return brings_files ? std::optional(std::move(answer)) : std::nullopt;
   if (carried.size() != (brings_files ? kCarriedMax : 0)) return std::nullopt;
   if (brings_files) {
     answer.data = std::move(carried[0]);
@@ -174,8 +175,11 @@ LinkSocket::Got LinkSocket::receive(std::span<std::byte> memory, Answer& answer)
   if (size < 0) return errno == EAGAIN ? Got::kNothing : Got::kEnd;
   std::vector<FileDescriptor> carried = take_descriptors(header);
   if (size == 0) return Got::kEnd;
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Got::kNonsense;
-  auto parsed = parse_answer(memory.first(static_cast<size_t>(size)), std::move(carried));
+  const bool is_cut = (header.msg_flags & MSG_CTRUNC) != 0;
+  // The kernel leaves out descriptors if the process may have no more, or if there were too many.
+  const bool are_lost = is_cut && carried.size() < kCarriedMax;
+  if ((header.msg_flags & MSG_TRUNC) != 0 || is_cut != are_lost) return Got::kNonsense;
+  auto parsed = parse_answer(memory.first(static_cast<size_t>(size)), std::move(carried), are_lost);
   if (!parsed) return Got::kNonsense;
   answer = std::move(*parsed);
   return Got::kAnswer;

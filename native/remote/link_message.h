@@ -51,7 +51,7 @@ struct Answer {
   int64_t mtime_ns = 0;
   uint64_t block_size = 0;
   std::string pin{};
-  // OPENED, MOVED
+  // OPENED, MOVED; neither is valid if this process had no descriptor free for them
   FileDescriptor data{};
   FileDescriptor state{};
   // LISTED
@@ -91,8 +91,10 @@ using Message = std::vector<std::byte>;
 [[nodiscard]] Message make_text(Ask ask, uint32_t object, uint64_t id, std::string_view first,
                                 std::optional<std::string_view> second = std::nullopt);
 
-// Returns nullopt if no answer has these bytes, or comes with these descriptors.
+// Returns nullopt if no answer has these bytes, or comes with these descriptors. `are_lost`: some
+// did not fit into this process, and `carried` is not looked at.
 [[nodiscard]] std::optional<Answer> parse_answer(std::span<const std::byte> message,
-                                                 std::vector<FileDescriptor> carried);
+                                                 std::vector<FileDescriptor> carried,
+                                                 bool are_lost = false);
 
 }  // namespace ffrfs::remote

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -156,6 +157,7 @@ void ObjectLink::take_opened(Request request, Answer answer, Finished& finished)
   if (found == known_.end()) return;  // closed meanwhile
   Known& known = found->second;
   try {
+    if (!answer.data.valid()) throw StorageError(EMFILE, known.name, "cannot open");
     const ObjectFacts facts{.size = answer.size,
                             .mtime_ns = answer.mtime_ns,
                             .block_size = answer.block_size,
@@ -174,7 +176,13 @@ void ObjectLink::take_opened(Request request, Answer answer, Finished& finished)
       known.object->set_files(std::move(files));
     }
   } catch (...) {
-    return fail(std::move(request), std::current_exception(), finished);
+    // The fetcher has opened it, and takes its number for no other until it is closed.
+    const uint32_t number = request.number;
+    const bool is_new = known.object == nullptr;
+    fail(std::move(request), std::current_exception(), finished);
+    const auto sent = socket_.send(make_message(Ask::kClose, number, 0));
+    if (is_new && sent == LinkSocket::Sent::kYes) closed_.push_back(number);
+    return;
   }
   known.state = Known::State::kOpen;
   for (const uint64_t id : known.parked) {
@@ -210,6 +218,7 @@ void ObjectLink::take_moved(Answer answer) {
   if (found == known_.end() || !found->second.object) return;
   RemoteObject& object = *found->second.object;
   try {
+    if (!answer.data.valid()) throw StorageError(EMFILE, object.name(), "cannot open");
     object.set_files(std::make_shared<const CachedFiles>(
         std::move(answer.data), std::move(answer.state), object.facts(), object.name()));
   } catch (const StorageError&) {

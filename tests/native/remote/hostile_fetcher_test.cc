@@ -2,8 +2,13 @@
 // bytes; nothing hangs, nothing is read outside.
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <exception>
+#include <future>
 #include <memory>
 #include <string>
 
@@ -125,6 +130,42 @@ TEST_CASE("an object opens with two descriptors, no more and no fewer, and sane 
   CHECK_FALSE(error_for(good, {pipes[0], object.state()}).empty());
   close(pipes[0]);
   close(pipes[1]);
+}
+
+TEST_CASE("an object that opens while no descriptor is free fails alone, and opens later") {
+  Link rig;
+  const std::string other = "s3://bucket/b.ffr";
+  rig.fetcher.add(other, std::make_shared<TestObject>(pattern(40'000, 2)));
+  remote::RemoteOpener opener(rig.fetcher.start(), 5s);
+  rig.fetcher.hold();
+  const auto file = opener.open(kUrl);
+  std::promise<std::exception_ptr> prepared;
+  file->prepare(kTestBlock, 1, Source::Urgency::kSomeoneWaits,
+                [&](const std::exception_ptr& error) { prepared.set_value(error); });
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const auto lowest_free = static_cast<rlim_t>(FileDescriptor(dup(rig.object->data())).get());
+  const rlimit none{.rlim_cur = lowest_free, .rlim_max = limit.rlim_max};
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    std::string error;
+    int code = 0;
+    try {
+      (void)opener.open(other);
+    } catch (const StorageError& why) {
+      error = why.what();
+      code = why.code();
+    }
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(error == other + ": cannot open: Too many open files");
+    CHECK(code == EMFILE);
+  }
+  CHECK(opener.open(other)->size() == 40'000);
+  // The other one's download goes on, over the same link.
+  rig.fetcher.release();
+  CHECK(prepared.get_future().get() == nullptr);
+  CHECK(rig.fetcher.count(Ask::kOpen) == 5);
+  CHECK(wait_until([&] { return rig.fetcher.count(Ask::kClose) == 4; }));
 }
 
 TEST_CASE("a state file that is damaged is refused") {
