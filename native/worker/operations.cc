@@ -373,6 +373,7 @@ void Operations::fail(const Reply& reply, Ino ino, const RequestTimer& timer,
   answer(timer, reply, [&] {
     failure = failure_of(error);
     to_log = volume_.note_failure(ino);  // statistics have it before the reader
+    if (to_log) log_.expect_failure();
     reply.error(failure.number);
   });
   if (to_log) log_.log_failure(*to_log, ino, failure.reason);

@@ -9,7 +9,7 @@
 namespace ffrfs {
 namespace {
 
-constexpr auto kFinishLimit = std::chrono::milliseconds(100);
+constexpr auto kFinishLimit = std::chrono::seconds(2);
 constexpr auto kFinishInterval = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -33,7 +33,7 @@ void RequestLog::log_slow(RequestKind kind, Ino ino, uint64_t elapsed_ns) noexce
 }
 
 void RequestLog::log_failure(Ino counted, Ino ino, const std::string& reason) noexcept {
-  const bool has_room = failures_waiting_.fetch_add(1) < kFailuresWaitingMax;
+  const bool has_room = failures_waiting_ <= kFailuresWaitingMax;
   try {
     if (has_room) {
       return failure_thread_.submit([this, counted, ino, reason] {

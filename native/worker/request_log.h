@@ -33,10 +33,15 @@ class RequestLog {
     if (volume_.note_request(kind, elapsed_ns) && ino != 0) log_slow(kind, ino, elapsed_ns);
   }
 
+  // Must be called before a failure is answered that log_failure() is to log: finish() waits for it
+  // from then on, as the mount may end before the thread that answers does anything else.
+  void expect_failure() noexcept { failures_waiting_.fetch_add(1); }
+
   // Logs that a request on `ino` failed, which counts for the inode `counted`.
   void log_failure(Ino counted, Ino ino, const std::string& reason) noexcept;
 
-  // Waits a moment for failures that are not logged yet: the process is about to end.
+  // Waits for failures that are not logged yet, since the process is about to end; two seconds at
+  // most, because a name may be on a disk that hangs.
   void finish() const noexcept;
 
  private:

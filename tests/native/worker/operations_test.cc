@@ -107,9 +107,13 @@ TEST_CASE("failures whose names are waited for are bounded; others are logged by
   Mounted mounted;
   FarRequests far;
   RequestLog log(mounted.volume, far);
-  for (size_t i = 0; i < RequestLog::kFailuresWaitingMax; ++i) log.log_failure(kIno, kIno, "bad");
+  const auto fail = [&log](Ino ino, const std::string& reason) {
+    log.expect_failure();
+    log.log_failure(ino, ino, reason);
+  };
+  for (size_t i = 0; i < RequestLog::kFailuresWaitingMax; ++i) fail(kIno, "bad");
   CHECK(mounted.logged().empty());
-  log.log_failure(7, 7, "worse");
+  fail(7, "worse");
   CHECK(mounted.logged().ends_with("cannot read inode 7: worse\n"));
   mounted.let_go();
   log.finish();
@@ -118,7 +122,21 @@ TEST_CASE("failures whose names are waited for are bounded; others are logged by
     lines += mounted.logged();
     return std::ranges::count(lines, '\n') == RequestLog::kFailuresWaitingMax;
   }));
-  log.log_failure(7, 7, "bad");
+  fail(7, "bad");
+  log.finish();
+  CHECK(mounted.logged().ends_with("cannot read n1000005: bad\n"));
+}
+
+TEST_CASE("the end waits for the line of a failure, from before the answer on") {
+  Mounted mounted;
+  mounted.let_go();
+  FarRequests far;
+  RequestLog log(mounted.volume, far);
+  log.expect_failure();
+  const std::jthread answering([&log] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // between answer and line
+    log.log_failure(7, 7, "bad");
+  });
   log.finish();
   CHECK(mounted.logged().ends_with("cannot read n1000005: bad\n"));
 }
