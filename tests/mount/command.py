@@ -180,9 +180,7 @@ class Mount:
         served_by = [process for process in (self.process, self.worker) if process]
         assert served_by
         for process in served_by:
-            os.kill(process.pid, signal.SIGSTOP)
-        for process in served_by:
-            wait_until(lambda pid=process.pid: is_stopped(pid), "stopped")
+            stop(process.pid)
         try:
             yield
         finally:
@@ -263,7 +261,7 @@ class Mount:
         """Kill the daemon, and wait until another one goes on with the mount."""
         found = self.statistics()
         if with_worker:
-            os.kill(found["daemon_pid"], signal.SIGSTOP)  # it would replace the worker itself
+            stop(found["daemon_pid"])  # it would replace the worker itself
             self._kill_worker(found["worker_pid"])
         os.kill(found["daemon_pid"], signal.SIGKILL)
         before = found["daemon_starts"]
@@ -358,7 +356,7 @@ def children(process: Process) -> list[Process]:
 
 def kill_for_good(daemon: int) -> None:
     """Kill a daemon that no other one follows: its guardian dies first."""
-    os.kill(daemon, signal.SIGSTOP)  # else it would start another guardian
+    stop(daemon)  # else it would start another guardian
     for child in children(Process(daemon, 0)):
         if is_guardian(child) and "--if-stuck" not in words_of(child):
             os.kill(child.pid, signal.SIGKILL)
@@ -386,9 +384,13 @@ def is_fetcher(process: Process) -> bool:
     return "ffrfs.remote.object_fetcher" in words_of(process)
 
 
-def is_stopped(pid: int) -> bool:
-    """By SIGSTOP, with all its threads."""
-    return states(pid) <= {"T"}
+def stop(pid: int) -> None:
+    """SIGSTOP, and wait until no thread runs: all go on until one of them has taken it.
+
+    A thread that waits for a disk stops when that answers.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: states(pid) <= {"T", "D"}, "stopped")
 
 
 def mount_command_fails(done: Done, status: int, *words: str) -> None:

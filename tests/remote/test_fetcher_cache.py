@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.remote.protocol import BLOCK_SIZE, Ask, Tell
-from tests.mount.command import wait_until
+from tests.mount.command import stop, wait_until
 from tests.remote.running_fetcher import SIZE, Running, Start, content, put
 from tests.remote.servers.fault import Kind
 from tests.remote.servers.faulty import faulty
@@ -88,7 +88,7 @@ def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
         server.forget_counts()
         first.send(Ask.WANT, one.number, first=0, count=BLOCKS)
         wait_until(lambda: server.counts().most_under_way, "it holds the blocks", 60)
-        os.kill(stopped.process.pid, signal.SIGSTOP)
+        stop(stopped.process.pid)
         server.mend()
         try:
             assert client.read_all(opened) == content()

@@ -15,10 +15,10 @@ from tests.mount import probes
 from tests.mount.command import (
     Mount,
     ffrfs,
-    is_stopped,
     kill_group,
     mount_command_fails,
     start_ffrfs,
+    stop,
     wait_until,
 )
 from tests.mount.makers import AskAsUser, MakeMount, PackTree
@@ -136,8 +136,7 @@ def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
     """After a SIGSTOP, of which it has heard nothing."""
     with top(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
-        terminal.process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: is_stopped(terminal.process.pid), "stopped")
+        stop(terminal.process.pid)
         terminal.process.send_signal(signal.SIGCONT)
         terminal.read_until(ENTER)
         terminal.read_until(END_OF_SCREEN)

@@ -19,7 +19,7 @@ from tests.ffrecord_file import flip_byte, record_extents
 from tests.folder.folder_model import make_folder
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Done, Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.command import Done, Mount, ffrfs, mount_command_fails, stop, wait_until
 from tests.mount.disk import Disk
 from tests.mount.makers import AskAsUser, MakeMount, PackTree
 from tests.own_mounts import with_copy_of
@@ -109,7 +109,7 @@ def test_daemon_that_is_stopped(tree: Mount) -> None:
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_worker_that_is_stopped(tree: Mount) -> None:
     assert tree.worker is not None
-    os.kill(tree.worker.pid, signal.SIGSTOP)
+    stop(tree.worker.pid)
     try:
         # A worker that is stopped for 10 s is killed.
         tree.checked(2, "the mount does not answer, though its daemon does", timeout_s=8)
@@ -183,7 +183,8 @@ def test_several_at_once_and_the_worst_counts(
     places = [one.path for one in (tree, *others)]
     wait_until(lambda: check(*places).status == 0, "all are well")
     for one in others:
-        one.signal(signal.SIGSTOP)
+        assert one.process is not None
+        stop(one.process.pid)
 
     def are_told() -> bool:
         """An answer, or the child that waits for it, may be late on a busy machine."""

@@ -19,7 +19,7 @@ from tests.checkout import CHECKOUT
 from tests.leftovers import check_nothing_left, run_alone
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import Mount, ffrfs, stop, wait_until
 from tests.mount.makers import MakeMount, PackTree
 from tests.mount.waiting import waited_s
 
@@ -73,7 +73,8 @@ def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> N
 def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount: MakeMount) -> None:
     trees = [tree, *(mount(tree.pack) for _ in range(3))]
     for one in trees:
-        one.signal(signal.SIGSTOP)
+        assert one.process is not None
+        stop(one.process.pid)
     try:
         began_s = waited_s()
         found = {one.mountpoint: one for one in mount_statuses()}

@@ -30,6 +30,7 @@ from tests.mount.command import (
     ffrfs,
     kill_for_good,
     mount_command_fails,
+    stop,
     wait_until,
 )
 from tests.mount.makers import MakeMount, PackTree
@@ -219,7 +220,7 @@ def test_check_warns_until_the_next_daemon_comes(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     assert tree.process is not None
     assert tree.guardian is not None
-    os.kill(tree.guardian.pid, signal.SIGSTOP)  # as if it paused after several deaths
+    stop(tree.guardian.pid)  # as if it paused after several deaths
     try:
         tree.signal_daemon(signal.SIGKILL)
         daemon = f"its daemon (process {tree.process.pid})"

@@ -5,15 +5,13 @@ Each test takes the 15 seconds that a worker is given to answer.
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 
 import pytest
 
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import Mount, stop, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import content
 from tests.mount.makers import MakeMount, PackTree
@@ -30,7 +28,7 @@ def test_stopped_worker_is_replaced(mount: MakeMount, pack_tree: PackTree) -> No
     tree: Mount = mount(pack_tree({"a": b"alpha" * 1000}))
     tree.expect_log("the worker answers nothing; it is killed|killed by SIGKILL")
     assert tree.worker is not None
-    os.kill(tree.worker.pid, signal.SIGSTOP)
+    stop(tree.worker.pid)
     with child(probes.read, tree / "a") as reader:
         reader.ask_next()
         assert reader.answer() == b"alpha" * 1000

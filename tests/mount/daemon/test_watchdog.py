@@ -26,7 +26,7 @@ from tests.mount.command import (
     children,
     ffrfs,
     is_guardian,
-    is_stopped,
+    stop,
     wait_until,
 )
 from tests.mount.disk import Disk
@@ -85,8 +85,7 @@ def command(process: Process) -> str:
 
 @contextmanager
 def stopped(process: Process) -> Iterator[None]:
-    os.kill(process.pid, signal.SIGSTOP)
-    wait_until(lambda: is_stopped(process.pid), "stopped")
+    stop(process.pid)
     try:
         yield
     finally:

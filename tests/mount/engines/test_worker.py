@@ -37,6 +37,7 @@ from tests.mount.command import (
     is_worker,
     kill_group,
     start_ffrfs,
+    stop,
     wait_until,
 )
 from tests.mount.disk import Disk
@@ -180,11 +181,11 @@ def test_signals_of_terminals_and_service_managers_are_the_daemons(
 
 @contextmanager
 def worker_stopped(tree: Mount) -> Iterator[None]:
-    kill_worker(tree, signal.SIGSTOP)
+    assert tree.worker is not None
+    stop(tree.worker.pid)
     try:
         yield
     finally:
-        assert tree.worker is not None
         if tree.worker.is_alive():
             kill_worker(tree, signal.SIGCONT)
 

@@ -18,7 +18,15 @@ import pytest
 
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.process import Process
-from tests.mount.command import ENGINES, Done, children, is_worker, kill_for_good, wait_until
+from tests.mount.command import (
+    ENGINES,
+    Done,
+    children,
+    is_worker,
+    kill_for_good,
+    stop,
+    wait_until,
+)
 from tests.mount.machine import Machine
 from tests.mount.makers import ORDINARY_USER_ID, PackTree
 
@@ -134,7 +142,7 @@ def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0
     as_root.fill()
     daemon = Process(as_root.listed()["pid"], 0)
-    os.kill(daemon.pid, signal.SIGSTOP)  # it would replace the worker itself
+    stop(daemon.pid)  # it would replace the worker itself
     for one in children(daemon):
         if is_worker(one):
             os.kill(one.pid, signal.SIGKILL)
