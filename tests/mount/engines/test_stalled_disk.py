@@ -15,7 +15,7 @@ import pytest
 from ffrfs.mount.kernel import kernel_mount
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import ENDED, TIMEOUT_S, Mount, kill_group, start_ffrfs, wait_until
+from tests.mount.command import ENDED, TIMEOUT_S, Mount, ffrfs, kill_group, start_ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, SMALL_NAMES, content
 from tests.mount.makers import MakeMount
@@ -200,6 +200,8 @@ def test_neighbours_that_stall_hold_up_nobody(new_mount: MakeMount, disk: Disk) 
     assert tree.mount("--read-around", "on").status == 0
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
     assert sorted(tree.ask(probes.listdir, "")) == ALL_NAMES
+    # The worker has heard of that, too, when it obeys what the daemon sends next.
+    assert ffrfs("warm", tree.path, tree.path / SMALL_NAMES[1]).status == 0
     disk.stall(SMALL_NAMES[15])
     assert tree.ask(probes.read, SMALL_NAMES[0]) == content(SMALL_NAMES[0])
     disk.wait_for("stalled")  # by nobody who reads it
