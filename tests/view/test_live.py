@@ -79,6 +79,7 @@ def test_unreadable_files_are_listed(serve: Serve, mount: MakeMount, tmp_path: P
     pages = serve(made.path)
     with pytest.raises(OSError, match="Input/output error"):
         made.ask(probes.read, "a<b>")
+    made.count_logged("checksum mismatch")  # after the answer
     (one,) = pages.data("/live")["unreadable"]
     assert one["path"] == "a<b>" and "checksum mismatch" in one["error"]
     assert "a&lt;b&gt;" in pages.get("/live").text

@@ -138,6 +138,7 @@ def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: D
         assert reader.answer() == errno.EIO
     disk.go()
     assert worker_figures(tree)["quarantined"] == 1
+    tree.count_logged("cannot read stalled")  # after the answer
     told = json.loads(ffrfs("stats", "--errors", "--json", tree.path).out)
     assert [file["path"] for file in told["files"]] == ["stalled"]
     tree.checked(1)
