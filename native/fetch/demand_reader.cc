@@ -87,7 +87,7 @@ void DemandReader::overtake() {
   for (const UnitPlan& plan : table_.take_overdue()) {
     try {
       start_in_turn(plan);
-    } catch (const std::bad_alloc&) {  // nobody else would end the fetch
+    } catch (const std::bad_alloc&) {  // no other thread would end the fetch
       for (const auto& done : table_.finish(plan.key())) done(nullptr, std::current_exception());
     }
   }

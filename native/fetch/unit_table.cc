@@ -130,7 +130,7 @@ std::vector<UnitTable::Done> UnitTable::arrive(const UnitKey& key, const UnitPtr
     // Until readers that wait have it, later readers must find the unit here.
     again->second.is_passing = !waiting.empty();
     hold(*again, unit, waiting.empty() ? Account::kAhead : Account::kKept);
-  } catch (const std::bad_alloc&) {  // held for nobody; those who wait get it
+  } catch (const std::bad_alloc&) {  // not kept; waiting readers get it
   }
   return waiting;
 }

@@ -33,7 +33,7 @@ class EventTurns {
 
   const Event event_;
   std::mutex mutex_;
-  std::condition_variable changed_;  // there was a poll(), or nobody waits for the event
+  std::condition_variable changed_;  // after a poll(), or when no thread waits for the event
   bool is_taken_ = false;            // a thread waits for the event
 };
 
