@@ -26,6 +26,7 @@ struct ReadPort::Operation {
   Buffer buffer;
   Done done;
   bool refused = false;  // AIO refused or came short: to be read by a thread
+  Operations node;       // its own, while the kernel holds it
   std::exception_ptr error;
 
   [[nodiscard]] size_t head() const { return static_cast<size_t>(offset - aligned_offset); }
@@ -65,20 +66,41 @@ struct ReadPort::Operation {
   }
 };
 
+ReadPort::Operations ReadPort::take_first(Operations& from) {
+  Operations one;
+  one.splice(one.begin(), from, from.begin());
+  return one;
+}
+
+// Through which a download reports back; it may end after the port.
+struct ReadPort::Gate {
+  std::mutex mutex;  // locked before that of the port
+  ReadPort* port;    // null once the port ends
+};
+
 ReadPort::ReadPort(ReadQueue& queue, Aio aio, Urgency urgency)
-    : queue_(queue), urgency_(urgency), event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), aio_(aio) {
+    : queue_(queue),
+      urgency_(urgency),
+      gate_(std::make_shared<Gate>()),
+      event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      aio_(aio) {
   if (!event_.valid()) throw StorageError(errno, "eventfd", "cannot create");
+  gate_->port = this;
 }
 
 ReadPort::~ReadPort() {
   {
+    const std::lock_guard lock(gate_->mutex);
+    gate_->port = nullptr;
+  }
+  {
     std::unique_lock lock(mutex_);
     is_closing_ = true;
-    none_outstanding_.wait(lock, [this] { return outstanding_ == 0; });
+    threads_are_done_.wait(lock, [this] { return in_threads_.empty(); });
   }
   if (context_ == nullptr) return;
   // The kernel may still write into the buffers: collect every operation first.
-  std::vector<std::unique_ptr<Operation>> finished;
+  Operations finished;
   while (in_flight_ > 0) {
     wait();
     uint64_t count = 0;
@@ -101,32 +123,29 @@ void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done don
       static_cast<size_t>(file.align_up(offset + size) - operation->aligned_offset);
   operation->buffer = queue_.buffers_.acquire(operation->aligned_size);
   operation->done = std::move(done);
+  Operations one;
+  one.push_back(std::move(operation));
   if (bytes == Bytes::kAnyhow && file.is_near(offset, size)) {
-    launch(std::move(operation));
+    launch(std::move(one));
   } else {
-    prepare(std::move(operation), bytes);
+    prepare(std::move(one), bytes);
   }
 }
 
 // Starts the download of remote bytes; no thread waits for it.
-void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
+void ReadPort::prepare(Operations one, Bytes bytes) {
+  const Operation& operation = *one.front();
+  const Source& file = *operation.file;
+  const uint64_t offset = operation.offset;
+  const size_t size = operation.size;
+  const auto place = one.begin();
   {
     const std::lock_guard lock(mutex_);
-    ++outstanding_;
+    far_.splice(far_.end(), one);
   }
-  const Source& file = *operation->file;
-  const uint64_t offset = operation->offset;
-  const size_t size = operation->size;
-  // std::function needs a copyable callable.
-  auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
-  const auto prepared = [this, shared](std::exception_ptr error) {
-    if (!error && is_wanted()) {
-      launch(std::move(*shared));
-      end_outstanding();
-    } else {
-      (*shared)->error = std::move(error);
-      end_blocking(std::move(*shared));
-    }
+  const auto prepared = [gate = gate_, place](std::exception_ptr error) {
+    const std::lock_guard lock(gate->mutex);
+    if (gate->port != nullptr) gate->port->take_prepared(place, std::move(error));
   };
   try {
     if (bytes == Bytes::kAnew) {
@@ -142,25 +161,46 @@ void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
   }
 }
 
-void ReadPort::launch(std::unique_ptr<Operation> operation) {
-  if (operation->is_direct) {
-    operation->direct = operation->file->begin_direct(operation->offset, operation->size);
+void ReadPort::take_prepared(Operations::iterator place, std::exception_ptr error) {
+  if (error) {
+    (*place)->error = std::move(error);
+    return end(far_, place);
   }
+  Operations one;
   {
     const std::lock_guard lock(mutex_);
-    if (aio_ != Aio::kNone && operation->direct.fd >= 0) {
-      if (in_flight_ >= kDepth) {
-        backlog_.push_back(std::move(operation));
-        return;
-      }
-      if (start_aio(*operation)) {
-        // The kernel holds the operation now; reap_aio() takes it back.
-        [[maybe_unused]] Operation* kept = operation.release();
-        return;
-      }
-    }
+    one.splice(one.begin(), far_, place);
   }
-  start_blocking(std::move(operation));
+  launch(std::move(one));
+}
+
+// An error is the operation's.
+void ReadPort::launch(Operations one) noexcept {
+  try {
+    if (!launch_aio(one)) start_blocking(std::move(one));
+  } catch (...) {
+    one.front()->error = std::current_exception();
+    end(one, one.begin());
+  }
+}
+
+// Returns false if a thread has to read.
+bool ReadPort::launch_aio(Operations& one) {
+  Operation& operation = *one.front();
+  if (operation.is_direct) {
+    operation.direct = operation.file->begin_direct(operation.offset, operation.size);
+  }
+  const std::lock_guard lock(mutex_);
+  if (aio_ == Aio::kNone || operation.direct.fd < 0) return false;
+  if (in_flight_ >= kDepth) {
+    backlog_.splice(backlog_.end(), one);
+    return true;
+  }
+  if (!start_aio(operation)) return false;
+  // The kernel holds the operation now; reap_aio() takes it back.
+  Operation* const held = one.front().release();
+  held->node = std::move(one);
+  return true;
 }
 
 bool ReadPort::start_aio(Operation& operation) {
@@ -184,43 +224,41 @@ bool ReadPort::start_aio(Operation& operation) {
   return true;
 }
 
-void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
+void ReadPort::start_blocking(Operations one) {
+  const auto place = one.begin();
   {
     const std::lock_guard lock(mutex_);
-    ++outstanding_;
+    in_threads_.splice(in_threads_.end(), one);
   }
-  // std::function needs a copyable callable.
-  auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
   try {
-    queue_.threads_.submit([this, shared] {
-      if (is_wanted()) (*shared)->read_blocking();
-      end_blocking(std::move(*shared));
-    }, urgency_);
+    queue_.threads_.submit([this, place] { read_in_thread(place); }, urgency_);
   } catch (const std::system_error& error) {
-    (*shared)->error = std::make_exception_ptr(
-        StorageError(error.code().value(), (*shared)->file->path(), "cannot start a thread"));
-    end_blocking(std::move(*shared));
+    (*place)->error = std::make_exception_ptr(
+        StorageError(error.code().value(), (*place)->file->path(), "cannot start a thread"));
+    end(in_threads_, place);
+  } catch (...) {
+    (*place)->error = std::current_exception();
+    end(in_threads_, place);
   }
 }
 
-// Returns false if the port is closing.
-bool ReadPort::is_wanted() const {
-  const std::lock_guard lock(mutex_);
-  return !is_closing_;
+void ReadPort::read_in_thread(Operations::iterator place) {
+  bool is_wanted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_wanted = !is_closing_;
+  }
+  if (is_wanted) (*place)->read_blocking();
+  end(in_threads_, place);
 }
 
-void ReadPort::end_blocking(std::unique_ptr<Operation> operation) {
-  auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
+// Leaves the operation's callback to poll().
+void ReadPort::end(Operations& from, Operations::iterator place) {
   const std::lock_guard lock(mutex_);
-  posted_.push_back([shared] { Operation::finish(std::move(*shared)); });
+  ended_.splice(ended_.end(), from, place);
   signal();
-  // Notified under the lock: once outstanding_ is 0, the port may be destroyed.
-  if (--outstanding_ == 0) none_outstanding_.notify_all();
-}
-
-void ReadPort::end_outstanding() {
-  const std::lock_guard lock(mutex_);
-  if (--outstanding_ == 0) none_outstanding_.notify_all();
+  // Notified under the lock: once no thread reads, the port may be destroyed.
+  if (in_threads_.empty()) threads_are_done_.notify_all();
 }
 
 void ReadPort::post(std::function<void()> callback) {
@@ -237,7 +275,7 @@ void ReadPort::signal() {
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
-void ReadPort::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
+void ReadPort::reap_aio(Operations& done) {
   const std::lock_guard lock(mutex_);
   if (context_ == nullptr) return;
   std::array<io_event, kDepth> events;
@@ -248,12 +286,14 @@ void ReadPort::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
     in_flight_ -= count;
     for (int i = 0; i < count; ++i) {
       const io_event& event = events[static_cast<size_t>(i)];
-      std::unique_ptr<Operation> operation(static_cast<Operation*>(event.data));
+      auto* const operation = static_cast<Operation*>(event.data);
+      Operations one = std::move(operation->node);
+      one.front().reset(operation);
+      done.splice(done.end(), one);
       // `res` is really signed: a negative errno, or a count that may be short.
       const auto result = static_cast<int64_t>(event.res);
       const auto wanted = static_cast<int64_t>(operation->head() + operation->size);
       operation->refused = result < wanted;
-      done.push_back(std::move(operation));
     }
   }
 }
@@ -263,26 +303,29 @@ size_t ReadPort::poll() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
 
-  std::vector<std::unique_ptr<Operation>> finished;
+  Operations finished;
   reap_aio(finished);
   std::vector<std::function<void()>> posted;
-  std::deque<std::unique_ptr<Operation>> waiting;
+  Operations ended;
+  Operations waiting;
   {
     const std::lock_guard lock(mutex_);
     posted.swap(posted_);
+    ended.swap(ended_);
     waiting.swap(backlog_);
   }
-  for (auto& operation : waiting) launch(std::move(operation));
-
-  size_t ran = posted.size();
-  for (auto& operation : finished) {
-    if (operation->refused || !operation->is_good()) {
-      start_blocking(std::move(operation));
+  while (!waiting.empty()) launch(take_first(waiting));
+  size_t ran = posted.size() + ended.size();
+  while (!finished.empty()) {
+    Operations one = take_first(finished);
+    if (one.front()->refused || !one.front()->is_good()) {
+      start_blocking(std::move(one));
     } else {
-      Operation::finish(std::move(operation));
+      Operation::finish(std::move(one.front()));
       ++ran;
     }
   }
+  for (auto& operation : ended) Operation::finish(std::move(operation));
   for (auto& callback : posted) callback();
   return ran;
 }

@@ -22,9 +22,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -70,7 +70,8 @@ class ReadPort {
   };
   explicit ReadPort(ReadQueue& queue, Aio aio = Aio::kNeverWaits,
                     Urgency urgency = Urgency::kSomeoneWaits);
-  ~ReadPort();  // waits for reads that have started; drops the others, and all callbacks
+  // Waits for the disk's reads that have started, not for downloads; drops all callbacks.
+  ~ReadPort();
   ReadPort(const ReadPort&) = delete;
   ReadPort& operator=(const ReadPort&) = delete;
 
@@ -100,28 +101,36 @@ class ReadPort {
 
  private:
   struct Operation;
+  struct Gate;
+  // An operation keeps its node from submit() on, so that none is lost for want of memory.
+  using Operations = std::list<std::unique_ptr<Operation>>;
   static constexpr int kDepth = 64;
 
   [[nodiscard]] bool start_aio(Operation& operation);
-  void prepare(std::unique_ptr<Operation> operation, Bytes bytes);
-  void start_blocking(std::unique_ptr<Operation> operation);
-  [[nodiscard]] bool is_wanted() const;
-  void end_blocking(std::unique_ptr<Operation> operation);
-  void end_outstanding();
-  void launch(std::unique_ptr<Operation> operation);
-  void reap_aio(std::vector<std::unique_ptr<Operation>>& done);
+  void prepare(Operations one, Bytes bytes);
+  void take_prepared(Operations::iterator place, std::exception_ptr error);
+  void launch(Operations one) noexcept;
+  [[nodiscard]] bool launch_aio(Operations& one);
+  void start_blocking(Operations one);
+  void read_in_thread(Operations::iterator place);
+  void end(Operations& from, Operations::iterator place);
+  void reap_aio(Operations& done);
+  [[nodiscard]] static Operations take_first(Operations& from);
 
   ReadQueue& queue_;
   const Urgency urgency_;
+  const std::shared_ptr<Gate> gate_;
   FileDescriptor event_;
   mutable std::mutex mutex_;  // guards all below
   Aio aio_;
   bool is_closing_ = false;
-  size_t outstanding_ = 0;  // operations that threads or sources are working on
-  std::condition_variable none_outstanding_;
+  Operations far_;         // their sources download what they need
+  Operations in_threads_;
+  std::condition_variable threads_are_done_;
+  Operations ended_;       // their callbacks are to run
   io_context_t context_ = nullptr;
-  int in_flight_ = 0;                                   // in the AIO context
-  std::deque<std::unique_ptr<Operation>> backlog_;      // more than kDepth
+  int in_flight_ = 0;      // in the AIO context
+  Operations backlog_;     // more than kDepth
   std::vector<std::function<void()>> posted_;
 };
 

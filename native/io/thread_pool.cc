@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <system_error>
 #include <utility>
 
 namespace ffrfs {
@@ -52,8 +51,8 @@ void ThreadPool::submit(std::function<void()> task, Urgency urgency) {
   if (runnable_count() > idle_ && threads_.size() < thread_limit_) {
     try {
       threads_.push_back(start_quiet([this] { run(); }));
-    } catch (const std::system_error&) {
-      // The system refuses more threads: the running ones will do the task.
+    } catch (...) {
+      // The system refuses more threads, or memory: the running ones will do the task.
       if (threads_.empty()) {
         tasks(urgency).pop_back();
         throw;

@@ -23,7 +23,9 @@ class ThreadPool {
   // `background_limit`: the most threads that run background tasks at a time.
   explicit ThreadPool(size_t thread_limit) : ThreadPool(thread_limit, thread_limit) {}
   ThreadPool(size_t thread_limit, size_t background_limit)
-      : thread_limit_(thread_limit), background_limit_(background_limit) {}
+      : thread_limit_(thread_limit), background_limit_(background_limit) {
+    threads_.reserve(thread_limit);
+  }
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

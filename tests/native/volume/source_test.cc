@@ -167,17 +167,25 @@ TEST_CASE("a source that is shorter than it was, or has other bytes, gives error
   CHECK_THROWS_WITH_AS((void)pack.read(2), doctest::Contains("ends at offset"), StorageError);
 }
 
-TEST_CASE("a volume that ends waits for what a source was asked for, and runs no callback") {
+TEST_CASE("a volume ends before what a source was asked for arrives, and runs no callback") {
   auto pack = std::make_unique<FarPack>(patterns(10, 4'000));
   const auto trial = pack->trial;
   pack->put_far(0);
   for (size_t record = 0; record < 10; ++record) CHECK(pack->start(record));
-  std::jthread server([trial] {
-    std::this_thread::sleep_for(20ms);
-    trial->arrive();
-  });
   pack.reset();
-  CHECK(trial->asked_count() == 0);
+  CHECK(trial->asked_count() > 0);
+  trial->arrive();
+}
+
+TEST_CASE("what arrives while a volume ends harms neither") {
+  for (int i = 0; i < 100; ++i) {
+    auto pack = std::make_unique<FarPack>(patterns(10, 4'000));
+    const auto trial = pack->trial;
+    pack->put_far(0);
+    for (size_t record = 0; record < 10; ++record) CHECK(pack->start(record));
+    const std::jthread server([trial] { trial->arrive(); });
+    pack.reset();
+  }
 }
 
 TEST_CASE("hints that are far away: requested in order; they delay no reader, and are held") {
