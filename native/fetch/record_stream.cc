@@ -84,7 +84,7 @@ void RecordStream::submit(uint64_t position) {
 void RecordStream::wait_for_piece() {
   const std::shared_ptr<Ahead> first = ahead_.front();
   while (!first->arrived) {
-    port_.wait();
+    port_.wait_checked();
     port_.poll();
   }
   ahead_.pop_front();

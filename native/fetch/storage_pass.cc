@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/error.h"
+#include "io/wait_check.h"
 
 namespace ffrfs {
 namespace {
@@ -62,7 +63,7 @@ void StoragePass::run(std::vector<size_t> missing) {
            in_flight_bytes_ < kBytesInFlight && reserve(segments_[next])) {
       submit(next++);
     }
-    port_.wait();
+    port_.wait_checked();
     port_.poll();
     read_anew();
   }
@@ -250,7 +251,7 @@ void BufferedPass::ask(size_t place) {
   }
 }
 
-void BufferedPass::read_item(size_t place) noexcept {
+void BufferedPass::read_item(size_t place) {
   BatchItem& item = items_[order_[place]];
   ask(place);
   try {
@@ -261,6 +262,8 @@ void BufferedPass::read_item(size_t place) noexcept {
       fetcher_.counters().bytes_storage.fetch_add(item.whole_size(), std::memory_order_relaxed);
       if (check_) item.check(fetcher_.shards(), fetcher_.counters());
     });
+  } catch (const Interrupted&) {
+    throw;
   } catch (...) {
     item.error = std::current_exception();
   }

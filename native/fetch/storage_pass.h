@@ -96,8 +96,8 @@ class BufferedPass {
                std::vector<size_t> missing);
 
   [[nodiscard]] size_t count() const { return order_.size(); }
-  // Reads the item at `place` in the order of the file.
-  void read_item(size_t place) noexcept;
+  // Reads the item at `place` in the order of the file. Throws Interrupted.
+  void read_item(size_t place);
 
  private:
   void ask(size_t place);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/error.h"
+#include "io/wait_check.h"
 
 namespace ffrfs {
 
@@ -330,9 +331,13 @@ size_t ReadPort::poll() {
   return ran;
 }
 
-void ReadPort::wait(int timeout_ms) const {
+bool ReadPort::wait(int timeout_ms) const {
   pollfd waiter{event_.get(), POLLIN, 0};
-  ::poll(&waiter, 1, timeout_ms);
+  return ::poll(&waiter, 1, timeout_ms) > 0;
+}
+
+void ReadPort::wait_checked() const {
+  while (!wait(static_cast<int>(kWaitCheckInterval.count()))) check_wait();
 }
 
 bool ReadPort::uses_aio() const {

@@ -87,8 +87,11 @@ class ReadPort {
   // Runs the callbacks of all finished reads, and returns how many. Never waits.
   size_t poll();
 
-  // Waits until poll() has something to do, at most `timeout_ms` (-1: for ever).
-  void wait(int timeout_ms = -1) const;
+  // Waits until poll() has something to do, at most `timeout_ms` (-1: for ever); returns whether it
+  // has.
+  bool wait(int timeout_ms = -1) const;
+  // Waits until poll() has something to do. Throws Interrupted.
+  void wait_checked() const;
 
   // Ends a wait() of another thread, even if there is nothing to do.
   void signal();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "io/error.h"
+#include "io/wait_check.h"
 #include "python/array_memory.h"
 
 namespace ffrfs::python {
@@ -52,7 +53,9 @@ py::str fs_text(const std::string& text) {
 py::object to_python(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const py::error_already_set& own) {  // Ctrl-C during a wait
+  } catch (const Interrupted& interrupted) {
+    return to_python(interrupted.cause);
+  } catch (const py::error_already_set& own) {
     return own.value();
   } catch (...) {
     return exception_of(fields_of(error));

@@ -14,6 +14,7 @@
 
 #include "io/file_descriptor.h"
 #include "io/source.h"
+#include "io/wait_check.h"
 #include "python/convert.h"
 #include "remote/remote_error.h"
 #include "remote/remote_opener.h"
@@ -47,7 +48,9 @@ FileDescriptor ask_for_link(const py::object& get_link) {
 void check_signals() {
   if (is_finalizing()) return;
   const py::gil_scoped_acquire locked;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  if (PyErr_CheckSignals() != 0) {
+    throw Interrupted{std::make_exception_ptr(py::error_already_set())};
+  }
 }
 
 void set_remote(const py::object& get_link, double timeout_s) {
@@ -63,7 +66,7 @@ void set_remote(const py::object& get_link, double timeout_s) {
   const auto* const kept = new py::object(get_link);
   auto opener =
       std::make_shared<remote::RemoteOpener>([kept] { return ask_for_link(*kept); }, timeout);
-  remote::set_wait_check(check_signals);
+  set_wait_check(check_signals);
   set(std::move(opener));
 }
 

@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <iterator>
 
@@ -11,17 +10,6 @@
 #include "remote/remote_error.h"
 
 namespace ffrfs::remote {
-namespace {
-
-std::atomic<void (*)()> wait_check{nullptr};
-
-}  // namespace
-
-void set_wait_check(void (*check)()) { wait_check = check; }
-
-void check_wait() {
-  if (auto* const check = wait_check.load()) check();
-}
 
 ObjectLink::ObjectLink(FileDescriptor link, std::chrono::milliseconds timeout, NewLink new_link)
     : timeout_(timeout),

@@ -29,20 +29,15 @@
 #include <vector>
 
 #include "io/file_descriptor.h"
+#include "io/wait_check.h"
 #include "remote/link_message.h"
 #include "remote/remote_object.h"
 
 namespace ffrfs::remote {
 
-// Sets a function that waiting threads call ten times a second; an exception from it ends the wait.
-// It lets Ctrl-C interrupt a program that waits.
-void set_wait_check(void (*check)());
-void check_wait();
-
-// Waits for a callback's result. Throws the callback's error, or that of the wait check.
+// Waits for a callback's result. Throws the callback's error, or Interrupted.
 template <typename T> T wait_for_answer(const std::shared_future<T>& coming) {
-  constexpr auto kCheckInterval = std::chrono::milliseconds(100);
-  while (coming.wait_for(kCheckInterval) != std::future_status::ready) check_wait();
+  while (coming.wait_for(kWaitCheckInterval) != std::future_status::ready) check_wait();
   return coming.get();
 }
 
