@@ -50,6 +50,7 @@ _IN_FILES = {
         "the profile (AWS_PROFILE) gives no credentials; see `aws sts get-caller-identity`"
     ),
 }
+_UNABLE = (501, 505)  # statuses of a server that will never do it
 _THROTTLING = ("SlowDown", "ServerBusy", "RequestLimitExceeded")
 _WRONG_KEYS = (
     *("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken"),
@@ -185,7 +186,9 @@ def _of_status(status: int, code: str, url: RemoteUrl) -> Failure:
     kind: type[RemoteError] = RemoteError
     named = f"{status} {code}".strip()
     throttled = status in (429, 503) or code in _THROTTLING
-    again = throttled or status in (408, 425, 500, 502, 504) or code == "RequestTimeout"
+    # Proxies have statuses of their own above 505, for servers that they do not reach.
+    again = throttled or status in (408, 425) or code == "RequestTimeout"
+    again = again or (status >= 500 and status not in _UNABLE)
     if again:
         kind = RemoteTimeoutError
         why = "throttles requests" if throttled else "failed"

@@ -49,6 +49,8 @@ _PAGE_MAX = 16 << 20
 _IDLE_MAX = 64
 _IDLE_S = 30.0  # after which a connection is not used: the server, or what is between, may be gone
 _AHEAD = 5  # connections: a mount begins with the ends of a pack, and then reads its index
+_AHEAD_S = 1.0  # a server that takes longer may serve one connection at a time
+_STEP_SIZE = 128 << 10  # bytes that are lost if a connection is reset
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS_MAX = 5
 _SAFE = ":/?#[]@!$&'()*+,;=%~"  # kept in a target; users may write spaces and other letters raw
@@ -64,12 +66,15 @@ class HttpOrigin(ObjectOrigin):
     async def _pin_once(self, url: RemoteUrl) -> Pin:
         server = self._server(url)
         server.connect_ahead()
+        patience = asyncio.get_running_loop().call_later(_AHEAD_S, server.disconnect_idle)
         try:
             answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, _up_to(1))
         except BadStatusError as error:
             if error.status != 416:  # 416: an empty file has no first byte
                 raise
             answer = await server.ask("HEAD", _target(url), {}, _up_to(0))
+        finally:
+            patience.cancel()
         is_page = answer.kind == "text/html"
         if is_page and not url.key.lower().endswith((".html", ".htm")):
             raise RemoteError.at(url.shown, PAGE)
@@ -196,6 +201,9 @@ class _Server:
             self._is_new = False
             for _ in range(_AHEAD):
                 threads().submit(self._connect, self._new())
+
+    def disconnect_idle(self) -> None:
+        self._idle.clear()
 
     def _connect(self, line: Line) -> None:
         with contextlib.suppress(OSError, HTTPException):  # requests report it
@@ -324,10 +332,22 @@ def _receive(pin: Pin, rest: Rest, response: HTTPResponse) -> None:
         raise RemoteError.at(pin.url.shown, _OTHER_BYTES)
     with buffers.one() as buffer:
         while rest.part:
-            piece = buffer[: len(rest.part)]
-            if response.readinto(piece) < len(piece):
+            _receive_piece(response, buffer[: len(rest.part)], rest)
+
+
+def _receive_piece(response: HTTPResponse, piece: memoryview, rest: Rest) -> None:
+    """Receive a piece. If the connection breaks off, what has come is kept all the same."""
+    size = 0
+    try:
+        while size < len(piece):
+            count = response.readinto(piece[size : size + _STEP_SIZE])
+            if not count:
                 raise _broken_off()
-            rest.came(piece)
+            size += count
+            rest.received += count
+    finally:
+        if size:
+            rest.came(piece[:size])
 
 
 def _broken_off() -> ConnectionResetError:

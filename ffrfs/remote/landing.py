@@ -1,9 +1,10 @@
 """One range on its way into the cache: each piece is written where it was received.
 
 Its blocks are claimed before the request, and marked as present together when all of them are
-written. A thread that was given up, because its server or its disk did not go on, may return at
-any time: it writes nothing after end(). A write that it was in the middle of then still ends; the
-blocks stay claimed until then, so that no other process fills them at the same time.
+written, or when the range ends early: then those that came. A thread that was given up, because
+its server or its disk did not go on, may return at any time: it writes nothing after end(). A
+write that it was in the middle of then still ends; the blocks stay claimed until then, so that no
+other process fills them at the same time.
 
 Not here: which ranges are fetched (schedule.py), the cache (ffrfs.cache).
 Concurrency: take() in one thread at a time, all else in the fetcher's loop.
@@ -11,6 +12,7 @@ Concurrency: take() in one thread at a time, all else in the fetcher's loop.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -86,11 +88,25 @@ class Landing:
             if low < high:
                 self.cached.write(low, piece[low - self._at : high - self._at])
         self._at = stop
-        while stop == self.offset + self.size and self._runs:
-            self.cached.publish(*self._runs[0])
+        if stop == self.offset + self.size:
+            self._publish()
+
+    def _publish(self) -> None:
+        """Mark the blocks that were written to their end as present."""
+        is_whole = self._at == self.offset + self.size
+        while self._runs:
+            first, count = self._runs[0]
+            ready = count if is_whole else min(count, self._at // BLOCK_SIZE - first)
+            if ready > 0:
+                self.cached.publish(first, ready)
+                self._runs[0] = (first + ready, count - ready)
+            if ready < count:
+                return
             del self._runs[0]
 
     def _release(self) -> None:
+        with contextlib.suppress(OSError):  # what cannot be marked is fetched again
+            self._publish()
         for first, count in self._runs:
             self.cached.release(first, count)
         self._runs = []

@@ -16,9 +16,10 @@ Concurrency: asyncio; threads receive ranges side by side, and a cancelled one i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,6 +44,7 @@ _PAUSE_MAX_S = 5.0
 _PATIENCE_S = 10.0
 # The share of a reader's timeout: the error must arrive before the reader gives up.
 _SHARE = 0.9
+_PROLONGED_MAX = 10  # times that share, for a range whose bytes come slowly
 _NAMES_MAX = 100_000
 PAGE = "the server answered with a web page, perhaps a login page, not with a file"
 # For a range outside of the object, some servers answer 416, others 206 with a bad Content-Range.
@@ -81,7 +83,7 @@ class ObjectOrigin:
             self._replaced.add(pin)
 
         if size:
-            await self._persistently(pin.url, once, self._seconds(), is_open=True)
+            await self._persistently(pin.url, once, self._seconds(), rest)
             self._traffic.bytes += size
 
     async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
@@ -138,6 +140,7 @@ class ObjectOrigin:
             with memoryview(piece) as view:
                 if len(view) > len(rest.part):
                     raise RemoteError.at(pin.url.shown, "the server sent too many bytes: its fault")
+                rest.received += len(view)
                 rest.came(view)
             if not rest.part:
                 return
@@ -162,30 +165,63 @@ class ObjectOrigin:
         url: RemoteUrl,
         once: Callable[[], Awaitable[T]],
         seconds: float,
-        is_open: bool = False,
+        rest: Rest | None = None,
     ) -> T:
         """Return the result of `once`, which is tried until `seconds` have passed.
 
-        `is_open`: there were credentials before, so a lack of them may be temporary.
+        `rest`: of an open object. While the bytes of the first try come, the seconds begin anew;
+        and a lack of credentials may be temporary, since there were some before.
         """
         last: Failure | None = None
         try:
-            async with asyncio.timeout(seconds):
-                for attempt in range(1 << 30):
-                    self._traffic.requests += 1
-                    try:
-                        return await once()
-                    except Exception as error:
-                        last = failure_of(error, url)
-                        if not (last.again or (is_open and last.renewal)):
-                            raise last.error from None
-                    self._traffic.retries += 1
-                    self._traffic.throttled += last.throttled
-                    await asyncio.sleep(_pause(attempt, last.throttled))
+            async with asyncio.timeout(seconds) as limit:
+                with _prolonging(limit, rest, seconds) as stop:
+                    for attempt in range(1 << 30):
+                        self._traffic.requests += 1
+                        try:
+                            return await once()
+                        except Exception as error:
+                            stop()
+                            last = failure_of(error, url)
+                            if not (last.again or (rest is not None and last.renewal)):
+                                raise last.error from None
+                        self._traffic.retries += 1
+                        self._traffic.throttled += last.throttled
+                        await asyncio.sleep(_pause(attempt, last.throttled))
         except TimeoutError as error:
             if isinstance(error, RemoteError):
                 raise
         raise timed_out(url, seconds, last)
+
+
+@contextlib.contextmanager
+def _prolonging(
+    limit: asyncio.Timeout, rest: Rest | None, seconds: float
+) -> Iterator[Callable[[], None]]:
+    """Let `seconds` begin anew while bytes come, until the function that is yielded is called.
+
+    Not for ever: a server may send a few bytes at a time.
+    """
+    loop = asyncio.get_running_loop()
+    latest = loop.time() + _PROLONGED_MAX * seconds
+    timer: asyncio.TimerHandle | None = None
+
+    def look(rest: Rest, before: int) -> None:
+        nonlocal timer
+        if rest.received > before:
+            limit.reschedule(min(loop.time() + seconds, latest))
+        timer = loop.call_later(seconds / 4, look, rest, rest.received)
+
+    def stop() -> None:
+        if timer is not None:
+            timer.cancel()
+
+    if rest is not None:
+        timer = loop.call_later(seconds / 4, look, rest, 0)
+    try:
+        yield stop
+    finally:
+        stop()
 
 
 async def _first_byte(store: ObjectStore, path: str) -> GetResult:

@@ -1,9 +1,9 @@
 """Decides by measurement how many ranges are requested at a time, how large, over which gaps.
 
 The number of ranges rises as long as more ranges bring more bytes in a second, and falls when a
-server throttles. A range takes at most two seconds, so that a block that a reader waits for has
-its turn soon. A gap between two ranges is fetched too if that takes less time than the round trip
-that it saves.
+server throttles or ranges take long. A range takes about two seconds at most, so that a block that
+a reader waits for has its turn soon. A gap between two ranges is fetched too if that takes less
+time than the round trip that it saves.
 
 The functions size what a mount has under way, and ahead, before anything is measured.
 
@@ -23,6 +23,9 @@ _MEMORY_SHARE = 8  # this fraction of --max-memory may be under way
 _AHEAD_SHARE = 4  # this fraction of a cache may hold blocks that are not used yet
 _GAP_BLOCKS_MAX = 4
 _RANGE_S = 2.0
+_SLOW_S = 5.0  # ranges that take longer are too many at a time
+_FIRST_S = 10.0  # the first ranges should all have come after that
+_EVIDENCE_SIZE = 256 << 10  # bytes of a range that shows how fast the line is
 _GATHER_MAX_S = 0.002
 _WINDOW_S = 0.5
 _GAIN = 1.1  # a higher limit is kept only if the rate rises by this factor
@@ -89,6 +92,8 @@ class Pace:
         self._latency_s = min(self._latency_s, seconds)
         rate = size / max(seconds - self._latency_s, seconds / 10)
         self._rate += (rate - self._rate) * (0.1 if self._rate else 1.0)
+        if size >= _EVIDENCE_SIZE:
+            self._slow_down(seconds)
         if not self._window_bytes:
             self._window_begin, self._was_full = now - seconds, True
         self._window_bytes += size
@@ -105,6 +110,13 @@ class Pace:
         """Lower the number of ranges, because the server has throttled a request."""
         self.ranges_max = max(RANGES_MIN, self.ranges_max // 2)
         self._best_rate, self._ranges_before = 0.0, self.ranges_max
+
+    def _slow_down(self, seconds: float) -> None:
+        if not self._best_rate:
+            few = int(self._rate * _FIRST_S) // BLOCK_SIZE
+            self.ranges_max = min(self.ranges_max, max(RANGES_MIN, few))
+        if seconds > _SLOW_S:
+            self.throttled()
 
     def _climb(self, rate: float) -> None:
         if rate > self._best_rate * _GAIN:  # at the start, and as long as it helps

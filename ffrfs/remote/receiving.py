@@ -29,6 +29,7 @@ class Rest:
         if offset < 0 or size < 0 or offset + size > pin.size:
             raise RemoteError.at(pin.url.shown, f"has no bytes {offset} to {offset + size}")
         self.part = range(offset, offset + size)
+        self.received = 0  # bytes, perhaps before came() takes them
         self._take = take
 
     def came(self, piece: memoryview) -> None:

@@ -281,7 +281,11 @@ class Schedule:
                 failure = RemoteError.at(target.pin.url.shown, describe(error))
             landing.end()
             for block in blocks:
-                self._fail(block, failure)
+                if target.cached.is_present(block.number):  # it came before the failure
+                    self._counters.add("remote_blocks_fetched")
+                    self._done(block)
+                else:
+                    self._fail(block, failure)
         else:
             self._counters.add("remote_blocks_fetched", len(blocks))
             self._owner.update_counters()

@@ -41,6 +41,34 @@ def test_idle_connections_that_nobody_answers_cost_one_delay() -> None:
     assert time.monotonic() - begin_s < 6
 
 
+def test_a_server_of_one_connection_at_a_time_answers() -> None:
+    """The others, which are made ahead, would keep it from the one that asks."""
+    begin_s = time.monotonic()
+    with scripted(lambda _: good(DATA[:1]), at_once=False) as port:
+        with_idle(port, SETTINGS)
+        assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
+    assert time.monotonic() - begin_s < SETTINGS.timeout_s / 4  # the limit for silence
+
+
+@pytest.mark.promise("S63")
+@pytest.mark.parametrize("status", [500, 507, 522, 529])
+def test_temporary_statuses_are_tried_again(status: int) -> None:
+    failed = f"HTTP/1.1 {status} any\r\nContent-Length: 0\r\n\r\n".encode()
+    answers = iter([(failed, False), (failed, False)])
+    with scripted(lambda _: next(answers, good(DATA[:1]))) as port:
+        assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
+
+
+@pytest.mark.parametrize("status", [501, 505])
+def test_lasting_statuses_are_errors_at_once(status: int) -> None:
+    failed = f"HTTP/1.1 {status} any\r\nContent-Length: 0\r\n\r\n".encode()
+    with (
+        scripted(lambda _: (failed, False)) as port,
+        pytest.raises(RemoteError, match=f"answered {status}"),
+    ):
+        pin(f"http://127.0.0.1:{port}/a", SETTINGS)
+
+
 def test_connections_that_were_idle_for_long_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Asked] = []
 

@@ -113,6 +113,14 @@ def test_nothing_is_stored_after_the_end(kept: CachedObject) -> None:
     assert os.pread(kept.data_fd, BLOCK_SIZE, PIECE) == bytes(BLOCK_SIZE)
 
 
+def test_blocks_that_came_before_the_end_are_kept(kept: CachedObject) -> None:
+    landing = Landing(kept, claimed(kept, 0, 1, 3, 4), 0, 5 * BLOCK_SIZE)
+    land(landing, sent(0, 4 * BLOCK_SIZE + PIECE))
+    landing.end()
+    assert check(kept) == {0, 1, 3}
+    claimed(kept, 0, 1, 3, 4)
+
+
 def test_a_block_stays_claimed_until_its_write_ends(kept: CachedObject, gate: Gate) -> None:
     landing = Landing(kept, claimed(kept, 0, 1), 0, 2 * BLOCK_SIZE)
     gate.open.clear()

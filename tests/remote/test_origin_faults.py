@@ -19,7 +19,6 @@ from ffrfs.errors import (
 )
 from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin, Traffic
-from ffrfs.remote.receiving import PIECE_SIZE
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 from tests.remote.servers.fault import Kind
@@ -79,9 +78,20 @@ def test_what_has_come_is_not_asked_for_again(server: Faulty, shared_root: Path)
     found = asyncio.run(origin.pin(url))
     server.do(Kind.SHORT, times=1)  # half of it comes
     assert asyncio.run(read_bytes(origin, found, 0, len(data))) == data
-    half = len(data) // 2 // PIECE_SIZE * PIECE_SIZE
+    half = len(data) // 2
     _, first, second = (seen.range for seen in server.counts().gets("/b.ffr"))
     assert (first, second) == (f"bytes=0-{len(data) - 1}", f"bytes={half}-{len(data) - 1}")
+
+
+def test_a_slow_line_is_no_silence(server: Faulty) -> None:
+    """The range takes longer than the limit for silence; it waits, and takes no CPU."""
+    settings = RemoteSettings(timeout_s=8)
+    found = pin(server)
+    server.shape(bytes_per_s=60_000)
+    try:
+        assert read(found, settings) == DATA[1000:501_000]
+    finally:
+        server.shape()
 
 
 @pytest.mark.parametrize("kind", [Kind.STALL, Kind.STALL_IN_BODY])

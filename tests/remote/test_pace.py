@@ -56,6 +56,18 @@ def test_ranges_of_a_slow_line_are_small() -> None:
     assert pace.gap_blocks == 0
 
 
+def test_a_slow_line_has_few_ranges_at_a_time() -> None:
+    """A block that a reader waits for shares the line with those that are under way."""
+    pace = Pace()
+    pace.finished(2.0, BLOCK_SIZE, 2.0, full=False)  # of the index
+    assert pace.ranges_max <= 5
+    run(pace, 60, latency_s=0.05, one_rate=1e6, all_rate=0.5e6)
+    assert pace.ranges_max * BLOCK_SIZE / 0.5e6 < 12
+    pace = Pace()
+    run(pace, 120, latency_s=0.05, one_rate=0.5e6, all_rate=0.5e6)
+    assert pace.ranges_max * BLOCK_SIZE / 0.5e6 < 12
+
+
 def test_a_server_that_asks_for_fewer_gets_fewer_for_a_while() -> None:
     pace = Pace()
     for _ in range(2):

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from tests.remote.servers.fault import Fault, Kind
 
-_PIECE = 256 << 10
+_PIECE = 32 << 10
 _LOGIN = b"<!DOCTYPE html><html><body><form>Please sign in</form></body></html>"
 _SLOW_DOWN = (
     b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'

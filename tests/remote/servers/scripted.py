@@ -20,21 +20,24 @@ Answer = tuple[bytes, bool] | None
 
 
 @contextlib.contextmanager
-def scripted(answer: Callable[[Asked], Answer]) -> Iterator[int]:
-    """Serve at the port that is yielded."""
+def scripted(answer: Callable[[Asked], Answer], *, at_once: bool = True) -> Iterator[int]:
+    """Serve at the port that is yielded; many connections `at_once`, or one after the other."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
-        threading.Thread(target=_accept, args=(listening, answer), daemon=True).start()
+        threading.Thread(target=_accept, args=(listening, answer, at_once), daemon=True).start()
         yield listening.getsockname()[1]
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def _accept(listening: socket.socket, answer: Callable[[Asked], Answer]) -> None:
+def _accept(listening: socket.socket, answer: Callable[[Asked], Answer], at_once: bool) -> None:
     number = 0
     with contextlib.suppress(OSError):
         while True:
             one, _ = listening.accept()
             words = (one, number, answer)
-            threading.Thread(target=_serve, args=words, daemon=True).start()
+            thread = threading.Thread(target=_serve, args=words, daemon=True)
+            thread.start()
+            if not at_once:
+                thread.join()
             number += 1
 
 
