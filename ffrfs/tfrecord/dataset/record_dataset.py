@@ -32,6 +32,7 @@ from ffrfs.tfrecord.dataset.stages import (
     Take,
     build,
     drawn_seed,
+    seed_of,
 )
 from ffrfs.tfrecord.iterator import OnError, check_on_error
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
@@ -121,18 +122,18 @@ class RecordDataset:
     def shuffle(
         self,
         buffer_size: SupportsIndex,
-        seed: int | None = None,
+        seed: SupportsIndex | None = None,
         reshuffle_each_iteration: bool = True,
     ) -> Self:
         """Return the elements in random order: each is drawn from a buffer of the next ones.
 
         The same seed gives the same orders, another in each epoch and turn of repeat(),
         unless `reshuffle_each_iteration` is False. None: a random seed, which is then drawn
-        here, so that take() and skip() divide the elements. state_dict() holds the buffer, so
-        shuffle records rather than the results of map().
+        here, so that take() and skip() divide the elements; give one if workers that are begun
+        anew resume it. state_dict() holds the buffer, so shuffle records, not map()'s results.
         """
         size = _at_least(1, "buffer_size", buffer_size)
-        made = self._with(Shuffle, size, seed, bool(reshuffle_each_iteration))
+        made = self._with(Shuffle, size, seed_of(seed), bool(reshuffle_each_iteration))
         if seed is None and not reshuffle_each_iteration and made._fixed_seed is None:
             made._fixed_seed = drawn_seed()
         return made
@@ -182,7 +183,7 @@ class RecordDataset:
         return self._with(Skip, _at_least(0, "count", count))
 
     def part(
-        self, num_parts: int, index: int, by: PartBy = "auto", seed: int | None = None
+        self, num_parts: int, index: int, by: PartBy = "auto", seed: SupportsIndex | None = None
     ) -> Self:
         """Return one of several parts for as many workers; together they have every element once.
 
@@ -221,7 +222,7 @@ class RecordDataset:
             at = counting[-1] + 1 if counting else 0
             cut = Operation(Shard, (num_parts, index))
             made = self._copy(self._reading, (*self._operations[:at], cut, *self._operations[at:]))
-        made._seed, made._epoch = seed, self._epoch
+        made._seed, made._epoch = seed_of(seed), self._epoch
         return made
 
     def set_epoch(self, epoch: SupportsIndex) -> None:

@@ -8,10 +8,11 @@ thread at a time, and Prefetch's thread is the only other one.
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 from ffrfs.errors import FfrfsError, is_damage
 from ffrfs.tfrecord.dataset.read_ahead import ReadAhead
@@ -50,6 +51,11 @@ class Pass:
 
 def drawn_seed() -> int:
     return random.SystemRandom().getrandbits(63)
+
+
+def seed_of(given: SupportsIndex | None) -> int | None:
+    # An order follows from its seed's text, and that of NumPy's 1 is "np.int64(1)".
+    return None if given is None else operator.index(given)
 
 
 def build(reading: Reading, operations: tuple[Operation, ...], run: Pass) -> Stage:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,6 +186,14 @@ def test_shuffle_is_the_same_for_a_seed_and_another_in_each_epoch(directory: Pat
     assert list(dataset) == second
     unseeded = RecordDataset(paths).shuffle(40)
     assert list(unseeded) != list(unseeded)
+
+
+def test_a_seed_of_numpy_gives_the_order_of_the_same_number(directory: Path) -> None:
+    paths, _ = write(directory, [20, 20])
+    data = RecordDataset(paths)
+    assert list(data.shuffle(40, seed=np.int64(1))) == list(data.shuffle(40, seed=1))
+    parts = (data.shuffle(40).part(2, 0, seed=seed) for seed in (np.int64(1), 1))
+    assert len({tuple(part) for part in parts}) == 1
 
 
 def test_a_shuffle_without_a_seed_may_keep_its_order(directory: Path) -> None:
