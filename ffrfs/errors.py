@@ -187,7 +187,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and error.strerror and _has_lost_place(error):
         text = "the working directory was removed; change to another one (cd)"
     elif isinstance(error, OSError) and error.strerror:
-        text = f"{_place(error)}{error.strerror}{_advice(error.errno)}"
+        text = f"{_place(error)}{_advised(error.strerror, error.errno)}"
     elif isinstance(error, FfrfsError):  # its text is one line, but for the names in it
         return printable(str(error)) or type(error).__name__
     elif isinstance(error, OSError):
@@ -208,7 +208,7 @@ def text_within(error: Exception, file: str) -> str:
     if isinstance(error, FfrfsError) and error.file == file and error.reason is not None:
         return error.reason
     if isinstance(error, OSError) and error.filename == file and error.strerror:
-        return error.strerror + _advice(error.errno)
+        return _advised(error.strerror, error.errno)
     return describe(error)
 
 
@@ -216,6 +216,8 @@ def from_fields(kind: str, reason: str, file: str, record: int | None, code: int
     """Return the exception that the native core describes (ErrorFields in native/io/error.h)."""
     if kind == "OSError":  # a number turns it into the fitting subclass
         named = (file,) if file else ()
+        if code == errno.EMFILE:  # a library does not raise its process's limits by itself
+            reason = _advised(reason, code)
         return OSError(code, reason, *named) if code else OSError(reason)
     known = globals().get(kind)
     if isinstance(known, type) and issubclass(known, FfrfsError):
@@ -225,6 +227,7 @@ def from_fields(kind: str, reason: str, file: str, record: int | None, code: int
     return other(reason)
 
 
+_HOW_TO_OPEN_MORE = "raise that limit (ulimit -n, or LimitNOFILE= of a service)"
 _BUILTINS = {one.__name__: one for one in (IndexError, MemoryError, RuntimeError, ValueError)}
 
 
@@ -299,13 +302,15 @@ def _has_lost_place(error: FileNotFoundError) -> bool:
     return False
 
 
+def _advised(reason: str, number: int | None) -> str:
+    """Return the reason with the advice; another process may have added its own (from_fields)."""
+    return reason if _HOW_TO_OPEN_MORE in reason else reason + _advice(number)
+
+
 def _advice(number: int | None) -> str:
     if number == errno.EMFILE:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return (
-            f"; a process may have {limit:,} here: raise that limit (ulimit -n, or LimitNOFILE= "
-            "of a service)"
-        )
+        return f"; a process may have {limit:,} here: {_HOW_TO_OPEN_MORE}"
     if number == errno.ENFILE:
         return "; all processes together have as many as the system allows: raise fs.file-max"
     if number != errno.EFBIG:

@@ -67,6 +67,26 @@ def test_a_compressed_file_is_to_be_converted(file: Path, compress, kind: str) -
         TFRecordReader(file)
 
 
+def test_more_shards_than_may_be_open(tmp_path: Path) -> None:
+    for number in range(30):
+        write_tfrecord(tmp_path / f"{number:02d}.tfrecord", [b"record"])
+    program = (
+        "import resource, sys\n"
+        "from ffrfs.errors import describe\n"
+        "from ffrfs.tfrecord import TFRecordReader\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))\n"
+        "try:\n"
+        "    TFRecordReader(sys.argv[1])\n"
+        "except OSError as error:\n"
+        "    print(error.strerror, describe(error), sep='\\n')\n"
+    )
+    raised, described = python("-c", program, tmp_path).stdout.splitlines()
+    advice = "Too many open files; a process may have 24 here: raise that limit (ulimit -n"
+    assert advice in raised
+    assert advice in described
+    assert described.count("ulimit") == 1
+
+
 def test_which_files(tmp_path: Path) -> None:
     names = ["b.tfrecord", "a.tfrecord-00001-of-00002", "a.tfrecord-00000-of-00002", "c.tfrecords"]
     for name in names:
