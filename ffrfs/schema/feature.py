@@ -54,7 +54,8 @@ class NumberSummary:
             self._add(values[first : first + _VALUES_AT_ONCE])
 
     def _add(self, values: NDArray[np.int64] | NDArray[np.float32]) -> None:
-        numbers = values.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of a signalling NaN, which is counted below
+            numbers = values.astype(np.float64)
         is_nan = np.isnan(numbers)
         if is_nan.any():
             self.nan_count += int(is_nan.sum())

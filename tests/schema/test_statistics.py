@@ -96,6 +96,14 @@ def test_counts(shards: Path) -> None:
         assert stats.num_missing + stats.num_non_missing == 3400
 
 
+def test_a_signalling_nan_is_counted_without_a_warning(tmp_path: Path) -> None:
+    record = example(x=[1.0]).replace(np.float32(1).tobytes(), b"\x00\x00\xa0\x7f")
+    file = write_tfrecord(tmp_path / "x.tfrecord", [record])
+    found = generate_statistics([file], jobs=1).statistics
+    (histogram, *_) = found.datasets[0].features[0].num_stats.histograms
+    assert histogram.num_nan == 1
+
+
 def test_files_in_their_order(tmp_path: Path) -> None:
     first = write_tfrecord(tmp_path / "b", [example(a=["1"])] * 2)
     second = write_tfrecord(tmp_path / "a", [example(a=["2"])])
