@@ -139,12 +139,16 @@ def _schema_lines(pack: str, schema: Schema) -> dict[str, str]:
 def _table(schema: Schema, declared: Declared) -> Iterator[str]:
     if not schema.features and not declared:
         return
+    from ffrfs.convert.example_text import shown_name
+
     rows = [("feature", "type", "presence", "steps", "values", "domain", "declared")]
     for feature in schema.features:
         text = declared_text(declared.get(feature.name))
-        rows.append((*_row(feature, schema.record_count), text))
+        cells = _row(feature, schema.record_count)
+        rows.append((shown_name(feature.name), *cells, text))
     for name in _missing(schema, declared):
-        rows.append((name, "-", "missing", "-", "-", "-", declared_text(declared[name])))
+        text = declared_text(declared[name])
+        rows.append((shown_name(name), "-", "missing", "-", "-", "-", text))
     empty = set() if declared else {"declared"}
     if not any(feature.is_sequence for feature in schema.features):
         empty.add("steps")
@@ -153,9 +157,8 @@ def _table(schema: Schema, declared: Declared) -> Iterator[str]:
     yield from output.table(list(zip(*columns, strict=True)))
 
 
-def _row(feature: FeatureSchema, record_count: int) -> tuple[str, str, str, str, str, str]:
+def _row(feature: FeatureSchema, record_count: int) -> tuple[str, str, str, str, str]:
     return (
-        feature.name,
         feature.kind,
         _presence(feature.present_count, record_count),
         _span(feature.steps),

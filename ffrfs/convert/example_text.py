@@ -46,18 +46,19 @@ def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
 def _rows(message: Example | SequenceExample) -> Iterator[tuple[str, str, str]]:
     features, lists = features_in(message)
     for name in sorted(features):
-        yield (_name(name), *_feature(features[name]))
+        yield (shown_name(name), *_feature(features[name]))
     for name in sorted(lists):
         steps = lists[name].feature
         for i, step in enumerate(islice(steps, _STEPS_MAX)):
-            yield (f"{_name(name)}[{i}]", *_feature(step))
+            yield (f"{shown_name(name)}[{i}]", *_feature(step))
         if len(steps) > _STEPS_MAX:
-            yield f"{_name(name)}[…]", "", f"{_count(len(steps), 'step')} in all"
+            yield f"{shown_name(name)}[…]", "", f"{_count(len(steps), 'step')} in all"
         elif not steps:
-            yield f"{_name(name)}[]", "", "no steps"
+            yield f"{shown_name(name)}[]", "", "no steps"
 
 
-def _name(name: str) -> str:
+def shown_name(name: str) -> str:
+    """Return a feature's name for a line: printable, and shortened."""
     return _shortened(name, _NAME_LENGTH_MAX) or '""'
 
 

@@ -17,6 +17,7 @@ Rows: TypeAlias = list[tuple[str, ...]]
 
 _LABELS_MAX = 10
 _LABEL_WIDTH = 24
+_NAME_WIDTH = 100  # each row is as wide as the longest name
 _DESCRIPTION_WIDTH = 1000
 _Measurement = anomalies_pb2.DriftSkewInfo.Measurement
 
@@ -30,8 +31,9 @@ def schema_rows(schema: Proto) -> Rows:
 
 def _add_features(rows: Rows, features: Iterable[Proto], above: str) -> None:
     for feature in features:
-        name = above + printable(feature.name)
-        rows.append((name, _type(feature), _presence(feature), _valency(feature), _domain(feature)))
+        name = above + feature.name
+        cells = (_type(feature), _presence(feature), _valency(feature), _domain(feature))
+        rows.append((_short(name, _NAME_WIDTH), *cells))
         _add_features(rows, feature.struct_domain.feature, f"{name}.")
 
 
@@ -87,7 +89,7 @@ def domain_rows(schema: Proto) -> Rows:
         shown = [f"'{_short(value)}'" for value in domain.value[:_LABELS_MAX]]
         more = len(domain.value) - len(shown)
         text = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
-        rows.append((f"'{printable(domain.name)}'", text))
+        rows.append((f"'{_short(domain.name, _NAME_WIDTH)}'", text))
     return rows
 
 
@@ -129,7 +131,7 @@ def _first_cells(view: FeatureView) -> tuple[str, ...]:
     missing = f"{view.missing_count / total:.1%}" if view.missing_count and total else "0"
     least, most = view.common.min_num_values, view.common.max_num_values
     counts = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    name = printable(".".join(view.path))
+    name = _short(".".join(view.path), _NAME_WIDTH)
     return name, name_of(statistics_pb2.FeatureNameStatistics.Type, view.type), missing, counts
 
 
@@ -139,7 +141,7 @@ def anomaly_rows(anomalies: Proto) -> Rows:
     for name in sorted(anomalies.anomaly_info):
         info = anomalies.anomaly_info[name]
         found = _short(info.description, _DESCRIPTION_WIDTH)
-        rows.append((printable(name), info.short_description, found))
+        rows.append((_short(name, _NAME_WIDTH), info.short_description, found))
     if anomalies.HasField("dataset_anomaly_info"):
         info = anomalies.dataset_anomaly_info
         rows.append(("(the data set)", info.short_description, info.description))
@@ -150,7 +152,7 @@ def distance_rows(anomalies: Proto) -> Rows:
     """Return a row for each distance to other data that the schema limits."""
     rows: Rows = [("feature", "to", "distance", "value", "threshold")]
     for info in anomalies.drift_skew_info:
-        name = printable(".".join(info.path.step))
+        name = _short(".".join(info.path.step), _NAME_WIDTH)
         for to in ("drift", "skew"):
             for one in getattr(info, f"{to}_measurements"):
                 kind = name_of(_Measurement.Type, one.type)

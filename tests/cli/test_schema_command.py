@@ -76,6 +76,16 @@ def test_statistics_are_data(ffrfs: Run, data: Path, tmp_path: Path, end: str) -
     assert ffrfs("schema", "infer", file).out == ffrfs("schema", "infer", data).out
 
 
+def test_one_long_name_makes_no_row_long(ffrfs: Run, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [example(**{"x" * 5000: [1], "a": [b""]})])
+    assert ffrfs("schema", "infer", "-o", tmp_path / "x.pbtxt", file).status == 0
+    for words in (("schema", "stats", file), ("info", "--schema", file)):
+        assert max(map(len, ffrfs(*words).lines)) < 250
+    lines = ffrfs("schema", "show", tmp_path / "x.pbtxt").lines
+    assert lines[0].startswith("feature")
+    assert max(map(len, lines)) < 250
+
+
 def test_infer(ffrfs: Run, data: Path, schema: Path) -> None:
     found = load(schema, Schema)
     assert [feature.name for feature in found.feature] == ["color", "size", "weight"]
