@@ -24,7 +24,7 @@ _FORMS = ({"features"}, {"context", "feature_lists"})  # of example_json.py
 
 
 def is_flat(value: object) -> bool:
-    return isinstance(value, dict) and bool(value) and value.keys() not in _FORMS
+    return isinstance(value, dict) and value.keys() not in _FORMS
 
 
 class FlatTypes:
@@ -75,6 +75,9 @@ class FlatTypes:
 
 def flat_values(row: Mapping[str, Any]) -> Json:
     """Return the flat object of a row (columns.py). Raises ValueError if there is none."""
+    if row.keys() in _FORMS:
+        names = " and ".join(f'"{name}"' for name in sorted(row))
+        raise ValueError(f"a flat line of {names} alone would be taken for the other form")
     return {name: _value(name, value) for name, value in sorted(row.items())}
 
 

@@ -58,6 +58,14 @@ def test_flat_lines_come_back(tmp_path: Path) -> None:
     assert table == [{"score": None, **lines[0]}, lines[1]]
 
 
+def test_an_example_without_features_comes_back(tmp_path: Path) -> None:
+    records = [from_dict(each).SerializeToString() for each in ({"a": 1}, {})]
+    convert(write_tfrecord(tmp_path / "x.tfrecord", records), tmp_path / "y.jsonl", flat=True)
+    assert (tmp_path / "y.jsonl").read_text() == '{"a": 1}\n{}\n'
+    convert(tmp_path / "y.jsonl", tmp_path / "z.tfrecord")
+    assert examples_of(tmp_path / "z.tfrecord") == [{"a": [1]}, {}]
+
+
 def test_both_forms_in_one_file(tmp_path: Path) -> None:
     form = {"features": {"a": {"int64_list": [1]}}}
     file = write_lines(tmp_path / "x.jsonl", [form, {"a": 2}, {"features": 1, "a": 3}])
@@ -114,6 +122,8 @@ def test_names_have_a_limit(tmp_path: Path) -> None:
         ({"a": b"\xff"}, 'record 0: feature "a" is not text in UTF-8'),
         ({"a": float("nan")}, 'record 0: feature "a" is nan, which is no number in JSON'),
         ({"context": {}, "feature_lists": {"a": [[1]]}}, 'feature "a" is no value and no list'),
+        ({"features": 1}, 'record 0: a flat line of "features" alone would be taken'),
+        ({"feature_lists": 1, "context": 2}, 'of "context" and "feature_lists" alone would be'),
     ],
 )
 def test_what_is_not_flat(tmp_path: Path, values: dict[str, Any], reason: str) -> None:

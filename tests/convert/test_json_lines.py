@@ -98,7 +98,6 @@ def test_an_example_with_empty_lists_stays_a_sequence() -> None:
     [
         (b"{", "line 2: "),
         (b"[]", "a record is not an object"),
-        (b"{}", 'neither {"features": '),
         (b'{"features": []}', "features is not an object"),
         (b'{"features": {"a": 1}}', 'feature "a" is not an object'),
         (b'{"features": {"a": {"int64_list": 1}}}', "not a list"),

@@ -125,6 +125,7 @@ def listed(*members: str) -> bytes:
         ([("1.example.json", listed("x", "x")), ("1.x", b"")], "that is not there"),
         ([("1.example.json", listed()), ("1.x", b"")], "its example.json does not name 'x'"),
         ([("1.example.json", b'{"features": {"a": {"bytes_list": [{}]}}}')], "not there"),
+        ([("1.example.json", b"{}")], 'neither {"features": '),
         ([("1.example.json", b"{")], "sample '1': "),
         ([("1.\udcff", b"")], "is not UTF-8"),
         ([("1", b"")], "'1' has no extension"),
