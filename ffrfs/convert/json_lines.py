@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from ffrfs.convert.example_json import Json, from_json, parse_record, to_json
 from ffrfs.convert.flat_json import FlatTypes, flat_values, is_flat
@@ -142,7 +142,7 @@ class JsonLinesSource:
 def parsed_json(text: bytes) -> object:
     """Return the value. Raises ValueError for invalid JSON, and for names that come twice."""
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("the JSON is nested too deep") from None
     except UnicodeDecodeError:
@@ -151,6 +151,10 @@ def parsed_json(text: bytes) -> object:
         raise ValueError(f"not JSON: {error.msg} at column {error.pos + 1}") from None
     except ValueError as error:
         raise ValueError(parse_reason(error)) from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -89,6 +89,7 @@ def test_both_forms_in_one_file(tmp_path: Path) -> None:
         ({"b": 1e39}, '"b": a number does not fit into a float32'),
         ({"\ud800": 1}, "cannot be written as UTF-8"),
         ({"b": "\ud800"}, '"b": '),
+        ({"b": float("-inf")}, "-Infinity is no number in JSON"),
     ],
 )
 def test_a_bad_line(tmp_path: Path, line: dict[str, Any], reason: str) -> None:
