@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ffrfs.convert.example_json import parse_record
 from ffrfs.convert.json_lines import not_an_example
-from ffrfs.convert.source import Record
+from ffrfs.convert.source import Record, UnfitRecordError
 from ffrfs.errors import PackError
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
@@ -38,9 +38,10 @@ class Column:
 
 @dataclass
 class Columns:
-    """The columns of all records for the file `path`."""
+    """The columns of all records of the source `path`."""
 
     path: str
+    advice: str  # for what no column can hold
     by_name: dict[str, Column] = field(default_factory=dict)
     count: int = 0  # number of records
     has_empty_lists: bool = False  # a SequenceExample has an empty map of feature lists
@@ -70,10 +71,10 @@ class Columns:
         return row
 
     def note(self, record: Record) -> None:
-        """Make columns for a record's features. Raises PackError if a column cannot hold one."""
+        """Make columns for a record's features. Raises UnfitRecordError if none can hold one."""
         message = parse_record(record)
         if message is None:
-            raise not_an_example(self.path, self.count)
+            raise not_an_example()
         features, lists = features_in(message)
         for name, feature in features.items():
             column = self._column(name, is_steps=False)
@@ -113,19 +114,19 @@ class Columns:
             )
         column.kind = kind
 
-    def _refused(self, reason: str) -> PackError:
-        return PackError(f"{self.path}: record {self.count}: {reason}; write .tfrecord or .jsonl")
+    def _refused(self, reason: str) -> UnfitRecordError:
+        return UnfitRecordError(f"{reason}; {self.advice}")
 
 
-def survey(path: str, records: Iterable[Record]) -> Columns:
-    """Return the columns of a table of the records, for the file `path`.
+def survey(path: str, records: Iterable[Record], *, is_flat: bool = False) -> Columns:
+    """Return the columns of a table, or of flat lines, of the records of the source `path`.
 
-    Raises PackError for a record that is no Example, and for a feature of several types.
+    Raises UnfitRecordError for a record that is no Example, and for a feature of several types.
     """
-    columns = Columns(path)
+    columns = Columns(path, "leave out --flat" if is_flat else "write .tfrecord or .jsonl")
     for record in records:
         columns.note(record)
-    if columns.count and not columns.by_name:
+    if columns.count and not columns.by_name and not is_flat:
         raise PackError(f"{path}: no record has a feature, so there is no column to write")
     return columns
 

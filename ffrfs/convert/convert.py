@@ -50,6 +50,7 @@ from ffrfs.convert.source import (
     PackedSource,
     RecordSource,
     TFRecordSource,
+    naming_records,
 )
 from ffrfs.convert.table_source import import_pyarrow
 from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
@@ -244,30 +245,31 @@ def _write(  # noqa: PLR0913 - source, target and options
         output.written(output.place)
         output.finish()
         return
-    write = partial(_shard_writer(source, output.path, to, options, flat), force=output.force)
-    if shards is None:  # the number of records need not be known
-        write(output.place, watch.over(source.records(), 0, source.size_bytes))
-        output.written(output.place)
-    else:
-        count = source.count()
-        records = watch.over(source.records(), count, source.size_bytes)
-        names = shard_names(output.path, to, shards, options.compression_type or "")
-        write_shards(output, names, records, count, write)
+    with naming_records(source):
+        write = partial(_shard_writer(source, to, options, flat), force=output.force)
+        if shards is None:  # the number of records need not be known
+            write(output.place, watch.over(source.records(), 0, source.size_bytes))
+            output.written(output.place)
+        else:
+            count = source.count()
+            records = watch.over(source.records(), count, source.size_bytes)
+            names = shard_names(output.path, to, shards, options.compression_type or "")
+            write_shards(output, names, records, count, write)
     output.finish()
 
 
 def _shard_writer(
-    source: RecordSource, target: str, to: Kind, options: TFRecordOptions, flat: bool
+    source: RecordSource, to: Kind, options: TFRecordOptions, flat: bool
 ) -> Callable[..., None]:
     """Return a function that writes one file of a format that may have several."""
     if to == "tfrecord":
         return partial(write_tfrecord, options=options)
     if to == "jsonl":
-        row = survey(target, source.records()).row if flat else None
+        row = survey(source.path, source.records(), is_flat=True).row if flat else None
         return partial(write_json_lines, row=row)
     if to == "parquet":
         import_pyarrow()  # so that its absence is reported before all records are read
-        return partial(write_parquet, columns=survey(target, source.records()))
+        return partial(write_parquet, columns=survey(source.path, source.records()))
     return partial(write_webdataset, numbers=itertools.count())
 
 

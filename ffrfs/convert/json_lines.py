@@ -13,8 +13,8 @@ from typing import Any, NoReturn, cast
 
 from ffrfs.convert.example_json import Json, from_json, parse_record, to_json
 from ffrfs.convert.flat_json import FlatTypes, flat_values, is_flat
-from ffrfs.convert.source import OnError, Record, size_of
-from ffrfs.errors import FormatError, PackError, parse_reason
+from ffrfs.convert.source import OnError, Record, UnfitRecordError, size_of
+from ffrfs.errors import FormatError, parse_reason
 from ffrfs.files.replacing import new_file
 
 # Bytes of a line: hardly any program reads a longer one.
@@ -31,49 +31,46 @@ def write_json_lines(
 ) -> None:
     """Write a line for each record, flat if `row` gives the values of a record.
 
-    Raises PackError if it is no Example, or too large, or cannot be flat.
+    Raises UnfitRecordError if it is no Example, or too large, or cannot be flat.
     """
     waiting = bytearray()
     with new_file(path, force=force) as staged:
-        for number, record in enumerate(records):
-            value = (
-                _value(path, number, record) if row is None else _flat(path, number, row(record))
-            )
-            waiting += _line(path, number, value)
+        for record in records:
+            waiting += _line(_value(record) if row is None else _flat(row(record)))
             if len(waiting) >= _WRITE_SIZE:
                 staged.write(waiting)
                 waiting = bytearray()
         staged.write(waiting)
 
 
-def _value(path: str, number: int, record: Record) -> Json:
+def _value(record: Record) -> Json:
     message = parse_record(record)
     if message is None:
-        raise not_an_example(path, number)
+        raise not_an_example()
     return to_json(message)
 
 
-def _flat(path: str, number: int, row: dict[str, Any]) -> Json:
+def _flat(row: dict[str, Any]) -> Json:
     try:
         return flat_values(row)
     except ValueError as error:
-        raise PackError(f"{path}: record {number}: {error}; leave out --flat") from None
+        raise UnfitRecordError(f"{error}; leave out --flat") from None
 
 
-def _line(path: str, number: int, value: Json) -> bytes:
+def _line(value: Json) -> bytes:
     line = json.dumps(value, ensure_ascii=False).encode() + b"\n"
     if len(line) > LINE_LIMIT:
-        raise PackError(
-            f"{path}: record {number} needs a line of {len(line):,} bytes, and a line has at "
-            f"most {LINE_LIMIT:,}; use another format"
+        raise UnfitRecordError(
+            f"needs a line of {len(line):,} bytes, and a line has at most {LINE_LIMIT:,}; use "
+            "another format"
         )
     return line
 
 
-def not_an_example(path: str, number: int) -> PackError:
-    return PackError(
-        f"{path}: record {number} is not an Example; only Examples can be written in this "
-        "format; use .tfrecord, .ffr or --to pack"
+def not_an_example() -> UnfitRecordError:
+    return UnfitRecordError(
+        "not an Example; only Examples can be written in this format; use .tfrecord, .ffr or "
+        "--to pack"
     )
 
 
@@ -88,6 +85,7 @@ class JsonLinesSource:
         self.path = path
         self.skipped_count = 0
         self.size_bytes = size_of(path)
+        self._last = 0  # the line of the record that was yielded last
         self._on_error = on_error
 
     def count(self) -> int:
@@ -111,7 +109,11 @@ class JsonLinesSource:
                     raise FormatError.at(self.path, f"line {number}: {error}") from None
                 self.skipped_count += 1
             else:
+                self._last = number
                 yield message.SerializeToString(deterministic=True)
+
+    def place(self) -> str:
+        return f"{self.path}: line {self._last}"
 
     def _flat_types(self) -> FlatTypes:
         types = FlatTypes()

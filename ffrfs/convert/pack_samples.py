@@ -55,6 +55,7 @@ class PackSampleSource(PackedSource):
                 if len(found) < len(sample.inos):
                     self.skipped_count += 1
                 else:
+                    self._last_ino = next(iter(sample.inos.values()))
                     yield bytes_example({KEY: os.fsencode(sample.key), **found})
 
     def _samples(self) -> Iterator[_Sample]:

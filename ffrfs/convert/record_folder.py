@@ -60,6 +60,7 @@ class RecordFolderSource:
                 reason = f"{quoted(name)} is where record {number} should be; none may be missing"
                 raise FormatError.at(path, reason)
         self._files = [self._file(name) for name in names]
+        self._last = ""  # the file of the record that was yielded last
         self.size_bytes = sum(map(size_of, self._files))
 
     def count(self) -> int:
@@ -67,8 +68,12 @@ class RecordFolderSource:
 
     def records(self) -> Iterator[Record]:
         for file in self._files:
+            self._last = file
             with open(file, "rb") as stream:
                 yield stream.read()
+
+    def place(self) -> str:
+        return self._last
 
     def close(self) -> None:
         pass  # a file is open only while it is read

@@ -8,6 +8,7 @@ Concurrency: one thread at a time. The files are not changed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from ffrfs.printable import quoted
 from ffrfs.record.reader import FileReader
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.info import compression_of
-from ffrfs.tfrecord.iterator import tf_record_iterator
+from ffrfs.tfrecord.iterator import RecordIterator, tf_record_iterator
 from ffrfs.tfrecord.shards import shard_paths
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ _BATCH_COUNT = 4096
 _EXAMPLE_DATA_LIMIT = (2 << 30) - (64 << 10)
 
 
+class UnfitRecordError(Exception):
+    """The target cannot hold the record that its source has yielded last: the text says why."""
+
+
 class RecordSource(Protocol):
     """Records in order. Errors name file, record and offset."""
 
@@ -62,7 +67,20 @@ class RecordSource(Protocol):
 
     def records(self) -> Iterator[Record]: ...
 
+    def place(self) -> str:
+        """Return where the record is that records() has yielded last: "FILE: record 7"."""
+        ...
+
     def close(self) -> None: ...
+
+
+@contextlib.contextmanager
+def naming_records(source: RecordSource) -> Iterator[None]:
+    """Raise PackError, which names file and record, for an UnfitRecordError of the block."""
+    try:
+        yield
+    except UnfitRecordError as error:
+        raise PackError(f"{source.place()}: {error}") from None
 
 
 class TFRecordSource:
@@ -73,6 +91,7 @@ class TFRecordSource:
         self.skipped_count = 0
         self._files = shard_paths(path)
         self._on_error = on_error
+        self._reading: tuple[str, RecordIterator] | None = None
         self._is_compressed = any(compression_of(file) for file in self._files)
         is_unknown = self._is_compressed or any(map(is_url, self._files))
         self.size_bytes = 0 if is_unknown else sum(map(os.path.getsize, self._files))
@@ -86,8 +105,14 @@ class TFRecordSource:
         self.skipped_count = 0
         for file in self._files:
             with tf_record_iterator(file, on_error=self._on_error) as records:
+                self._reading = file, records
                 yield from records
                 self.skipped_count += records.skipped
+
+    def place(self) -> str:
+        assert self._reading is not None
+        file, records = self._reading
+        return f"{file}: record {records.number}"
 
     def close(self) -> None:
         pass  # a file is open only while it is read
@@ -117,6 +142,7 @@ class FFRecordSource:
         self.path = path
         self.skipped_count = 0
         self._on_error = on_error
+        self._last = 0  # the number of the record that was yielded last
         self._reader = FileReader(path)
         self._sizes = [_sizes(self._reader.get_offsets(i)) for i in range(len(self._reader.fnames))]
         self.size_bytes = sum(int(sizes.sum()) for sizes in self._sizes)
@@ -131,11 +157,20 @@ class FFRecordSource:
         sizes = (int(size) for sizes in self._sizes for size in sizes)
         for batch in in_batches(SizedItem(number, size) for number, size in enumerate(sizes)):
             numbers = [item.number for item in batch]
-            for record in read_all(self._reader.read, numbers, self._on_error):
+            records = read_all(self._reader.read, numbers, self._on_error)
+            for number, record in zip(numbers, records, strict=True):
                 if record is None:
                     self.skipped_count += 1
                 else:
+                    self._last = number
                     yield record.data
+
+    def place(self) -> str:
+        number, file = self._last, 0
+        while number >= len(self._sizes[file]):
+            number -= len(self._sizes[file])
+            file += 1
+        return f"{self._reader.fnames[file]}: record {number}"
 
     def close(self) -> None:
         self._reader.close()
@@ -155,6 +190,7 @@ class PackedSource:
         self.skipped_count = 0
         self._on_error = on_error
         self._as_examples = as_examples
+        self._last_ino = 0  # of the file that was yielded last
         self._tree = PackTree(path)
         self.size_bytes = self._tree.volume.byte_count
         self.empty_folder_count = self._count_empty_folders() if as_examples else 0
@@ -174,7 +210,11 @@ class PackedSource:
                 if content is None:
                     self.skipped_count += 1
                 else:
+                    self._last_ino = ino
                     yield self._example(ino, content.data) if self._as_examples else content.data
+
+    def place(self) -> str:
+        return f"{self.path}: {quoted(self._tree.path(self._last_ino))}"
 
     def close(self) -> None:
         self._tree.close()

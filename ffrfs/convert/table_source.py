@@ -60,6 +60,7 @@ class TableSource:
         self._files = files_named(path, self.EXTENSIONS)
         self._float64 = float64
         self._is_noted = False  # that doubles are rounded
+        self._last = path, 0  # the file and the row of the record that was yielded last
         self._part = ""  # what is read of the file: "row group 3: "
         self.size_bytes = sum(map(size_of, self._files))
 
@@ -71,7 +72,13 @@ class TableSource:
             # A file object of Python, so that an OSError is not taken for damage.
             with open(path, "rb") as file, self._naming(path):
                 self._part = ""
-                yield from self._records(path, file)
+                for number, record in enumerate(self._records(path, file)):
+                    self._last = path, number
+                    yield record
+
+    def place(self) -> str:
+        path, number = self._last
+        return f"{path}: row {number}"
 
     def close(self) -> None:
         pass  # a file is open only while it is read

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ffrfs._native import EntryList
-from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
+from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record, UnfitRecordError
 from ffrfs.errors import PackError, naming
 from ffrfs.files.replacing import new_file
 from ffrfs.packing.pack_file import writing
@@ -25,16 +25,16 @@ _INDEX_MAGIC = b"piouhjgbr"
 def write_tfrecord(
     path: str, records: Iterable[Record], options: TFRecordOptions, *, force: bool = False
 ) -> None:
-    """Write the records. Raises PackError for a record that could not be read again."""
+    """Write the records. Raises UnfitRecordError for one that could not be read again."""
     with new_file(path, force=force) as staged:
         with naming(staged.path):
             writer = TFRecordWriter(staged.place, options)
         try:
-            for number, record in enumerate(records):
+            for record in records:
                 if options.compression_type and len(record) > RECORD_LIMIT:
-                    raise PackError(
-                        f"{path}: record {number} is larger than 2 GiB, which no reader of a "
-                        "compressed file takes; write it with --compression none"
+                    raise UnfitRecordError(
+                        "larger than 2 GiB, which no reader of a compressed file takes; write it "
+                        "with --compression none"
                     )
                 with naming(staged.path):
                     writer.write(record)

@@ -32,8 +32,15 @@ from ffrfs.convert.example_json import (
 )
 from ffrfs.convert.json_lines import not_an_example, parsed_json
 from ffrfs.convert.kind import files_named
-from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, bytes_example, size_of
-from ffrfs.errors import FfrfsError, FormatError, PackError
+from ffrfs.convert.source import (
+    NUMBER_DIGITS_MIN,
+    OnError,
+    Record,
+    UnfitRecordError,
+    bytes_example,
+    size_of,
+)
+from ffrfs.errors import FfrfsError, FormatError
 from ffrfs.files.kind import content_kind, text_of
 from ffrfs.files.replacing import new_file
 from ffrfs.packing.sources.archive_member import Kind
@@ -66,7 +73,7 @@ def write_webdataset(
 ) -> None:
     """Write the tar file `path`, with a sample for each record; `numbers` are keys, if need be.
 
-    Raises PackError for a record that is no Example, and if two samples would become one.
+    Raises UnfitRecordError for one that is no Example, and if two samples would become one.
     """
     last_key: str | None = None
     with new_file(path, force=force) as staged:
@@ -79,11 +86,11 @@ def write_webdataset(
             encoding="utf-8",
         ) as tar:
             for record, number in zip(records, numbers, strict=False):
-                key, fields = _sample(path, number, record)
+                key, fields = _sample(number, record)
                 if key == last_key:
-                    raise PackError(
-                        f"{path}: records {number - 1} and {number} have the same key, "
-                        f"{quoted(key)}, and would become one sample"
+                    raise UnfitRecordError(
+                        f"has the key of the record before it, {quoted(key)}, so the two would "
+                        "become one sample"
                     )
                 last_key = key
                 for field, value in fields.items():
@@ -109,10 +116,10 @@ def name_fault(key: str, field: str) -> str | None:
     return None
 
 
-def _sample(path: str, number: int, record: Record) -> tuple[str, _Fields]:
+def _sample(number: int, record: Record) -> tuple[str, _Fields]:
     message = parse_record(record)
     if message is None:
-        raise not_an_example(path, number)
+        raise not_an_example()
     features, _ = features_in(message)
     values = _single_values(features)
     key = os.fsdecode(values.pop(KEY, b""))
@@ -165,6 +172,7 @@ class WebDatasetSource:
         self.path = path
         self.skipped_count = 0
         self._files = files_named(path, ".tar")
+        self._last = path, ""  # the file and the key of the sample that was yielded last
         self._on_error = on_error
         self.size_bytes = sum(map(size_of, self._files))
 
@@ -184,7 +192,12 @@ class WebDatasetSource:
                             raise FormatError.at(file, reason) from None
                         self.skipped_count += 1
                     else:
+                        self._last = file, key
                         yield record
+
+    def place(self) -> str:
+        file, key = self._last
+        return f"{file}: sample {quoted(key)}"
 
     def close(self) -> None:
         pass  # a file is open only while it is read

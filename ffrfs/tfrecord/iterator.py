@@ -126,6 +126,11 @@ class RecordIterator(Closing):
             self._end_if_interrupted(error)
             raise
 
+    @property
+    def number(self) -> int:
+        """Return the number in the file of the record that next() has returned last."""
+        return self._next - len(self._batch) - 1
+
     def close(self) -> None:
         """Close the file. Reading a record afterwards raises ValueError."""
         scan, self._scan = self._scan, None

@@ -325,7 +325,7 @@ def test_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         convert(tmp_path / "x.ffr", tmp_path / "x.tfrecord", "tfrecord")
     source = write_tfrecord(tmp_path / "source.tfrecord", [b"small", b"large"])
     monkeypatch.setattr(target_module, "RECORD_LIMIT", 4)
-    with pytest.raises(PackError, match="record 0 is larger than 2 GiB"):
+    with pytest.raises(PackError, match="record 0: larger than 2 GiB"):
         convert(source, tmp_path / "x.tfrecord", "tfrecord", options=TFRecordOptions("GZIP"))
     assert sorted(os.listdir(tmp_path)) == ["source.tfrecord", "x.ffr"]
     convert(source, tmp_path / "x.tfrecord", "tfrecord")

@@ -79,7 +79,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 )
 def test_no_example(tmp_path: Path, record: bytes) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [serialized({"a": 1}), record])
-    with pytest.raises(PackError, match=r"y\.jsonl: record 1 is not an Example"):
+    with pytest.raises(PackError, match=r"x\.tfrecord: record 1: not an Example"):
         convert(file, tmp_path / "y.jsonl")
     assert not (tmp_path / "y.jsonl").exists()
 

@@ -170,6 +170,6 @@ def test_bad_archives(tmp_path: Path) -> None:
 
 def test_no_example(tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [RECORDS[0], b"no example at all\n"])
-    with pytest.raises(PackError, match=r"y\.tar: record 1 is not an Example"):
+    with pytest.raises(PackError, match=r"x\.tfrecord: record 1: not an Example"):
         convert(file, tmp_path / "y.tar")
     assert not (tmp_path / "y.tar").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import obstore
@@ -123,8 +124,10 @@ def test_what_is_refused(bucket: str, store: S3Store, source: Path, staging: Pat
         ffrfs.convert(source, "s3://no-such-bucket/x", "tfrecord", shards=2)
     # What cannot be written is named as the user knows it.
     notes = source.parent / "notes.tfrecord"
-    notes.write_bytes(framed([b"no Example"]))
-    with pytest.raises(PackError, match=rf"^s3://{bucket}/out/x\.jsonl: record 0 is no"):
+    notes.write_bytes(framed([b"piouhjgbr, as an index begins"]))
+    with pytest.raises(PackError, match=rf"^s3://{bucket}/out/x\.ffr: the last record begins"):
+        ffrfs.convert(notes, f"s3://{bucket}/out/x.ffr", tmp_dir=staging)
+    with pytest.raises(PackError, match=f"^{re.escape(str(notes))}: record 0: not an"):
         ffrfs.convert(notes, f"s3://{bucket}/out/x.jsonl", tmp_dir=staging)
     assert objects(store) == {}
 
