@@ -1,12 +1,19 @@
-"""Makes foreign text fit for one line: names in a pack may hold line breaks.
+"""Makes names fit for messages: one line each, and URLs without what may be a secret.
 
-Every message, log line and table shows names by these functions. No state: safe from any thread.
+Names in a pack may hold line breaks. Every message, log line and table shows names by these
+functions. No state: safe from any thread.
 """
 
 from __future__ import annotations
 
+import re
+
 # os.fsdecode() makes such a character of each byte of a name that is not valid UTF-8.
 _FIRST_BYTE, _LAST_BYTE, _OFFSET = "\udc80", "\udcff", 0xDC00
+
+
+_CLOUD = re.compile(r"((?:s3|gs|az)://)[^/]*@", re.IGNORECASE | re.ASCII)
+_WEB = re.compile(r"https?://[^?#]*", re.IGNORECASE | re.ASCII)
 
 
 def printable(text: str) -> str:
@@ -17,6 +24,15 @@ def printable(text: str) -> str:
 def quoted(path: str) -> str:
     """Return a path in quotation marks, printable, for use within a sentence."""
     return f"'{printable(path)}'"
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a file, or of several as one text, or a URL without store and query.
+
+    What follows the `?` may be a key for the object. Errors and what is printed have such names;
+    what opens the file again needs the whole one.
+    """
+    return web[0] if (web := _WEB.match(name)) else _CLOUD.sub(r"\1", name, count=1)
 
 
 def _shown(char: str) -> str:

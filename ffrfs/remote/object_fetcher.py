@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from ffrfs.errors import OptionError, RemoteDeniedError, RemoteError, describe
-from ffrfs.printable import printable
+from ffrfs.printable import printable, shown_name
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import FetchedObject
 from ffrfs.remote.filling import Filling
@@ -153,7 +153,8 @@ class ObjectFetcher:
             if len(urls) > _LIST_MAX:
                 raise RemoteError.at(url.shown, f"has more than {_LIST_MAX:,} objects")
         self.update_counters()
-        return urls
+        is_whole = self._start.whole(url_text) == url_text  # else the client knows no secret part
+        return urls if is_whole else [shown_name(one) for one in urls]
 
     # The cache.
 

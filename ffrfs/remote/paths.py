@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Iterable
 
+from ffrfs.printable import shown_name
 from ffrfs.remote.url import is_url, parse_url
 
 
@@ -38,5 +39,5 @@ def absolute(name: str) -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Return whether `name` is a directory; the URL of a directory ends in "/"."""
-    return name.endswith("/") if is_url(name) else os.path.isdir(name)
+    """Return whether `name` is a directory; the URL of one ends in "/", before its query."""
+    return shown_name(name).endswith("/") if is_url(name) else os.path.isdir(name)

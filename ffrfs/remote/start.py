@@ -43,8 +43,9 @@ class Start:
         return cls(settings, fields["signed"], fields["flight_size"], roots)
 
     def whole(self, url: str) -> str:
-        """Return the URL with its secret part, if it has one."""
-        return self.signed.get(url, url)
+        """Return the URL with its secret part, if it or its directory has one."""
+        _, _, query = self.signed.get(url[: url.rfind("/") + 1], "").partition("?")
+        return self.signed.get(url) or (f"{url}?{query}" if query else url)
 
     def allows(self, url: RemoteUrl) -> bool:
         """Return whether clients may open or list the URL."""

@@ -26,7 +26,7 @@ bool is_tfrecord_name(std::string_view name) {
 }
 
 bool is_folder(const std::string& path) {
-  if (remote::is_url(path)) return path.ends_with('/');
+  if (remote::is_url(path)) return remote::shown_url(path).ends_with('/');
   std::error_code unknown;  // then opening it reports the error
   return std::filesystem::is_directory(path, unknown);
 }
@@ -47,9 +47,9 @@ template <typename Add> void add_local(const std::string& folder, const Add& add
 RecordFiles find_in_folder(const std::string& folder) {
   FolderFiles found = files_in(folder);
   if (found.tfrecords.empty() && found.packs.empty()) {
-    throw FormatError(folder, "holds no packs (*.ffr) or TFRecord files (*.tfrecord*); "
-                              "to pack it: ffrfs pack " +
-                                  folder + " FILE.ffr");
+    const std::string advice = "; to pack it: ffrfs pack " + folder + " FILE.ffr";
+    throw FormatError(folder, "holds no packs (*.ffr) or TFRecord files (*.tfrecord*)" +
+                                  (remote::is_url(folder) ? "" : advice));
   }
   if (!found.tfrecords.empty() && !found.packs.empty()) {
     throw FormatError(folder, "holds both packs (*.ffr) and TFRecord files (*.tfrecord*); "
@@ -80,14 +80,20 @@ FolderFiles files_in(const std::string& folder) {
   };
   if (remote::is_url(folder)) {
     for (std::string& url : remote::list_urls(folder)) {
-      const std::string name = url.substr(url.rfind('/') + 1);  // "": a folder
+      const std::string shown = remote::shown_url(url);
+      const std::string name = shown.substr(shown.rfind('/') + 1);  // "": a folder
       add(name, std::move(url), [&] { return !name.empty(); });
     }
   } else {
     add_local(folder, add);
   }
-  std::ranges::sort(found.tfrecords);
-  std::ranges::sort(found.packs);
+  for (std::vector<std::string>* paths : {&found.tfrecords, &found.packs}) {
+    if (remote::is_url(folder)) {
+      std::ranges::sort(*paths, {}, remote::shown_url);  // what they are asked for is no name
+    } else {
+      std::ranges::sort(*paths);
+    }
+  }
   return found;
 }
 
@@ -116,7 +122,8 @@ RecordFiles find_record_files(const std::vector<std::string>& paths, const OpenS
 }
 
 bool is_tfrecord(const std::string& path, const OpenSource& open) {
-  if (is_tfrecord_name(std::string_view(path).substr(path.rfind('/') + 1))) return true;
+  const std::string shown = remote::shown_url(path);
+  if (is_tfrecord_name(std::string_view(shown).substr(shown.rfind('/') + 1))) return true;
   const auto file = open(path);
   std::array<std::byte, kFrameHeaderSize> begin;
   if (file->size() < begin.size()) return false;

@@ -52,10 +52,10 @@ bool is_url(std::string_view text) {
 }
 
 std::string shown_url(std::string_view url) {
-  url = url.substr(0, url.find_first_of("?#"));
-  const size_t host = url.find("://");
-  if (host == url.npos) return std::string(url);
-  const size_t begin = host + 3;
+  if (!is_url(url)) return std::string(url);
+  const size_t begin = url.find("://") + 3;
+  // The names of objects in buckets have such characters.
+  if (std::tolower(url.front()) == 'h') url = url.substr(0, url.find_first_of("?#"));
   const size_t end = std::min(url.find('/', begin), url.size());
   const size_t at = url.substr(0, end).rfind('@');
   if (at == url.npos || at < begin) return std::string(url);

@@ -31,7 +31,7 @@ class RemoteError final : public StorageError {
 // Returns whether the text is a URL of s3:// gs:// az:// http:// https:// file://
 [[nodiscard]] bool is_url(std::string_view text);
 
-// Returns the URL without user, password and query, which may be secrets.
+// Returns the URL without user, password and query, which may be secrets; a path as it is.
 [[nodiscard]] std::string shown_url(std::string_view url);
 
 }  // namespace ffrfs::remote

@@ -128,9 +128,11 @@ def machine(aws: Moto) -> Iterator[Issuer]:
 def start(tmp_path: Path) -> Iterator[Start]:
     running: list[Running] = []
 
-    def start(roots: list[str] | None = None, **settings) -> Running:
+    def start(
+        roots: list[str] | None = None, signed: dict[str, str] | None = None, **settings
+    ) -> Running:
         settings = {"cache_dir": str(tmp_path / "cache"), "timeout_s": 30.0} | settings
-        running.append(Running(RemoteSettings(**settings), roots))
+        running.append(Running(RemoteSettings(**settings), roots, signed))
         return running[-1]
 
     yield start

@@ -29,9 +29,14 @@ def put(folder: Path, name: str, data: bytes) -> str:
 class Running:
     """A fetcher and what it has logged."""
 
-    def __init__(self, settings: RemoteSettings, roots: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: RemoteSettings,
+        roots: list[str] | None = None,
+        signed: dict[str, str] | None = None,
+    ) -> None:
         self.logs: list[int] = []
-        self.process = FetcherProcess(settings, self.logs.append, roots=roots)
+        self.process = FetcherProcess(settings, self.logs.append, signed=signed or {}, roots=roots)
         self.clients: list[FetchClient] = []
 
     def client(self, **options) -> FetchClient:

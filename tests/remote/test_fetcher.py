@@ -149,6 +149,19 @@ def test_a_client_of_a_mount_does_not_choose_what_follows_the_question_mark(
 
 
 @pytest.mark.promise("S65")
+def test_a_client_of_a_mount_needs_no_signature_of_a_directory(
+    start: Start, web: Nginx, web_root: Path
+) -> None:
+    (web_root / "signed").mkdir(exist_ok=True)
+    (web_root / "signed" / "a").write_bytes(content())
+    place = f"{web.url}/signed/"
+    client = start(roots=[f"{place}?k=hush"], signed={place: f"{place}?k=hush"}).client()
+    assert client.list(place) == [f"{place}a"]
+    assert client.open(f"{place}a").size == len(content())
+    assert any("/signed/a?k=hush" in line for line in web.requests())
+
+
+@pytest.mark.promise("S65")
 def test_a_client_of_a_mount_does_not_choose_the_server(start: Start, web: Nginx) -> None:
     client = start(roots=["s3://bucket/a"], anonymous=True).client()
     store = f"endpoint_url={web.url}".replace("/", "%2F")
