@@ -20,13 +20,14 @@ import resource
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-from ffrfs.printable import printable
+from ffrfs.printable import printable, shown_name
 
 
 class FfrfsError(Exception):
     """Base of all errors that ffrfs itself detects.
 
     An error made by at() has the place and the reason as fields, too; its text is "FILE: REASON".
+    The place of a URL has no query, which may be a key.
     """
 
     file: str | None = None
@@ -35,6 +36,7 @@ class FfrfsError(Exception):
 
     @classmethod
     def at(cls, file: str, reason: str, record: int | None = None) -> Self:
+        file = shown_name(file)
         error = cls(f"{file}: {reason}")
         error.file, error.reason, error.record = file, reason, record
         return error
@@ -205,6 +207,7 @@ def parse_reason(error: Exception) -> str:
 
 def text_within(error: Exception, file: str) -> str:
     """Return the fault, for a text that names `file` already."""
+    file = shown_name(file)
     if isinstance(error, FfrfsError) and error.file == file and error.reason is not None:
         return error.reason
     if isinstance(error, OSError) and error.filename == file and error.strerror:
@@ -215,7 +218,7 @@ def text_within(error: Exception, file: str) -> str:
 def from_fields(kind: str, reason: str, file: str, record: int | None, code: int) -> Exception:
     """Return the exception that the native core describes (ErrorFields in native/io/error.h)."""
     if kind == "OSError":  # a number turns it into the fitting subclass
-        named = (file,) if file else ()
+        named = (shown_name(file),) if file else ()
         if code == errno.EMFILE:  # a library does not raise its process's limits by itself
             reason = _advised(reason, code)
         return OSError(code, reason, *named) if code else OSError(reason)

@@ -19,7 +19,7 @@ from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.errors import FormatError, MissingPackageError, OptionError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
-from ffrfs.printable import quoted
+from ffrfs.printable import quoted, shown_name
 from ffrfs.remote.named_store import StoreKeywords
 from ffrfs.remote.url import is_url
 
@@ -94,13 +94,14 @@ class PackSamples(IterableDataset):  # type: ignore[misc]
 def _open(url: str, mode: str = "rb", bufsize: int = 8192, **_: object) -> io.BufferedReader:
     """Open "ffr://PATH::PACK", as gopen() asks for it."""
     path, begin, pack = url.removeprefix("ffr://").partition("::")
+    shown = f"ffr://{path}{begin}{shown_name(pack)}"
     if not begin:
-        raise OptionError(f"{url}: needs a pack: ffr://PATH::PACK")
+        raise OptionError(f"{shown}: needs a pack: ffr://PATH::PACK")
     if mode != "rb":
-        raise OptionError(f"{url}: packs are read-only")
+        raise OptionError(f"{shown}: packs are read-only")
     pack = pack.removeprefix("file://")
     if utils.enforce_security and not is_url(pack):
-        raise OptionError(f"{url}: webdataset's WDS_SECURE lets it open no local file")
+        raise OptionError(f"{shown}: webdataset's WDS_SECURE lets it open no local file")
     return PackedFolder(pack).open(path)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ffrfs._native import Pack
 from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.printable import shown_name
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.tfds import TfdsSplits, find_tfds
 
@@ -145,7 +146,7 @@ def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
 
 def pack_fields(pack: str, found: PackInfo) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "file": pack,
+        "file": shown_name(pack),
         "kind": "pack" if found.is_folder else "plain FFRecord",
         "records": found.record_count,
         "files": found.file_count,
@@ -173,13 +174,13 @@ def pack_fields(pack: str, found: PackInfo) -> dict[str, Any]:
 
 def tfrecord_fields(path: str, found: TFRecordInfo) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "file": path,
+        "file": shown_name(path),
         "kind": "TFRecord",
         "records": sum(file.record_count for file in found.files),
         "bytes": sum(file.byte_count for file in found.files),
         "files": [
             {
-                "file": file.file,
+                "file": shown_name(file.file),
                 "compression": file.compression.lower() or "none",
                 "records": file.record_count,
                 "bytes": file.byte_count,

@@ -30,7 +30,7 @@ from ffrfs.errors import (
 )
 from ffrfs.files.closing import Closing
 from ffrfs.folder.links import follow
-from ffrfs.printable import quoted
+from ffrfs.printable import quoted, shown_name
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
 
@@ -121,8 +121,8 @@ class PackTree(Closing):
 
     @property
     def file(self) -> str:
-        """The name of the packs in messages."""
-        first, *others = self.packs
+        """The name of the packs in messages; a URL is shown without its query."""
+        first, *others = map(shown_name, self.packs)
         return f"{first} and {len(others):,} more" if others else first
 
     def find(self, path: PathType, follow_links: bool = False) -> int:
@@ -283,7 +283,7 @@ class PackTree(Closing):
         try:
             yield
         except ChecksumError as error:
-            packs = [os.fsdecode(path) for path in self.volume.paths]
+            packs = [shown_name(os.fsdecode(path)) for path in self.volume.paths]
             file = error.file if error.file in packs else self.file
             reason = f"{_quoted(self.path(ino))}: {text_within(error, file)}"
             raise ChecksumError.at(file, reason, error.record) from None

@@ -27,6 +27,7 @@ from ffrfs.errors import (
 )
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree, PathType, pack_files
+from ffrfs.printable import shown_name
 from ffrfs.remote.paths import is_folder
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 
@@ -359,7 +360,7 @@ def report_fields(report: VerifyReport) -> dict[str, Any]:
     if len(report.packs) == 1 and report.packs[0].file == report.file:
         return _pack_fields(report.packs[0])
     return {
-        "file": report.file,
+        "file": shown_name(report.file),
         "good": report.is_good,
         "records": report.record_count,
         "bytes": report.byte_count,
@@ -369,7 +370,7 @@ def report_fields(report: VerifyReport) -> dict[str, Any]:
 
 
 def _pack_fields(pack: PackReport) -> dict[str, Any]:
-    fields: dict[str, Any] = {"file": pack.file, "good": pack.is_good}
+    fields: dict[str, Any] = {"file": shown_name(pack.file), "good": pack.is_good}
     if pack.error is not None:
         return {**fields, "error": pack.error}
     return {
@@ -384,7 +385,7 @@ def _pack_fields(pack: PackReport) -> dict[str, Any]:
 
 def tfrecord_fields(path: str, report: tfrecords.VerifyReport) -> dict[str, Any]:
     return {
-        "file": path,
+        "file": shown_name(path),
         "good": not report.bad,
         "records": report.record_count,
         "bytes": report.byte_count,

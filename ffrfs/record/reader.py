@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, SupportsIndex, Unpack, cast
 from ffrfs._native import Records, folder_files, is_tfrecord
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.files.record_reader import RecordReader
+from ffrfs.printable import shown_name
 from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
 from ffrfs.remote.paths import absolute, is_folder, let_urls_in
 
@@ -97,17 +98,18 @@ class FileReader(RecordReader["RecordBytes"]):
         return type(self), (self._places, self.check_data)
 
     def __repr__(self) -> str:
-        return f"FileReader({self.fnames!r}, n={self.n})"
+        return f"FileReader({[*map(shown_name, self.fnames)]!r}, n={self.n})"
 
 
 def _open(names: Sequence[str], check_data: bool) -> Records:
     try:
         return Records([os.fsencode(name) for name in names], check_data)
     except FormatError as error:
-        if not (error.file and error.file in names and is_tfrecord(os.fsencode(error.file))):
+        named = next((name for name in names if shown_name(name) == error.file), None)
+        if named is None or not is_tfrecord(os.fsencode(named)):
             raise
         reason = "is a TFRecord file; read it with ffrfs.tfrecord.TFRecordReader"
-        raise FormatError.at(error.file, reason) from None
+        raise FormatError.at(named, reason) from None
 
 
 def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:

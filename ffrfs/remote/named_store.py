@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 from urllib.parse import parse_qsl, quote, urlencode
 
 from ffrfs.errors import OptionError
+from ffrfs.printable import shown_name
 from ffrfs.remote.url import RemoteUrl, admit_store, parse_url
 
 if TYPE_CHECKING:  # `import ffrfs` needs no settings
@@ -102,7 +103,8 @@ def _with_store(path: PathType, chosen: dict[str, str]) -> StoreUrl:
     scheme, begin, rest = name.partition("://")
     if not begin or scheme.lower() not in _CLOUDS:
         raise OptionError(
-            f"{name}: {', '.join(chosen)}: these are for s3://, gs:// and az://, not for this"
+            f"{shown_name(name)}: {', '.join(chosen)}: these are for s3://, gs:// and az://, not "
+            "for this"
         )
     parse_url(name)
     store = urlencode(chosen, safe=":", quote_via=quote)

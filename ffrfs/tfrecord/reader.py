@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ffrfs._native import TFRecords
 from ffrfs.files.record_reader import RecordReader
+from ffrfs.printable import shown_name
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.remote.paths import absolute
 from ffrfs.tfrecord.shards import PathType, shard_paths
@@ -75,4 +76,4 @@ class TFRecordReader(RecordReader[bytes]):
         return type(self), (self._places, self.check_data, self.sidecar)
 
     def __repr__(self) -> str:
-        return f"TFRecordReader({self.paths!r}, n={self.n})"
+        return f"TFRecordReader({[*map(shown_name, self.paths)]!r}, n={self.n})"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ffrfs.errors import ChecksumError, FormatError, text_within
+from ffrfs.printable import shown_name
 from ffrfs.tfrecord.iterator import tf_record_iterator
 
 
@@ -50,7 +51,7 @@ def verify(
                 except (ChecksumError, FormatError) as error:
                     is_last = not isinstance(error, ChecksumError)
                     reason = text_within(error, os.fspath(file))
-                    bad.append(BadRecord(file, record_count - first, reason, is_last))
+                    bad.append(BadRecord(shown_name(file), record_count - first, reason, is_last))
                     record_count += 1
                     if found is not None:
                         found(bad[-1])

@@ -16,6 +16,7 @@
 #include "open/set_inventory.h"
 #include "record/ffrecord_shard.h"
 #include "record/index_map.h"
+#include "remote/remote_error.h"
 #include "tfrecord/tfrecord_shard.h"
 
 namespace ffrfs {
@@ -72,12 +73,13 @@ class Opening {
     if (!pack) return;
     refuse_other_kinds(path, *pack);
     if (!pack->warning.empty()) warnings_.push_back(pack->warning);
-    if (pack->set) sets_.add(path, *pack->set);
+    const std::string shown = remote::shown_url(path);
+    if (pack->set) sets_.add(shown, *pack->set);
     // If its index was ignored, it is unknown which shard the pack is.
     if (!pack->warning.empty()) ++unknown_count_;
     parts_.push_back({.tree = std::move(pack->opened.tree),
                       .first_record = record_count_,
-                      .pack = path,
+                      .pack = shown,
                       .set = pack->set});
     record_count_ += pack->shards.count();
     shards_.push_back(std::move(pack->shards));

@@ -16,6 +16,7 @@
 #include "python/pack.h"
 #include "python/py_push.h"
 #include "python/tree_part.h"
+#include "remote/remote_error.h"
 #include "scrub/scrub.h"
 #include "volume/blocking_volume.h"
 #include "volume/made_file.h"
@@ -54,7 +55,7 @@ PyVolume::PyVolume(const std::vector<std::string>& paths, const VolumeOptions& o
 
 std::shared_ptr<Volume> PyVolume::open() const {
   if (volume_) return volume_;
-  throw py::value_error(name_ +
+  throw py::value_error(remote::shown_url(name_) +
                         ": was closed, by close() or at the end of a with block; open it again");
 }
 
@@ -82,8 +83,7 @@ void PyVolume::take_hints(int fd) const {
   if (fd < 0) throw py::value_error(std::to_string(fd) + " is no file descriptor");
   FileDescriptor client(fd);
   const auto volume = open();
-  const Unlocked unlocked;
-  volume->take_hints(std::move(client));
+  unlocked([&] { volume->take_hints(std::move(client)); });
 }
 
 void PyVolume::limit_cache(size_t limit_bytes) const {

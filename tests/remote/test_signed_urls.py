@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 
 import ffrfs
-from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
+from ffrfs.adapters.torch.packed_folder_dataset import PackedFolderDataset
+from ffrfs.errors import FormatError, OptionError, PathNotFoundError
+from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
 from tests.folder.folder_model import make_folder
 from tests.mount.makers import closing_mounts
 from tests.remote.reading import reading_urls
@@ -36,9 +41,76 @@ def place(
         yield f"{web.url}/{folder.name}"
 
 
+def fails(call: Callable[[], object]) -> str:
+    with pytest.raises((ValueError, OSError)) as failed:
+        call()
+    return str(failed.value)
+
+
+def test_errors_of_a_pack(place: str) -> None:
+    folder = ffrfs.PackedFolder(f"{place}/a.ffr{QUERY}")
+    files = fsspec.filesystem("ffr", fo=f"{place}/a.ffr{QUERY}", skip_instance_cache=True)
+    texts = [
+        fails(call)
+        for call in (
+            lambda: folder.read(["none"]),
+            lambda: folder["none"],
+            lambda: folder.open("none"),
+            lambda: folder.open("a/1", "w"),
+            lambda: folder["a"],
+            lambda: folder.list("a/1"),
+            (folder / "none").read_bytes,
+            lambda: files.open("none"),
+            lambda: files.ls("none"),
+            lambda: files.info("none"),
+            lambda: PackedFolderDataset(f"{place}/a.ffr{QUERY}", root="none"),
+            lambda: ffrfs.PackedFolder(f"{place}/none.ffr{QUERY}"),
+            lambda: ffrfs.PackedFolder(f"{place}/records/x.tfrecord{QUERY}"),
+            lambda: ffrfs.FileReader(f"{place}/records/x.tfrecord{QUERY}"),
+            lambda: ffrfs.FileReader(f"{place}/records/{QUERY}"),
+            lambda: TFRecordReader(f"{place}/{QUERY}"),
+        )
+    ]
+    copy = pickle.loads(pickle.dumps(folder))
+    folder.close()
+    texts.append(fails(lambda: folder["a/1"]))
+    assert [text for text in texts if not text.startswith(place) or "hush" in text] == []
+    assert copy["a/2"] == b"a"
+
+
+def test_names_of_what_is_open(place: str) -> None:
+    pack, records = f"{place}/a.ffr{QUERY}", f"{place}/records/x.tfrecord{QUERY}"
+    folder = ffrfs.PackedFolder(pack)
+    shown = [
+        *(repr(folder), repr(folder / "a"), folder.fname, repr(folder.reader)),
+        *(repr(ffrfs.FileReader(pack)), repr(TFRecordReader(records))),
+        *(repr(RecordDataset(records)), repr(PackedFolderDataset(pack))),
+        *(json.dumps(ffrfs.info(one)) for one in (pack, records, f"{place}/{QUERY}")),
+        *(json.dumps(ffrfs.verify(one)) for one in (pack, records, f"{place}/{QUERY}")),
+    ]
+    assert [text for text in shown if place not in text or "hush" in text] == []
+    assert pickle.loads(pickle.dumps(ffrfs.FileReader(pack))).n == folder.reader.n
+
+
+def test_a_conflict_of_two_packs(place: str) -> None:
+    packs = [f"{place}/a.ffr{QUERY}", f"{place}/a.ffr?k=hush2"]
+    with pytest.raises(FormatError, match='both have "a/1"') as failed:
+        list(ffrfs.PackedFolder(packs))
+    assert "hush" not in str(failed.value)
+
+
+def test_a_url_with_a_wrong_store(place: str) -> None:
+    with pytest.raises(OptionError, match="these are for s3") as failed:
+        ffrfs.PackedFolder(f"{place}/a.ffr{QUERY}", region="x")
+    assert "hush" not in str(failed.value)
+
+
 def test_a_directory(place: str) -> None:
     folder = ffrfs.PackedFolder(f"{place}/{QUERY}")
     assert list(folder) == ["a/1", "a/2", "b/1", "b/2"]
+    assert repr(folder) == f"PackedFolder('{place}/')"
+    with pytest.raises(PathNotFoundError, match=rf"^{place}/: has no 'none'$"):
+        folder["none"]
     names = [f"{place}/{name}.ffr{QUERY}" for name in ("a", "b")]
     assert ffrfs.FileReader(f"{place}/{QUERY}").fnames == names
     assert TFRecordReader(f"{place}/records/{QUERY}")[0] == b"record"

@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias, Unpack
 
 from ffrfs.files.closing import Closing
+from ffrfs.printable import shown_name
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.dataset.source import Reading
 from ffrfs.tfrecord.dataset.stages import (
@@ -297,7 +298,7 @@ class RecordDataset:
     def __repr__(self) -> str:
         *_, how = _description(self._reading, ())
         calls = _description(self._reading, self._operations)[len(self._reading.files) + 1 :]
-        return ".".join([f"RecordDataset({self.files!r})", how, *calls])
+        return ".".join([f"RecordDataset({[*map(shown_name, self.files)]!r})", how, *calls])
 
 
 class RecordDatasetIterator(Closing):
