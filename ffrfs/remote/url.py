@@ -76,7 +76,9 @@ def parse_url(text: str) -> RemoteUrl:
     scheme = begin[1].lower()
     rest = text[begin.end() :]
     if len(text) > _LENGTH_MAX:
-        raise OptionError(f"{text[:80]}…: a URL may have at most {_LENGTH_MAX:,} characters")
+        raise OptionError(
+            f"{text.partition('?')[0][:80]}…: a URL may have at most {_LENGTH_MAX:,} characters"
+        )
     if not text.isprintable():
         raise OptionError(f"{text.partition('?')[0][:200]!r}: not printable; check the URL")
     if scheme == "file":

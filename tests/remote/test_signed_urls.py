@@ -13,6 +13,7 @@ import pytest
 import ffrfs
 from ffrfs.adapters.torch.packed_folder_dataset import PackedFolderDataset
 from ffrfs.errors import FormatError, OptionError, PathNotFoundError
+from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
 from tests.folder.folder_model import make_folder
 from tests.mount.makers import closing_mounts
@@ -102,6 +103,12 @@ def test_a_conflict_of_two_packs(place: str) -> None:
 def test_a_url_with_a_wrong_store(place: str) -> None:
     with pytest.raises(OptionError, match="these are for s3") as failed:
         ffrfs.PackedFolder(f"{place}/a.ffr{QUERY}", region="x")
+    assert "hush" not in str(failed.value)
+
+
+def test_a_url_that_is_too_long() -> None:
+    with pytest.raises(OptionError, match=r"^http://h/a…: a URL may have at most") as failed:
+        parse_url(f"http://h/a?hush={'x' * 9000}")
     assert "hush" not in str(failed.value)
 
 
