@@ -174,7 +174,7 @@ class CacheDirectory:
     def _make(self, label: Label, size: int) -> tuple[StateFile, int] | None:
         """Make the files of the object; return None if another process was faster."""
         relative = self.place.relative(label.name, "state")
-        self.place.make_folder(label.name)
+        self.place.make_folder(label.name[:2])
         folder = os.open(
             label.name[:2], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.place.fd
         )

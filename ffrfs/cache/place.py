@@ -2,6 +2,7 @@
 
     DIR/usage                  how many bytes are held, and locks
     DIR/xx/<64 digits>.data    an object; .state: which blocks are present; .pin: keep it
+    DIR/listings/<64 digits>   what a directory of objects held (listings.py)
 
 In a directory of one user, files have mode 0600 and directories 0700; only that user and root
 may write any of them. In a directory that a group shares (setgid and writable for the group:
@@ -135,8 +136,7 @@ class CachePlace:
             if ending == "state" and _NAME.fullmatch(name) and name[:2] == folder
         )
 
-    def make_folder(self, name: str) -> None:
-        folder = name[:2]
+    def make_folder(self, folder: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700, dir_fd=self.fd)
             if self.is_shared:  # mkdir() has applied the umask

@@ -35,6 +35,7 @@ from ffrfs.remote.fetched_object import FetchedObject
 from ffrfs.remote.filling import Filling
 from ffrfs.remote.link import Link
 from ffrfs.remote.named_store import admit, settings_for
+from ffrfs.remote.offline_origin import keep_listing
 from ffrfs.remote.origin import Origin, origin_for
 from ffrfs.remote.pace import memory_cache_size
 from ffrfs.remote.pin import Pin, Traffic
@@ -153,6 +154,7 @@ class ObjectFetcher:
             if len(urls) > _LIST_MAX:
                 raise RemoteError.at(url.shown, f"has more than {_LIST_MAX:,} objects")
         self.update_counters()
+        await self._loop.run_in_executor(None, keep_listing, url, urls, self._settings)
         is_whole = self._start.whole(url_text) == url_text  # else the client knows no secret part
         return urls if is_whole else [shown_name(one) for one in urls]
 

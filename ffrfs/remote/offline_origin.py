@@ -1,6 +1,7 @@
 """The cache as an origin: objects are pinned by what is in its directory, and nothing is fetched.
 
-An object is found if the cache keeps its pin; of several versions, the one read last.
+An object is found if the cache keeps its pin; of several versions, the one read last. A directory
+holds what it held when it was last listed; opening what is not in the cache is an error.
 
 Not here: the blocks themselves, which the fetcher reads in the cache before it asks an origin.
 Concurrency: asyncio; directories are read in threads.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NoReturn
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
@@ -19,7 +20,7 @@ from ffrfs.remote.named_store import settings_for
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Take
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
-from ffrfs.remote.url import RemoteUrl
+from ffrfs.remote.url import RemoteUrl, parse_url
 
 
 class OfflineOrigin:
@@ -41,10 +42,7 @@ class OfflineOrigin:
         )
 
     async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
-        names = await asyncio.to_thread(lambda: sorted(self._names(url)))
-        if not names:
-            raise self._absent(url)
-        for name in names:
+        for name in await asyncio.to_thread(self._listed, url):
             yield url.child(name).text
 
     def _absent(self, url: RemoteUrl) -> RemoteNotFoundError:
@@ -63,9 +61,29 @@ class OfflineOrigin:
                     if object_name(*pin.identity(endpoint)) == name:
                         yield pin
 
+    def _listed(self, url: RemoteUrl) -> Sequence[str]:
+        """Return the names of the objects directly in the directory. Raises RemoteError."""
+        from ffrfs.cache.listings import kept_listing
+        from ffrfs.cache.place import CachePlace
+
+        if os.path.lexists(self._path):
+            shared = self._settings.cache_shared
+            with contextlib.closing(CachePlace(self._path, make=False, shared=shared)) as place:
+                names = kept_listing(place, _listing_name(url, self._settings), url.shown)
+            if names is not None:
+                return names
+        if count := len(self._names(url)):
+            why = (
+                f"offline, and the cache {self._path} has no listing of it: it may hold more than "
+                f"what is cached ({count:,}); name the files, or read it once without --offline"
+            )
+            raise RemoteNotFoundError.at(url.shown, why)
+        raise self._absent(url)
+
     def _names(self, url: RemoteUrl) -> set[str]:
-        """Return the names of the objects directly in the directory. Raises CacheError."""
-        found = (shown.removeprefix(url.shown) for *_, shown, _ in self._labels())
+        """Return the names of what is cached and directly in the directory. Raises CacheError."""
+        labels = self._labels()
+        found = (shown[len(url.shown) :] for *_, shown, _ in labels if shown.startswith(url.shown))
         return {name for name in found if name and "/" not in name}
 
     def _labels(self) -> Iterator[tuple[float, str, str, str]]:
@@ -78,3 +96,26 @@ class OfflineOrigin:
             for facts in inventory.objects():
                 if facts.blocks:
                     yield facts.used_s, facts.name, facts.url, facts.pin
+
+
+def keep_listing(url: RemoteUrl, urls: Sequence[str], settings: RemoteSettings) -> None:
+    """Keep which objects directory `url` holds, if there is a cache; it may fail: reads go on."""
+    if url.scheme == "file" or settings.offline or settings.cache_mode != "full" or not urls:
+        return
+    from ffrfs.cache import listings
+    from ffrfs.cache.place import CachePlace
+
+    path = settings.cache_dir or default_cache_dir()
+    names = [parse_url(one).key[len(url.key) :] for one in urls]
+    # CacheError is one, too: whoever opens an object is told.
+    with contextlib.suppress(OSError), contextlib.ExitStack() as ends:
+        place = CachePlace(path, shared=settings.cache_shared)
+        ends.callback(place.close)
+        listings.keep_listing(place, _listing_name(url, settings), url.shown, names)
+
+
+def _listing_name(url: RemoteUrl, settings: RemoteSettings) -> str:
+    from ffrfs.cache.state_file import object_name
+
+    endpoint = settings_for(url, settings).endpoint_url
+    return object_name(url.shown, f"listing\0{endpoint}\0{url.query}", 0)

@@ -109,6 +109,38 @@ def test_commands_and_sets(web_root: Path, tmp_path: Path) -> None:
     assert f"/other/: offline, and it is not in the cache {tmp_path}/cache" in complaint
 
 
+@pytest.mark.parametrize("query", ["", "?k=hush"])
+def test_a_pack_of_a_directory_that_is_absent(web_root: Path, tmp_path: Path, query: str) -> None:
+    cache = tmp_path / "cache"
+    environment = os.environ | {"FFRFS_CACHE_DIR": str(cache)}
+
+    def run(*words: str) -> tuple[int, str]:
+        done = python("-m", "ffrfs", *words, env=environment)
+        assert done.stderr.count("\n") == (done.returncode != 0)
+        return done.returncode, done.stderr
+
+    with nginx(web_root) as server:
+        url = f"{server.url}/set/"
+        first, other = (f"{url}part_{number:05}.ffr" for number in range(2))
+        assert run("verify", first + query) == (0, "")
+        status, complaint = run("ls", "--offline", url + query)
+        assert status == 1
+        assert "/set/: offline, and the cache" in complaint
+        assert "it may hold more than what is cached (1)" in complaint
+        assert run("info", url + query) == (0, "")
+    for path in cache.glob("??/*.state"):
+        if b"part_00001" in path.read_bytes()[:4096]:
+            path.unlink()
+    status, complaint = run("ls", "--offline", url + query)
+    assert (status, f"{other}: offline, and it is not in the cache" in complaint) == (1, True)
+    [listing] = (cache / "listings").iterdir()
+    assert b"hush" not in listing.read_bytes()
+    # It is not trusted.
+    for hostile in (b"", b"[" * 100_000, b'{"url": 1}', listing.read_bytes().replace(b"p", b"/")):
+        listing.write_bytes(hostile)
+        assert "has no listing of it" in run("ls", "--offline", url + query)[1]
+
+
 def test_nothing_is_uploaded(tmp_path: Path) -> None:
     (tmp_path / "cache" / "index").mkdir(parents=True)
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}

@@ -1,0 +1,89 @@
+"""The last listing of each directory of objects, for readers that ask no server.
+
+    DIR/listings/<64 digits>   JSON: the directory's URL without its secret part, and the names
+
+Without it, nobody could tell from the objects of a cache whether a directory holds more.
+
+What is damaged, or too large, is no listing. The oldest ones are removed when there are too many.
+They take no space of the cache's limit.
+
+Not here: what a directory without a listing means (ffrfs/remote/offline_origin.py).
+Concurrency: functions; any thread, and other processes. A listing gets its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Sequence
+
+from ffrfs.cache.place import CachePlace
+
+_FOLDER = "listings"
+_SIZE_MAX = 4 << 20
+_COUNT_MAX = 256
+
+
+def keep_listing(place: CachePlace, name: str, url: str, names: Sequence[str]) -> None:
+    """Keep the names of the objects in a directory, instead of what was kept under `name`.
+
+    Raises OSError.
+    """
+    relative = f"{_FOLDER}/{name}"
+    text = json.dumps({"url": url, "names": [*filter(_is_name, names)]}).encode()
+    if len(text) > _SIZE_MAX:
+        place.unlink(relative)
+        return
+    place.make_folder(_FOLDER)
+    staged = f"{relative}.{secrets.token_hex(8)}.partial"
+    fd = place.open_file(staged, os.O_CREAT | os.O_EXCL)
+    try:
+        with open(fd, "wb") as file:
+            file.write(text)
+        os.rename(staged, relative, src_dir_fd=place.fd, dst_dir_fd=place.fd)
+    except BaseException:
+        place.unlink(staged)
+        raise
+    _remove_oldest(place)
+
+
+def kept_listing(place: CachePlace, name: str, url: str) -> list[str] | None:
+    """Return the names that were kept under `name`, or None. Raises CacheError: a foreign file."""
+    try:
+        fd = place.open_file(f"{_FOLDER}/{name}")
+    except FileNotFoundError:
+        return None
+    with open(fd, "rb") as file:
+        text = file.read(_SIZE_MAX + 1)
+    try:
+        fields = json.loads(text) if len(text) <= _SIZE_MAX else {}
+        names = fields["names"] if fields["url"] == url else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(names, list) or not all(map(_is_name, names)):
+        return None
+    return sorted(set(names))
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isprintable() and name != "" and "/" not in name
+
+
+def _remove_oldest(place: CachePlace) -> None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(_FOLDER, flags, dir_fd=place.fd)
+    try:
+        names = os.listdir(fd)
+        if len(names) <= _COUNT_MAX:
+            return
+        times: dict[str, int] = {}
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                times[name] = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime_ns
+        for name in sorted(times, key=times.__getitem__)[:-_COUNT_MAX]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,53 @@
+"""The kept listings of directories: what is read back, and how many there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs.cache import listings
+from ffrfs.cache.listings import keep_listing, kept_listing
+from ffrfs.cache.place import CachePlace
+from ffrfs.errors import CacheError
+
+URL = "http://h/set/"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[CachePlace]:
+    place = CachePlace(str(tmp_path / "cache"))
+    yield place
+    place.close()
+
+
+def test_the_last_one_is_read_back(place: CachePlace) -> None:
+    assert kept_listing(place, "a", URL) is None
+    for names in (["x.ffr"], ["é.ffr", "b", "sub/", ""]):
+        keep_listing(place, "a", URL, names)
+    assert kept_listing(place, "a", URL) == ["b", "é.ffr"]
+    assert kept_listing(place, "b", URL) is None
+    assert kept_listing(place, "a", "http://h/other/") is None
+
+
+def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listings, "_SIZE_MAX", 1000)
+    monkeypatch.setattr(listings, "_COUNT_MAX", 5)
+    keep_listing(place, "large", URL, ["x"])
+    keep_listing(place, "large", URL, ["x" * 1000])
+    assert kept_listing(place, "large", URL) is None
+    for number in range(9):
+        keep_listing(place, str(number), URL, ["x"])
+        os.utime(f"{place.path}/listings/{number}", (number, number))
+    assert sorted(os.listdir(f"{place.path}/listings")) == ["4", "5", "6", "7", "8"]
+
+
+def test_foreign_files(place: CachePlace, tmp_path: Path) -> None:
+    keep_listing(place, "a", URL, ["x"])
+    path = tmp_path / "cache" / "listings" / "a"
+    path.unlink()
+    path.symlink_to(tmp_path / "other")
+    with pytest.raises(CacheError):
+        kept_listing(place, "a", URL)
