@@ -56,6 +56,7 @@ _WRONG_KEYS = (
     *("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken"),
     "AuthenticationFailed",
 )
+_EXPIRED = ("ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException")  # S3 sends 400
 _BROKEN = (
     *("ConnectionReset", "ConnectionAborted", "BrokenPipe", "UnexpectedEof"),
     *("IncompleteMessage", "IncompleteBody", "ChannelClosed", "Canceled", "SendRequest"),
@@ -193,7 +194,7 @@ def _of_status(status: int, code: str, url: RemoteUrl) -> Failure:
         kind = RemoteTimeoutError
         why = "throttles requests" if throttled else "failed"
         why = f"the server {why} ({named})"
-    elif status in (401, 403) or code in _WRONG_KEYS:
+    elif status in (401, 403) or code in _WRONG_KEYS + _EXPIRED:
         kind, why = RemoteDeniedError, _refused(named, code, url)
     elif code in ("NoSuchBucket", "ContainerNotFound"):
         kind = RemoteNotFoundError
@@ -221,7 +222,7 @@ def changed(url: RemoteUrl) -> ChangedAtOriginError:
 def _refused(named: str, code: str, url: RemoteUrl) -> str:
     if code == "RequestTimeTooSkewed":
         return "refused: the clock of this machine is wrong; set it (timedatectl)"
-    if code in ("ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException"):
+    if code in _EXPIRED:
         return "refused: the credentials have expired; sign in again"
     keys = _KEYS.get(url.scheme)
     if keys and code in _WRONG_KEYS:

@@ -23,6 +23,7 @@ from tests.remote import origins
 from tests.remote.conftest import Give
 from tests.remote.servers.issuer import Issuer
 from tests.remote.servers.moto import REGION, Moto
+from tests.remote.servers.scripted import scripted
 
 DATA = secrets.token_bytes(1000)
 WAYS = ["metadata", "web identity"]
@@ -122,6 +123,18 @@ def test_keys_in_the_environment(cloud: Cloud, role: str, kind: str) -> None:
 def test_wrong_keys(cloud: Cloud, role: str, name: str, code: str) -> None:
     cloud.give({**cloud.aws.assume(role).environment(), name: "ASIAHUSHHUSHHUSHHUSH"})
     cloud.refuses(RemoteDeniedError, rf"the credentials are wrong \({code}\)")
+
+
+@pytest.mark.parametrize("status", [400, 403])
+@pytest.mark.parametrize("code", ["ExpiredToken", "TokenRefreshRequired"])
+def test_a_session_that_has_expired(status: int, code: str) -> None:
+    """S3 answers 400, where it refuses all else with 403."""
+    body = f"<Error><Code>{code}</Code></Error>".encode()
+    head = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with scripted(lambda _: (head + body, False)) as port:
+        settings = RemoteSettings(endpoint_url=f"http://127.0.0.1:{port}", anonymous=True)
+        with pytest.raises(RemoteDeniedError, match="have expired; sign in again"):
+            origins.pin("s3://bucket/a.ffr", settings)
 
 
 def test_a_session_that_may_not_read(cloud: Cloud) -> None:
