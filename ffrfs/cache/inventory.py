@@ -23,6 +23,7 @@ from ffrfs.cache.place import CachePlace
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, USE_AT, parse_header
 from ffrfs.cache.usage import EVICTION_AT
 from ffrfs.errors import CacheError
+from ffrfs.printable import shown_name
 
 _NAME_PART = re.compile(r"[0-9a-f]{6,64}")
 _STAGED = re.compile(r"\.[0-9a-f]{64}\.state\.[0-9a-f]{16}\.partial")
@@ -85,7 +86,7 @@ class Inventory:
         """Return objects by URL, or by the beginning of the name. Raises CacheError if absent."""
         everything = list(self.objects())
         found: dict[str, ObjectFacts] = {}
-        for each in wanted:
+        for each in map(shown_name, wanted):  # the cache knows no signature
             is_name = bool(_NAME_PART.fullmatch(each))
             those = [
                 one

@@ -70,6 +70,19 @@ def test_ls(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cache.close()
 
 
+def test_a_url_with_a_signature(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open("https://host/a%20b.ffr", "v1", 100)
+    fill(kept, 0)
+    kept.close()
+    cache.close()
+    signed = "https://host/a%20b.ffr?sig=hush"
+    assert "  https://host/a%20b.ffr  " in run(capfd, "ls", place, signed)
+    run(capfd, "rm", place, signed)
+    shown = refusal(capfd, "ls", place, signed)
+    assert "has no object https://host/a%20b.ffr; `ffrfs cache ls` lists them" in shown
+
+
 def test_du(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fields = json.loads(run(capfd, "du", "--json", place))
     assert fields["objects"] == 2
