@@ -22,6 +22,8 @@ from ffrfs.remote.receiving import Take
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
 from ffrfs.remote.url import RemoteUrl, parse_url
 
+_URL_MAX = 3600  # the header of a state file has 4096 bytes, and keeps longer ones in part
+
 
 class OfflineOrigin:
     """What the cache directory of `settings` holds."""
@@ -47,6 +49,8 @@ class OfflineOrigin:
 
     def _absent(self, url: RemoteUrl) -> RemoteNotFoundError:
         why = f"offline, and it is not in the cache {self._path}"
+        if len(url.shown.encode()) > _URL_MAX:
+            why += f", where an object of a URL over {_URL_MAX:,} bytes is not found again"
         return RemoteNotFoundError.at(url.shown, why)
 
     def _pins(self, url: RemoteUrl) -> Iterator[Pin]:
@@ -56,8 +60,8 @@ class OfflineOrigin:
         endpoint = settings_for(url, self._settings).endpoint_url
         for _, name, shown, text in sorted(self._labels(), reverse=True):
             if shown == url.shown:
-                with contextlib.suppress(RemoteError):  # it is damaged, or was too long to be kept
-                    pin = Pin.from_text(text, url)
+                with contextlib.suppress(RemoteError):  # damaged, or it was too long to be kept
+                    pin = Pin.from_text(text, url, with_url=False)
                     if object_name(*pin.identity(endpoint)) == name:
                         yield pin
 

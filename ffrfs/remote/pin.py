@@ -42,20 +42,25 @@ class Pin:
         version = f"{endpoint}\0{self.url.query}\0{self.etag}\0{self.version}\0{self.mtime_ns}"
         return self.url.shown, version, self.size
 
-    def to_text(self) -> str:
-        """Return the pin as JSON with the URL's secret part left out, as state files need it."""
+    def to_text(self, *, with_url: bool = True) -> str:
+        """Return the pin as JSON with the URL's secret part left out.
+
+        State files have the URL already, and no room for another long one.
+        """
         fields = asdict(self) | {"url": self.url.shown}
+        if not with_url:
+            del fields["url"]
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str, url: RemoteUrl) -> Self:
+    def from_text(cls, text: str, url: RemoteUrl, *, with_url: bool = True) -> Self:
         """Return the pin of `url` from a text of to_text(); the URL's signature may differ by now.
 
-        Raises RemoteError for any other text.
+        `with_url`: the text must have the URL; else it may. Raises RemoteError for any other text.
         """
         try:
             fields = json.loads(text)
-            shown = fields.pop("url")
+            shown = fields.pop("url") if with_url else fields.pop("url", url.shown)
         except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
             raise RemoteError.at(url.shown, "its pin is damaged; open it again") from None
         if (

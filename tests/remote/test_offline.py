@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +140,22 @@ def test_a_pack_of_a_directory_that_is_absent(web_root: Path, tmp_path: Path, qu
     for hostile in (b"", b"[" * 100_000, b'{"url": 1}', listing.read_bytes().replace(b"p", b"/")):
         listing.write_bytes(hostile)
         assert "has no listing of it" in run("ls", "--offline", url + query)[1]
+
+
+def test_a_long_url(web_root: Path, tmp_path: Path) -> None:
+    """Where its state file has no room for it, the error says so."""
+    environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
+    found: dict[int, str] = {}
+    for depth in (14, 19):
+        place = web_root.joinpath(*["d" * 200] * depth)
+        place.mkdir(parents=True)
+        shutil.copy(web_root / "tree.ffr", place / f"{depth}.ffr")
+        with nginx(web_root) as server:
+            url = f"{server.url}/{(place / f'{depth}.ffr').relative_to(web_root)}"
+            assert python("-m", "ffrfs", "verify", url, env=environment).returncode == 0
+        found[depth] = python("-m", "ffrfs", "verify", "--offline", url, env=environment).stderr
+    assert found[14] == ""
+    assert "where an object of a URL over 3,600 bytes is not found again" in found[19]
 
 
 def test_nothing_is_uploaded(tmp_path: Path) -> None:

@@ -51,6 +51,13 @@ def test_a_pin_as_text_keeps_no_signature() -> None:
     assert Pin.from_text(made.to_text(), renewed).url == renewed
     with pytest.raises(RemoteError):
         Pin.from_text(made.to_text(), parse_url("https://host/b.ffr"))
+    label = made.to_text(with_url=False)
+    assert "host" not in label
+    for text in (label, made.to_text()):
+        assert Pin.from_text(text, url, with_url=False) == made
+    for text, other in ((label, url), (made.to_text(), parse_url("https://host/b.ffr"))):
+        with pytest.raises(RemoteError):
+            Pin.from_text(text, other, with_url=other == url)
 
 
 @pytest.mark.parametrize(
