@@ -100,7 +100,10 @@ class HttpOrigin(ObjectOrigin):
         if len(answer.data) > _PAGE_MAX:
             raise RemoteError.at(url.shown, f"its listing has more than {_PAGE_MAX >> 20} MiB")
         links = _Links()
-        links.feed(answer.data.decode("utf-8", "replace"))
+        try:
+            links.feed(answer.data.decode("utf-8", "replace"))
+        except (AssertionError, ValueError):  # of the parser, for what is no HTML
+            raise RemoteError.at(url.shown, "its listing is no HTML that can be read") from None
         names = {_name(link, url) for link in links.found}
         names.discard("")
         if not names:

@@ -23,6 +23,7 @@ from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.interpreter import python
 from tests.remote.servers.nginx import Nginx, nginx, nginx_of
 from tests.remote.servers.program import free_ports
+from tests.remote.servers.scripted import Answer, scripted
 
 T = TypeVar("T")
 SETTINGS = RemoteSettings(timeout_s=30)
@@ -119,6 +120,16 @@ def test_listing(web: Nginx, folder: Path) -> None:
         names(at(web, folder, "none/"))
     with pytest.raises(RemoteError, match="ends in /"):
         names(at(web, folder, "a.ffr"))
+
+
+def test_a_listing_that_is_no_html() -> None:
+    why = pytest.raises(RemoteError, match="its listing is no HTML that can be read")
+    with scripted(lambda _: page("<![foo bar")) as port, why:
+        names(parse_url(f"http://localhost:{port}/"))
+
+
+def page(text: str) -> Answer:
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode(), False
 
 
 @pytest.mark.parametrize("how", ["replaced", "longer", "removed"])

@@ -18,6 +18,7 @@ from ffrfs.remote.url import RemoteUrl, is_url, parse_url
     [
         ("s3://bucket/a/b.ffr", RemoteUrl("s3", "bucket", "a/b.ffr")),
         ("S3://Bucket/a?b#c%20", RemoteUrl("s3", "Bucket", "a?b#c%20")),
+        ("http://a.b.:80/c", RemoteUrl("http", "a.b.:80", "c")),
         ("gs://bucket", RemoteUrl("gs", "bucket", "")),
         ("az://box/set/", RemoteUrl("az", "box", "set/")),
         ("http://Host:80/a%20b", RemoteUrl("http", "host:80", "a%20b")),
@@ -57,6 +58,9 @@ def test_paths_are_no_urls(name: str) -> None:
         "http://host:port/a",
         "http://ho st/a",
         "http://h/a\nb",
+        "http://a..b/c",
+        "http://.a/c",
+        f"http://{'a' * 64}.b/c",
         "s3://b/a\0",
         "file://other/a",
         "file://a",
