@@ -29,7 +29,7 @@ from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from typing import TypeAlias, TypeVar
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote.failures import REDIRECTS, BadStatusError, changed
@@ -53,6 +53,7 @@ _AHEAD_S = 1.0  # a server that takes longer may serve one connection at a time
 _STEP_SIZE = 128 << 10  # bytes that are lost if a connection is reset
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS_MAX = 5
+_PORTS = {"http": 80, "https": 443}
 _SAFE = ":/?#[]@!$&'()*+,;=%~"  # kept in a target; users may write spaces and other letters raw
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 _LENGTH = re.compile(r"\d{1,19}", re.ASCII)
@@ -298,10 +299,11 @@ class _Server:
         if place is None:
             return ""
         try:
-            there = urlsplit(urljoin(f"{self._scheme}://{self._place}{target}", place))
+            here = f"{self._scheme}://{self._place}{target}"
+            there = urlsplit(urljoin(here, place))
+            if _server_of(there) != _server_of(urlsplit(here)):
+                return ""
         except ValueError:
-            return ""
-        if (there.scheme, there.netloc) != (self._scheme, self._place):
             return ""
         return quote(there._replace(scheme="", netloc="", fragment="").geturl(), safe=_SAFE)
 
@@ -381,16 +383,22 @@ class _Links(HTMLParser):
             self.found += (value for name, value in attrs if name == "href" and value)
 
 
+def _server_of(parts: SplitResult) -> tuple[str, str, str, int | None]:
+    """Return scheme, user, host and port, the same for all spellings. Raises ValueError."""
+    user = parts.netloc.rpartition("@")[0]
+    return parts.scheme, user, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+
+
 def _name(link: str, url: RemoteUrl) -> str:
     """Return the name in directory `url` to which the link leads, or "" if it leads elsewhere."""
+    here = urlsplit(url.shown)
     try:
         there = urlsplit(urljoin(url.shown, link))
+        if there.query or _server_of(there) != _server_of(here):
+            return ""
     except ValueError:
         return ""
-    here = urlsplit(url.shown)
-    if (there.scheme, there.netloc, there.query) != (here.scheme, here.netloc, ""):
-        return ""
-    if not there.path.startswith(here.path):
-        return ""
-    name = there.path[len(here.path) :]
-    return "" if "/" in name or not name.isprintable() else name
+    # The user may have written letters of the directory that the server writes with percent signs.
+    *above, name = there.path.split("/")
+    is_here = [*map(unquote, above)] == [*map(unquote, here.path.split("/")[:-1])]
+    return name if is_here and name.isprintable() else ""

@@ -23,7 +23,7 @@ from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.interpreter import python
 from tests.remote.servers.nginx import Nginx, nginx, nginx_of
 from tests.remote.servers.program import free_ports
-from tests.remote.servers.scripted import Answer, scripted
+from tests.remote.servers.scripted import Answer, Asked, good, scripted
 
 T = TypeVar("T")
 SETTINGS = RemoteSettings(timeout_s=30)
@@ -122,6 +122,27 @@ def test_listing(web: Nginx, folder: Path) -> None:
         names(at(web, folder, "a.ffr"))
 
 
+@pytest.mark.parametrize(
+    ("typed", "linked"),
+    [
+        ("my dir/", "/my%20dir/a.ffr"),
+        ("d\u00e9/", "/d%C3%A9/a.ffr"),
+        ("d%c3%a9/", "/d%C3%A9/a.ffr"),
+        ("d/", "HTTP://LOCALHOST:{port}/d/a.ffr"),
+    ],
+)
+def test_a_listing_with_absolute_links(typed: str, linked: str) -> None:
+    def answer(asked: Asked) -> Answer:
+        here = linked.format(port=port)
+        others = ("/a.ffr", f"{here}/b", f"{here}?b", "http://localhost:1/d/a.ffr", "//[/")
+        links = "".join(f'<a href="{link}">x</a>' for link in (here, *others))
+        return page(links)
+
+    with scripted(answer) as port:
+        url = f"http://localhost:{port}/{typed}"
+        assert names(parse_url(url)) == [f"{url}a.ffr"]
+
+
 def test_a_listing_that_is_no_html() -> None:
     why = pytest.raises(RemoteError, match="its listing is no HTML that can be read")
     with scripted(lambda _: page("<![foo bar")) as port, why:
@@ -130,6 +151,39 @@ def test_a_listing_that_is_no_html() -> None:
 
 def page(text: str) -> Answer:
     return f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode(), False
+
+
+@pytest.mark.parametrize("place", ["data{}.example:80", "data{}.example"])
+@pytest.mark.parametrize(
+    ("there", "is_there"),
+    [
+        ("http://DATA{}.example/new", True),
+        ("http://data{}.example:80/new", True),
+        ("http://data{}.example:81/new", False),
+        ("http://me@data{}.example/new", False),
+        ("https://data{}.example/new", False),
+        ("http://data{}.example:x/new", False),
+    ],
+)
+def test_a_redirect_to_another_spelling_of_the_server(
+    place: str, there: str, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(asked: Asked) -> Answer:
+        if "new" in asked.target:
+            return good(b"x")
+        moved = f"Location: {there.format(port)}\r\nContent-Length: 0"
+        return f"HTTP/1.1 302 Found\r\n{moved}\r\n\r\n".encode(), False
+
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with scripted(answer) as port:  # a proxy: only root may listen at port 80
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        url = parse_url(f"http://{place.format(port)}/old")
+        if is_there:
+            assert pin(url).size == 10
+        else:
+            with pytest.raises(RemoteError, match="redirects to another place"):
+                pin(url)
 
 
 @pytest.mark.parametrize("how", ["replaced", "longer", "removed"])
