@@ -4,11 +4,8 @@ A redirect may name any place: another port of the host, a machine that only thi
 the service that gives a machine its credentials. obstore follows them all, so requests to web
 servers use the standard library, which also reads listings, pages without a length.
 
-The files of a directory are the links of its page. nginx (autoindex), Apache, Python's
-http.server and others make such pages. Only links to names directly in the directory count.
-
-Not here: comparing with a pin, and trying again (object_origin.py), the meaning of failures
-(failures.py).
+Not here: the files that a page names (http_listing.py), comparing with a pin, and trying again
+(object_origin.py), the meaning of failures (failures.py).
 Concurrency: asyncio; threads wait for servers, and a request that is cancelled loses its
 connection.
 """
@@ -26,14 +23,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from html.parser import HTMLParser
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from typing import TypeAlias, TypeVar
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote.failures import REDIRECTS, BadStatusError, changed
 from ffrfs.remote.http_line import Line
+from ffrfs.remote.http_listing import names_in, server_of
 from ffrfs.remote.object_origin import PAGE, ObjectOrigin
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Rest, buffers, threads
@@ -53,7 +50,6 @@ _AHEAD_S = 1.0  # a server that takes longer may serve one connection at a time
 _STEP_SIZE = 128 << 10  # bytes that are lost if a connection is reset
 _TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS_MAX = 5
-_PORTS = {"http": 80, "https": 443}
 _SAFE = ":/?#[]@!$&'()*+,;=%~"  # kept in a target; users may write spaces and other letters raw
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 _LENGTH = re.compile(r"\d{1,19}", re.ASCII)
@@ -100,13 +96,7 @@ class HttpOrigin(ObjectOrigin):
         answer = await self._server(url).ask("GET", _target(url), {}, _up_to(_PAGE_MAX + 1))
         if len(answer.data) > _PAGE_MAX:
             raise RemoteError.at(url.shown, f"its listing has more than {_PAGE_MAX >> 20} MiB")
-        links = _Links()
-        try:
-            links.feed(answer.data.decode("utf-8", "replace"))
-        except (AssertionError, ValueError):  # of the parser, for what is no HTML
-            raise RemoteError.at(url.shown, "its listing is no HTML that can be read") from None
-        names = {_name(link, url) for link in links.found}
-        names.discard("")
+        names = names_in(answer.data.decode("utf-8", "replace"), url)
         if not names:
             raise RemoteError.at(
                 url.shown, "the server lists no files here (autoindex); name the files one by one"
@@ -301,7 +291,7 @@ class _Server:
         try:
             here = f"{self._scheme}://{self._place}{target}"
             there = urlsplit(urljoin(here, place))
-            if _server_of(there) != _server_of(urlsplit(here)):
+            if server_of(there) != server_of(urlsplit(here)):
                 return ""
         except ValueError:
             return ""
@@ -371,34 +361,3 @@ os.register_at_fork(after_in_child=_server.cache_clear)
 def _target(url: RemoteUrl) -> str:
     text = f"/{url.key}" + (f"?{url.query}" if url.query else "")
     return quote(text, safe=_SAFE)
-
-
-class _Links(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.found += (value for name, value in attrs if name == "href" and value)
-
-
-def _server_of(parts: SplitResult) -> tuple[str, str, str, int | None]:
-    """Return scheme, user, host and port, the same for all spellings. Raises ValueError."""
-    user = parts.netloc.rpartition("@")[0]
-    return parts.scheme, user, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-
-
-def _name(link: str, url: RemoteUrl) -> str:
-    """Return the name in directory `url` to which the link leads, or "" if it leads elsewhere."""
-    here = urlsplit(url.shown)
-    try:
-        there = urlsplit(urljoin(url.shown, link))
-        if there.query or _server_of(there) != _server_of(here):
-            return ""
-    except ValueError:
-        return ""
-    # The user may have written letters of the directory that the server writes with percent signs.
-    *above, name = there.path.split("/")
-    is_here = [*map(unquote, above)] == [*map(unquote, here.path.split("/")[:-1])]
-    return name if is_here and name.isprintable() else ""
