@@ -99,6 +99,7 @@ CHECKS = (
         (
             *("tests/service/*", "tests/mount/daemon/test_systemd.py"),
             *("tests/mount/daemon/test_notify.py", "tests/cluster/test_recipes.py"),
+            "tests/cluster/test_two_containers.py",
         ),
     ),
     Part(

@@ -69,7 +69,7 @@ class Node:
     def __init__(self, place: Path) -> None:
         self.place = place
         # Where a user's daemons have their state.
-        self.user = {"HOME": str(place), "XDG_RUNTIME_DIR": f"{place}/user"}
+        self.user = {"HOME": str(place), "TMPDIR": str(place), "XDG_RUNTIME_DIR": f"{place}/user"}
         (place / "user").mkdir(mode=0o700)
         os.chown(place / "user", NOBODY, NOBODY)
         self._process = subprocess.Popen(

@@ -114,7 +114,7 @@ def _ask_one(
     place, deadline_s = known.mountpoint, time.monotonic() + timeout_s
     daemon = f"its daemon (process {known.process.pid})"
     # If its guardian lives, another daemon may have its socket, without having noted its own name.
-    if not known.is_guarded:
+    if not state.lives(directory, known):
         umount = f"ffrfs umount {shlex.quote(place)}"
         if known.is_managed:
             text = "has died; the service manager starts another one"

@@ -41,7 +41,7 @@ def find_mounts() -> list[FoundMount]:
         _own(directory, one, one.mountpoint in ours)
         for directory, one in known
         # A killed daemon whose mount is gone, too, is not shown.
-        if one.mountpoint in ours or one.is_guarded
+        if one.mountpoint in ours or state.lives(directory, one)
     ]
     own = {mount.mountpoint for mount in found}
     found += [

@@ -58,8 +58,8 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
     topmost = {entry.mountpoint: entry for entry in after}
     ours = {entry.mountpoint for entry in after if entry.is_ours}  # also mounts that others cover
     found = [
-        _known(one, told, is_mounted=one.mountpoint in ours)
-        for (_, one), told in zip(known, answers, strict=True)
+        _known(directory, one, told, is_mounted=one.mountpoint in ours)
+        for (directory, one), told in zip(known, answers, strict=True)
     ]
     # Where a mount of this user was that has died, another user may have mounted.
     others = {entry.mountpoint for entry in topmost.values() if entry.is_anothers}
@@ -76,14 +76,14 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
 
 
 def _known(
-    known: state.MountState, told: dict[str, Any] | None, *, is_mounted: bool
+    directory: str, known: state.MountState, told: dict[str, Any] | None, *, is_mounted: bool
 ) -> MountStatus:
     condition: Condition
     if told is not None:
         condition = "live" if is_mounted else "detached"
         condition = "failing" if told.get("refusal") else condition
     else:  # checked last, because the daemon may have ended since
-        condition = "not answering" if known.is_guarded else "dead"
+        condition = "not answering" if state.lives(directory, known) else "dead"
     told = told or {}
     age_s = None if known.began_s is None else round(max(time.time() - known.began_s, 0), 3)
     return MountStatus(

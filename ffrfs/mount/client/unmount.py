@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
+from ffrfs.mount.kernel.mount_elsewhere import elsewhere
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.mountpoint import canonical
 
@@ -110,31 +111,30 @@ def _detach(place: str, *, is_named: bool = True) -> tuple[bool, _Known | None] 
         there = mount_at(place)
         if there is None:
             if found is not None:
-                _refuse_other_namespace(found[1])
+                _refuse_elsewhere(*found)
             return None if found is None else (False, found)
         if not there.is_ours:
             raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
         if there.is_anothers and not is_named:
             return None
-        is_dead = found is not None and not (there.is_anothers or found[1].is_guarded)
+        pid = None if found is None else state.living_pid(*found)
+        is_dead = found is not None and not there.is_anothers and pid is None
         busy = kernel_mount.detach(place, is_dead=is_dead)
-        if found is not None and mount_at(place, found[1].process.pid) == there:
-            found = None  # this was the copy of another mount namespace
+        if pid is not None and _may_have_mount(pid, place):
+            found = None  # this was a copy, or the mount of another daemon
         return busy, found
 
 
-def _refuse_other_namespace(known: state.MountState) -> None:
-    """Raise MountError if its daemon has the mount at its place, which this process does not see.
+def _may_have_mount(pid: int, place: str) -> bool:
+    """`pid`: as of living_pid(). A daemon that is not seen removes by itself what is its own."""
+    return pid == 0 or ((there := mount_at(place, pid)) is not None and there.is_ours)
 
-    To forget it would remove its control socket, and its mount point: the kernel lets a process
-    remove a directory at which a mount is that it does not see, and ends that mount.
-    """
-    pid = known.process.pid
-    if known.process.is_alive() and mount_at(known.mountpoint, pid) is not None:
-        raise MountError(
-            f"{known.mountpoint}: mounted in another mount namespace, that of process {pid}: "
-            f"unmount it there (nsenter --target {pid} --mount)"
-        )
+
+def _refuse_elsewhere(directory: str, known: state.MountState) -> None:
+    if where := elsewhere(directory, known):
+        pid = state.living_pid(directory, known)
+        how = f" (nsenter --target {pid} --mount)" if pid else ""
+        raise MountError(f"{known.mountpoint}: mounted in {where}: unmount it there{how}")
 
 
 def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: float) -> Unmounted:

@@ -20,6 +20,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
+from ffrfs.mount.kernel.mount_elsewhere import refuse_elsewhere
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
@@ -52,7 +53,8 @@ class MountHandle:
         _close_all(self.reserve)
         with state.locked(self.directory):
             known = state.load(self.directory, self.state.mountpoint)
-            if known is not None and known != self.state:
+            is_anothers = known is not None and known != self.state
+            if is_anothers and not (is_open and kernel_mount.is_connected(self.connection)):
                 return False  # ours is gone; another daemon has the place
             # If the topmost mount is another one, ours was unmounted by others, or is covered.
             # Device numbers alone do not tell, because the kernel reuses them at once.
@@ -61,7 +63,8 @@ class MountHandle:
             busy = kernel_mount.detach(entry.mountpoint) if is_there else False
             # Without a mount and a state file, `ffrfs umount` has cleaned up and does not wait for
             # us, unless the runtime directory was removed under us.
-            if known is not None or is_there or not os.path.isdir(self.directory):
+            is_lost = not os.path.isdir(self.directory)
+            if not is_anothers and (known is not None or is_there or is_lost):
                 state.forget(self.directory, self.state)
             return busy
 
@@ -139,6 +142,8 @@ def make_mount(
         notice = dead_mount.take_away_dead(directory, place, hanging)
         # The state of a mount that others have detached, and that is still served elsewhere.
         before = state.load(directory, place)
+        if before is not None:
+            refuse_elsewhere(directory, before)
         is_made = mountpoint.prepare(place, nonempty=request.options.nonempty)
         known = state.MountState(
             mountpoint=place,

@@ -67,7 +67,7 @@ def connect_now(path: str, user_id: int | None = None) -> socket.socket:
         client.setblocking(False)
         with _address(path) as address:
             client.connect(address)
-        if user_id not in (None, _listener_id(client)):
+        if user_id not in (None, _listener(client)[1]):
             raise PermissionError(f"{path}: of another user")
     except BaseException:
         client.close()
@@ -75,11 +75,25 @@ def connect_now(path: str, user_id: int | None = None) -> socket.socket:
     return client
 
 
-def _listener_id(client: socket.socket) -> int:
-    """Return the user of the listening process at listen(), whatever is at the path now."""
+def listener_pid(path: str) -> int | None:
+    """Return the process that listens; 0: this PID namespace does not see it; None: there is none.
+
+    It may be stopped, or hang.
+    """
+    try:
+        with connect_now(path) as client:
+            return _listener(client)[0]
+    except BlockingIOError:  # too many wait for it, so nobody says which one it is
+        return 0
+    except OSError:
+        return None
+
+
+def _listener(client: socket.socket) -> tuple[int, int]:
+    """Return pid and user of the listening process at listen(), whatever is at the path now."""
     peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    user_id: int = _PEER.unpack(peer)[1]
-    return user_id
+    pid, user_id, _ = _PEER.unpack(peer)
+    return pid, user_id
 
 
 @contextlib.contextmanager

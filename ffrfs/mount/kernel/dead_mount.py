@@ -44,7 +44,7 @@ def await_death(directory: str, mountpoint: str) -> MountEntry | None:
     """
     known = state.load(directory, mountpoint)
     there = mount_at(mountpoint)
-    if known is None or known.is_guarded or there is None or not there.is_ours:
+    if known is None or there is None or not there.is_ours or state.lives(directory, known):
         return None
     deadline_s = time.monotonic() + _WORKER_TIMEOUT_S
     while not (is_told := _says_dead(there)) and time.monotonic() < deadline_s:
@@ -62,7 +62,7 @@ def take_away_dead(
     if the kernel refuses.
     """
     known = state.load(directory, mountpoint)
-    if known is not None and known.is_guarded:
+    if known is not None and state.lives(directory, known):
         return None
     if known is not None and hanging is not None and mount_at(mountpoint) == hanging:
         # A thread of the dead daemon is blocked in the kernel, and keeps the connection: it stores

@@ -25,6 +25,7 @@ from typing import Any
 
 from ffrfs.errors import MountError, is_shortage
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.mount.kernel import control_socket
 from ffrfs.mount.kernel import mountpoint as mount_point
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
@@ -59,7 +60,7 @@ class MountState:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a daemon serves the mount, or will soon."""
+        """Whether a daemon serves the mount, or will soon: in this PID namespace (see lives())."""
         return self.process.is_alive() or (self.guardian is not None and self.guardian.is_alive())
 
 
@@ -176,8 +177,25 @@ def find(mountpoint: str) -> tuple[str, MountState] | None:
         for directory in own_directories()
         if (state := load(directory, mountpoint)) is not None
     ]
-    alive = (known for known in found if known[1].is_guarded)
+    alive = (known for known in found if lives(*known))
     return next(alive, found[0] if found else None)
+
+
+def lives(directory: str, known: MountState) -> bool:
+    """Return whether a daemon serves the mount, or will soon, in whatever PID namespace."""
+    return living_pid(directory, known) is not None
+
+
+def living_pid(directory: str, known: MountState) -> int | None:
+    """Return a process with the mount's namespace, by its number here; None: no daemon lives.
+
+    0: the daemon is in a PID namespace that this one does not see. The numbers in the state are
+    those of the daemon's own namespace, so what they say to be dead is asked by its socket.
+    """
+    for process in (known.process, known.guardian):
+        if process is not None and process.is_alive():
+            return process.pid
+    return control_socket.listener_pid(socket_path(directory, known.mountpoint))
 
 
 def of_fields(fields: dict[str, Any]) -> MountState:
@@ -286,6 +304,18 @@ def runtime_directories() -> list[str]:
     if session := _session_directory(user_id, outer_id):
         paths.append(os.path.join(session, "ffrfs"))
     return [*paths, f"/tmp/ffrfs-{outer_id}"]
+
+
+def advice_for_two(directory: str) -> str:
+    """Return what lets two containers of one user mount at the same place.
+
+    A daemon removes the directory that it has made, and so a mount there that it does not see.
+    """
+    own = directory if directory == _ROOT_DIRECTORY else "XDG_RUNTIME_DIR"
+    return (
+        "choose another mount point; for the same one in several containers, make its directory "
+        f"before, and give each of them a {own} of its own"
+    )
 
 
 def _outer_id(user_id: int, uid_map: str = "/proc/self/uid_map") -> int:

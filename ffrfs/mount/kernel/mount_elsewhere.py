@@ -1,0 +1,36 @@
+"""Finds that a mount of a runtime directory is in another mount namespace, as of a container.
+
+Containers of one user may share the directory, which knows one mount of a place. To forget one that
+serves, or to note another one in its stead, would take its control socket, and its mount point: the
+kernel lets a process remove a directory at which a mount is that it does not see, and ends that
+mount.
+
+No state; blocking. The caller holds the directory's lock.
+"""
+
+from __future__ import annotations
+
+from ffrfs.errors import MountError
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import mount_at
+
+
+def elsewhere(directory: str, known: state.MountState) -> str | None:
+    """Return where its daemon has the mount, in words, if this process does not see it there."""
+    pid, there = state.living_pid(directory, known), mount_at(known.mountpoint)
+    if pid is None or (there is not None and there.is_ours):
+        return None
+    if pid == 0:
+        return "another PID namespace, as of a container"
+    other = mount_at(known.mountpoint, pid)
+    if other is None or other == there:
+        return None
+    return f"another mount namespace, that of process {pid}"
+
+
+def refuse_elsewhere(directory: str, known: state.MountState) -> None:
+    """Raise MountError if its daemon has the mount at its place, and this process may not mount."""
+    if where := elsewhere(directory, known):
+        raise MountError(
+            f"{known.mountpoint}: already mounted in {where}: {state.advice_for_two(directory)}"
+        )
