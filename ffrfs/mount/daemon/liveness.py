@@ -2,7 +2,8 @@
 
 If requests wait, or the worker is stopped, and no request is answered for a while, a probe asks the
 mount for its size (statfs), which no worker needs a disk for. A worker that does not even answer
-this is killed, and another one takes over as after any death.
+this is killed, and another one takes over as after any death. A mount that is detached or covered
+cannot be asked: there it is one that takes no request for as long.
 
 A worker with a thread in an uninterruptible sleep is left alone: a disk blocks it, and would block
 the next one as well. So is one that a debugger has stopped. Requests in rings of io_uring cannot be
@@ -68,16 +69,28 @@ class Liveness:
         has_requests = self._waiting.poll(0) or in_flight(self._engine.counters())
         return bool(has_requests) or _is_stopped(pid)
 
+    def _takes_nothing(self, pid: int | None) -> bool:
+        """Return whether requests wait in the kernel, or the worker is stopped.
+
+        One that waits for a disk or a server, however long, takes the next request at once.
+        """
+        return bool(self._waiting.poll(0)) or (pid is not None and _is_stopped(pid))
+
     async def _hangs(self, before: tuple[int | None, int]) -> bool:
+        answer = b""
         try:
             with trio.move_on_after(_ANSWER_LIMIT_S) as limit:
-                await self._probe.ask(tree_probe.SIZE)
+                answer = await self._probe.ask(tree_probe.SIZE)
+                if answer == tree_probe.ELSEWHERE and self._takes_nothing(before[0]):
+                    await trio.sleep_forever()  # this was no answer of the worker's
         except OSError as error:
             log.warning("no probe asks whether the worker answers: %s", describe(error))
             return False
         finally:
             await self._probe.end()
         if not limit.cancelled_caught or self._progress() != before:
+            return False
+        if answer == tree_probe.ELSEWHERE and not self._takes_nothing(before[0]):
             return False
         # A thread of a stopped process may wait for a page whose reader waits for the process.
         states = _states(before[0])

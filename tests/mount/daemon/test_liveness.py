@@ -5,13 +5,14 @@ Each test takes the 15 seconds that a worker is given to answer.
 
 from __future__ import annotations
 
+import subprocess
 import time
 
 import pytest
 
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, stop, wait_until
+from tests.mount.command import Mount, ffrfs, stop, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import content
 from tests.mount.makers import MakeMount, PackTree
@@ -34,6 +35,39 @@ def test_stopped_worker_is_replaced(mount: MakeMount, pack_tree: PackTree) -> No
         assert reader.answer() == b"alpha" * 1000
     wait_until(lambda: tree.statistics()["worker"]["starts"] == 1, "another one serves")
     assert tree.statistics()["worker"]["causes"] == {"no answer": 1}
+
+
+@pytest.mark.parametrize("what", ["detached", "covered"])
+def test_stopped_worker_whose_tree_cannot_be_asked_is_replaced(
+    root_user: None, mount: MakeMount, pack_tree: PackTree, what: str
+) -> None:
+    whole = b"alpha" * 1_000_000
+    tree: Mount = mount(pack_tree({"a": whole}))
+    tree.expect_log("the worker answers nothing; it is killed|killed by SIGKILL")
+    assert tree.worker is not None
+    with child(probes.hold_open, tree / "a") as reader:
+        assert reader.next() == whole[:1]
+        if what == "detached":
+            assert ffrfs("umount", tree.path).status == 0
+        else:
+            subprocess.run(["mount", "-t", "tmpfs", "none", tree.path], check=True, timeout=60)
+        stop(tree.worker.pid)
+        assert reader.next() == whole[1:]
+
+
+def test_worker_of_a_detached_mount_that_waits_for_a_disk_serves_on(
+    stalling: Mount, disk: Disk
+) -> None:
+    disk.stall("stalled")
+    with child(probes.read, stalling / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        assert "busy" in ffrfs("umount", stalling.path).err
+        time.sleep(PATIENCE_S + 5)
+        assert not reader.has_answered()
+        disk.go()
+        assert reader.answer() == content("stalled")
+    assert "is killed" not in stalling.log()
 
 
 def test_worker_that_a_disk_blocks_serves_on(stalling: Mount, disk: Disk) -> None:
