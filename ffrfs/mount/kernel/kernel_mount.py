@@ -65,7 +65,7 @@ def check(mountpoint: str, options: TreeOptions) -> None:
         if not _has_capability(_CAP_SYS_ADMIN):
             raise _refusal(mountpoint, errno.EPERM)
         return
-    _find_helper()
+    _refuse_without_privileges(mountpoint)
     is_free = mount_at(mountpoint) is None
     if is_free and os.path.isdir(mountpoint):
         place = os.stat(mountpoint)
@@ -237,6 +237,7 @@ def _attach_as_root(mountpoint: str, source: str, options: TreeOptions) -> int:
 
 
 def _attach_by_helper(mountpoint: str, source: str, options: TreeOptions) -> int:
+    _refuse_without_privileges(mountpoint)
     words = ["ro", f"fsname={escape(source)}", f"subtype={FSTYPE.removeprefix('fuse.')}"]
     words += _permissions(options)
     words += [word for word in ("suid", "dev") if getattr(options, word)]
@@ -250,6 +251,18 @@ def _attach_by_helper(mountpoint: str, source: str, options: TreeOptions) -> int
             advice = "; mount as root" if "nosymfollow" in complaint else _advice_for_nameless()
             raise MountError(f"{mountpoint}: cannot mount: {complaint}{advice}")
         return _receive_fd(ours)
+
+
+def _refuse_without_privileges(mountpoint: str) -> None:
+    """Raise MountError if fusermount3, which is set-uid root, cannot become root."""
+    is_set_uid = os.stat(_find_helper()).st_mode & stat.S_ISUID
+    with open("/proc/self/status", "rb") as file:
+        is_forbidden = re.search(rb"^NoNewPrivs:\t1$", file.read(), re.MULTILINE) is not None
+    if is_set_uid and is_forbidden and not _has_capability(_CAP_SYS_ADMIN):
+        raise MountError(
+            f"{mountpoint}: cannot mount: fusermount3 may not become root here (no_new_privs, as "
+            "of a service with NoNewPrivileges=, a container or a sandbox): mount outside of it"
+        )
 
 
 def _advice_for_nameless() -> str:

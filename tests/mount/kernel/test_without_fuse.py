@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,3 +84,19 @@ def test_device_that_a_user_may_not_open(machine: Machine, places: Path, pack: P
     machine.admin(f"chown {ORDINARY_USER_ID} {home} && chmod 600 {DEVICE}")
     reason = f"Permission denied: run as root: chmod 666 {DEVICE}"
     fails(machine, pack, home / "mount", reason, user_id=ORDINARY_USER_ID)
+
+
+@pytest.mark.promise("S45")
+def test_user_whose_programs_gain_no_privileges(machine: Machine, places: Path, pack: Path) -> None:
+    machine.open_to_all()
+    home = places / "home"
+    home.mkdir()
+    machine.admin(f"chown {ORDINARY_USER_ID} {home}")
+    place = home / "mount"
+    command = ("setpriv", "--no-new-privs", sys.executable, "-P", "-m", "ffrfs", "mount")
+    for options in ((), ("--check",)):
+        done = machine.run(*command, *options, pack, place, user_id=ORDINARY_USER_ID)
+        assert done.status == 32, done
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"ffrfs: {place}: cannot mount: fusermount3 may not become root")
+    assert not place.exists()
