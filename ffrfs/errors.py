@@ -22,6 +22,12 @@ from typing import Self
 
 from ffrfs.printable import printable, shown_name
 
+# As the native core says it (native/io/error.cc). Python's own text names no limit.
+_NO_THREAD = (
+    "cannot start a thread: all that are allowed are in use; raise the limit (ulimit -u, or "
+    "TasksMax= of a service)"
+)
+
 
 class FfrfsError(Exception):
     """Base of all errors that ffrfs itself detects.
@@ -194,6 +200,10 @@ def describe(error: BaseException) -> str:
         return printable(str(error)) or type(error).__name__
     elif isinstance(error, OSError):
         text = str(error) or type(error).__name__
+    elif isinstance(error, MemoryError):
+        text = str(error) or "out of memory"
+    elif isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        text = _NO_THREAD
     else:  # an unforeseen error: its type says more than its text
         text = f"{type(error).__name__}: {error}"
     return " ".join(text.splitlines())

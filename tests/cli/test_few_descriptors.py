@@ -7,7 +7,10 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread, stack_size
 
 import pytest
 
@@ -125,6 +128,25 @@ def test_description_says_what_to_do() -> None:
     assert describe(PermissionError(errno.EPERM, "Operation not permitted")) == (
         "Operation not permitted"
     )
+
+
+def test_description_of_a_shortage() -> None:
+    assert describe(MemoryError()) == "out of memory"
+    assert describe(MemoryError("Unable to allocate 1 GiB")) == "Unable to allocate 1 GiB"
+    with pytest.raises(RuntimeError) as caught, without_threads():
+        Thread(target=str).start()
+    assert describe(caught.value).startswith("cannot start a thread: all that are allowed are in")
+    assert describe(RuntimeError("oh")) == "RuntimeError: oh"
+
+
+@contextmanager
+def without_threads() -> Iterator[None]:
+    """As at the limit of tasks: no stack can be had for a thread."""
+    before = stack_size(1 << 46)
+    try:
+        yield
+    finally:
+        stack_size(before)
 
 
 def test_description_of_a_limit_of_the_size_of_files(monkeypatch: pytest.MonkeyPatch) -> None:

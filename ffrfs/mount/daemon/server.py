@@ -195,7 +195,9 @@ class Server:
                 with trio.fail_after(READY_TIMEOUT_S):
                     await trio.to_thread.run_sync(announcement.find_out, abandon_on_cancel=True)
             except (trio.TooSlowError, OSError) as error:
-                self._fail(f"mounted, but the tree does not answer: {describe(error)}")
+                late = isinstance(error, trio.TooSlowError)
+                why = f"no answer within {READY_TIMEOUT_S:g} s" if late else describe(error)
+                self._fail(f"mounted, but the tree does not answer: {why}")
                 self._nursery.cancel_scope.cancel()
                 return
             announcement.make()

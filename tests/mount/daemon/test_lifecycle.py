@@ -471,7 +471,7 @@ def test_notice_that_nobody_reads_is_no_failure(new_mount: MakeMount, pack_tree:
     [
         ("ends", "ended before it was ready"),
         ("fails", "the engine failed: RuntimeError: out of order"),
-        ("hangs", "does not answer"),
+        ("hangs", "does not answer: no answer within 1 s"),
     ],
 )
 def test_engine_that_does_not_serve_is_a_failed_mount(
