@@ -54,7 +54,7 @@ def _become_daemon(request: MountRequest, report_to: int, notifier: Notifier) ->
 
 def _leave_everything(keep: list[int]) -> None:
     os.chdir("/")
-    os.umask(0o022)
+    os.umask(os.umask(0o022) | 0o022)  # files of the user's (a log) are not more open than others
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in range(_FD_MIN):
         os.dup2(nothing, fd)

@@ -18,9 +18,11 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from ffrfs.errors import FileSystemHangsError, OptionError
+from ffrfs.files.kind import kind_of_file
 
 LIMIT_S = 5.0
 _NULL_DEVICE = os.makedev(1, 3)
+_NO_KINDS = ("a text file", "a file of unknown kind", "an empty file")
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -38,7 +40,10 @@ def open_to_append(path: str, *, create: bool = True) -> int:
     Raises OptionError for another kind of file, and OSError. May wait for the file system.
     """
     with contextlib.suppress(FileNotFoundError):
-        refuse_other_kinds(path, os.stat(path))  # opening a pipe or a device may have effects
+        status = os.stat(path)
+        refuse_other_kinds(path, status)  # opening a pipe or a device may have effects
+        if stat.S_ISREG(status.st_mode):
+            _refuse_other_contents(path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o666)
     try:
@@ -55,6 +60,19 @@ def refuse_other_kinds(path: str, status: os.stat_result) -> None:
         return
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of another kind")
     raise OptionError(f"{path}: must be a regular file, but is {kind}; name another file")
+
+
+def _refuse_other_contents(path: str) -> None:
+    """Raise OptionError for a file whose kind is known: lines at its end would damage a pack.
+
+    A log may have bytes that are no text, as after a crash of the machine.
+    """
+    try:
+        kind = kind_of_file(path)
+    except OSError:  # it may be writable alone
+        return
+    if kind.name not in _NO_KINDS:
+        raise OptionError(f"{path}: exists ({kind}), and is no log; name another file")
 
 
 def refuse_to_replace(path: str) -> None:

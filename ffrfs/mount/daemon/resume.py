@@ -24,7 +24,7 @@ def main() -> None:
     kept = kept_mount()
     if kept is None:
         sys.exit("ffrfs: this is the guardian's command, not one for people: run: ffrfs mount")
-    os.umask(0o022)
+    os.umask(os.umask(0o022) | 0o022)  # the guardian has that of the first daemon
     daemon.serve(kept.request, lambda _: None, foreground=kept.is_foreground, kept=kept)
 
 

@@ -67,6 +67,36 @@ def check_refused(tree: Mount, *arguments: str | Path, words: tuple[str, ...]) -
 
 
 @pytest.mark.promise("S16")
+@pytest.mark.parametrize("only_check", [False, True])
+def test_pack_is_no_log(new_mount: MakeMount, pack_tree: PackTree, only_check: bool) -> None:
+    tree = new_mount(pack_tree(TREE))
+    before = tree.pack.read_bytes()
+    arguments = ["--check"] if only_check else []
+    words = (str(tree.pack), "exists (a pack of 1 record), and is no log; name another file")
+    check_refused(tree, *arguments, "--log-file", tree.pack, words=words)
+    assert tree.pack.read_bytes() == before
+
+
+def test_log_that_a_crash_has_damaged_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for content in (b"", b"a line\n", b"a line\n" + bytes(5000), bytes(5000)):
+        path.write_bytes(content)
+        os.close(open_to_append(str(path)))
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o644)])
+def test_log_is_not_more_open_than_other_files_of_the_user(
+    new_mount: MakeMount, pack_tree: PackTree, umask: int, mode: int
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    words = (*tree.engine_words, "--log-file", str(tree.log_file), str(tree.pack), str(tree.path))
+    process = start_ffrfs("mount", *words, umask=umask)
+    assert process.communicate(timeout=60) == ("", "")
+    tree.find_daemon()
+    assert stat.S_IMODE(tree.log_file.stat().st_mode) == mode
+
+
+@pytest.mark.promise("S16")
 @pytest.mark.parametrize("option", ["--log-file", "--metrics-file"])
 @pytest.mark.parametrize("only_check", [False, True])
 def test_what_is_no_file_is_refused(
