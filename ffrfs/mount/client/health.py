@@ -28,7 +28,7 @@ from ffrfs.mount.client import control_client
 from ffrfs.mount.kernel import dead_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
-from ffrfs.mount.kernel.pack_versions import replaced
+from ffrfs.mount.kernel.pack_versions import MOUNT_AGAIN, replaced
 
 TIMEOUT_S = 0.6  # for all mounts together; the rest of a second is for starting and printing
 _ANSWER_SHARE = 0.7  # of the time that is left, for the daemon's answer
@@ -150,7 +150,7 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
                 timeout_s = max(round((deadline_s - time.monotonic()) * _ANSWER_SHARE, 2), 0.01)
                 told |= control_client.ask(place, question, timeout_s)
             if told.get("refusal"):
-                raise MountError(f"all reads fail: {told['refusal']}; try: ffrfs restart {quoted}")
+                raise MountError(f"all reads fail: {_with_advice(str(told['refusal']), quoted)}")
         except control_client.RestartingError as error:  # the worker may serve on meanwhile
             told, untold = {}, replace(critical(str(error)), status="warning")
         except MountError as error:
@@ -178,6 +178,11 @@ def _refusal(mount: MountEntry) -> str:
     if mount.allows_others or os.geteuid() in (0, mount.user_id):
         return ""
     return f"mounted by user {mount.user_id}, for no others: check it as that user, or as root"
+
+
+def _with_advice(refusal: str, quoted: str) -> str:
+    """Return the reason why no worker serves, with what to do, unless it says that itself."""
+    return refusal if MOUNT_AGAIN in refusal else f"{refusal}; try: ffrfs restart {quoted}"
 
 
 def _is_served(mount: MountEntry) -> bool:

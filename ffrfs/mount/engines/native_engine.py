@@ -39,7 +39,6 @@ from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker import Worker
 from ffrfs.mount.engines.worker_deaths import (
-    IN_ROW_MAX,
     UNSEEN,
     WorkerDeaths,
     outcome_of,
@@ -341,13 +340,12 @@ class NativeEngine:
 
         from ffrfs.mount.engines.refusal import refuse_requests
 
-        failure = self.deaths.last_failure
         if self._may_pass:
-            self.refusal = f"the packs cannot be opened: {failure}"
+            self.refusal = f"the packs cannot be opened: {self.deaths.last_failure}"
             log.error("%s; all reads fail until they can", self.refusal)
         else:
-            self.refusal = f"{IN_ROW_MAX} workers in a row ended without an answer: {failure}"
-            log.error("%s; all reads fail until `ffrfs restart`", self.refusal)
+            self.refusal = self.deaths.refusal
+            log.error("%s; all reads fail%s", self.refusal, self.deaths.remedy)
         self._changed()
         try:
             async with trio.open_nursery() as nursery:

@@ -27,6 +27,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.mount.engines.kept_engine import KeptEngine, KeptProcess
 from ffrfs.mount.engines.worker_deaths import WorkerDeaths, outcome_of
+from ffrfs.mount.kernel.pack_versions import MOUNT_AGAIN
 from ffrfs.mount.kernel.system_call import pidfd_open
 from ffrfs.printable import printable
 
@@ -172,9 +173,8 @@ class Worker:
 
     def _other_pack(self, path: str) -> MountError:
         self.kill()
-        return MountError(
-            f"{path}: it was changed or replaced since it was mounted: unmount, and mount it again"
-        )
+        what = "it was changed or replaced since it was mounted"
+        return MountError(f"{path}: {what}: {MOUNT_AGAIN}")
 
     def kill(self) -> None:
         """End the worker at once, without waiting for its end."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.kernel.pack_versions import MOUNT_AGAIN
 
 IN_ROW_MAX = 5  # deaths without one answered request; then the mount fails all requests
 # A worker that lived so long worked, even if nobody sent it a request.
@@ -49,6 +50,7 @@ class WorkerDeaths:
     in_row: int = 0
     suspects: list[int] = field(default_factory=list)  # keys of requests, as in native/fuse
     quarantined: list[int] = field(default_factory=list)
+    _has_begun: bool = field(default=True, init=False)  # the worker of the last failure
     _answered: int = field(default=0, init=False)
     _began_s: float = field(default_factory=time.monotonic, init=False)
 
@@ -67,6 +69,7 @@ class WorkerDeaths:
 
         `cause`: why the daemon ended it, if it did.
         """
+        self._has_begun = True
         cause = cause or cause_of(status)
         self.count += 1
         self.causes[cause] = self.causes.get(cause, 0) + 1
@@ -80,6 +83,7 @@ class WorkerDeaths:
 
     def note_failed_start(self, reason: str) -> None:
         self.last_failure = reason
+        self._has_begun = False
         self.in_row += 1
         self._began_s = time.monotonic()
 
@@ -91,6 +95,17 @@ class WorkerDeaths:
     @property
     def is_hopeless(self) -> bool:
         return self.in_row >= IN_ROW_MAX
+
+    @property
+    def refusal(self) -> str:
+        """Why no further worker is tried."""
+        ended = f"{IN_ROW_MAX} workers in a row ended without an answer"
+        return f"{ended if self._has_begun else 'no worker can begin'}: {self.last_failure}"
+
+    @property
+    def remedy(self) -> str:
+        """What is to be done about it, for the log, unless the failure says that itself."""
+        return "" if MOUNT_AGAIN in (self.last_failure or "") else " until `ffrfs restart`"
 
     def figures(self, counters: Counters) -> dict[str, object]:
         """Return the fields of `ffrfs stats`."""

@@ -14,6 +14,8 @@ from ffrfs.remote.url import is_url
 
 _FILES_MAX = 1000  # of a mount; later ones are not compared
 
+MOUNT_AGAIN = "unmount, and mount it again"  # what is to be done about a replaced pack
+
 Version = list[int]  # inode, size, time; a list, as JSON gives it back
 
 
