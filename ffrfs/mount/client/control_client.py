@@ -16,13 +16,14 @@ from typing import Any
 
 from ffrfs.errors import MountError, describe
 from ffrfs.mount.kernel import control_socket, state
-from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 5.0
 _NEXT_S = 60.0  # another daemon begins within that, even on a busy machine
 _PAUSE_S = 0.02  # between attempts to find it
 _ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
+_SEARCH_S = 2.0
 ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
 
@@ -146,11 +147,30 @@ def _find(place: str) -> tuple[str, state.MountState]:
     if not there.is_ours:
         raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
     if there.user_id == os.geteuid():
+        if first := first_place(there):
+            text = f"it was mounted at {first}, and is bound here, or was moved"
+            raise MountError(f"{place}: {text}: name that path")
         raise MountError(
             f"{place}: its daemon cannot be found: its runtime directory was removed, or "
             f"XDG_RUNTIME_DIR has changed; remove the mount with: ffrfs umount {shlex.quote(place)}"
         )
     raise MountError(f"{place}: mounted by another user; only that user can ask its daemon")
+
+
+def first_place(mount: MountEntry) -> str | None:
+    """Return where a daemon of this user has made the mount, of which no state tells at its place.
+
+    Daemons are asked, for two seconds in all; those of earlier versions do not tell it.
+    """
+    deadline_s = time.monotonic() + _SEARCH_S
+    for directory, known in state.load_all():
+        with contextlib.suppress(OSError):
+            left_s = max(deadline_s - time.monotonic(), 0.01)
+            client, told = _ask_one(directory, known, request("status"), left_s)
+            client.close()
+            if told.get("device") == mount.device:
+                return known.mountpoint
+    return None
 
 
 def _converse(client: socket.socket, line: bytes, deadline_s: float) -> object:

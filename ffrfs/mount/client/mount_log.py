@@ -1,7 +1,8 @@
 """The log of a mount, also of one that has ended: its place, and its lines as they come.
 
 The daemon writes the place down (state.py), and it is kept for a week after the mount's end
-(kept_logs.py). No mount is touched, and no daemon is asked.
+(kept_logs.py). No mount is touched, and no daemon is asked, unless the mount is not in the place
+where it was made.
 
 Concurrency: blocking, no state.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ffrfs.errors import MountError
+from ffrfs.mount.client.control_client import first_place
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
@@ -161,6 +163,8 @@ def _why_unknown(place: str) -> str:
     if not there.is_ours:
         return f"not an ffrfs mount, but one of type {there.fstype}"
     if there.user_id == os.geteuid():
+        if first := first_place(there):
+            return f"it was mounted at {first}, and is bound here, or was moved: name that path"
         return (
             "its daemon cannot be found: its runtime directory was removed, or XDG_RUNTIME_DIR has "
             "changed since it was mounted"

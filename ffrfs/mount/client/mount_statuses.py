@@ -20,8 +20,8 @@ from ffrfs.mount.kernel.mount_table import read_mount_table
 
 TIMEOUT_S = 1.5  # for the answers of all daemons
 
-# dead: its daemon has ended. detached: the mount is not in its place any more, and serves the
-# files that are still open. unknown: no daemon of this user is known to have made it.
+# dead: its daemon has ended. detached: the mount is at no place any more, and serves the files
+# that are still open. unknown: no daemon of this user is known to have made it.
 # failing: all its reads fail since its workers died.
 Condition = Literal["live", "failing", "dead", "detached", "not answering", "unknown"]
 
@@ -56,9 +56,15 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
     # Read once, because the table of a thousand mounts is long. The last of a place is topmost.
     after = read_mount_table()
     topmost = {entry.mountpoint: entry for entry in after}
-    ours = {entry.mountpoint for entry in after if entry.is_ours}  # also mounts that others cover
+    # Also mounts that others cover. One that was moved is known by its device.
+    ours = {word for entry in after if entry.is_ours for word in (entry.mountpoint, entry.device)}
     found = [
-        _known(directory, one, told, is_mounted=one.mountpoint in ours)
+        _known(
+            directory,
+            one,
+            told,
+            is_mounted=not ours.isdisjoint({one.mountpoint, (told or {}).get("device")}),
+        )
         for (directory, one), told in zip(known, answers, strict=True)
     ]
     # Where a mount of this user was that has died, another user may have mounted.

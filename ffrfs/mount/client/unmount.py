@@ -171,8 +171,8 @@ def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:
         if now_s >= deadline_s:
             # The kernel ends a connection with the last copy of its mount.
             return (
-                f"{daemon} has not ended within {timeout_s:g} s; a container that was started "
-                "meanwhile may still have the mount"
+                f"{daemon} has not ended within {timeout_s:g} s; an open file, a bind mount, or a "
+                "container that was started meanwhile may still have the mount"
             )
     return None
 
