@@ -150,6 +150,7 @@ def make_mount(
             pack=request.title,
             packs=request.packs,
             began_s=time.time(),
+            began_monotonic_s=time.monotonic(),
             process=Process.current(),
             created_mountpoint=is_made or (before is not None and before.created_mountpoint),
             log_file=log_file,

@@ -93,7 +93,7 @@ class Server:
         self._warmings_of = -1  # the worker that they were sent to
         self._failure: MountError | None = None
         self._installed = installed()
-        self._began_s = time.monotonic() - (time.time() - (mount.state.began_s or time.time()))
+        self._began_s = time.monotonic() - mount.state.age_s
         self._rate: RequestRate
         self._stall: StorageStall
 

@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -57,6 +58,14 @@ class MountState:
     versions: dict[str, Version] = field(default_factory=dict, hash=False)  # of the packs' files
     guardian: Process | None = None  # starts another daemon if this one dies
     is_managed: bool = False  # the service manager does, unless it has given up
+    began_monotonic_s: float | None = None  # of time.monotonic(), which ends with the machine's run
+
+    @property
+    def age_s(self) -> float:
+        """How long the mount has been there, whatever the clock was set to; for its daemons."""
+        if self.began_monotonic_s is not None:
+            return time.monotonic() - self.began_monotonic_s
+        return 0.0 if self.began_s is None else max(time.time() - self.began_s, 0.0)
 
     @property
     def is_guarded(self) -> bool:

@@ -395,3 +395,27 @@ def test_daemon_that_cannot_begin_leaves_the_mount_to_the_next(
     wait_until(lambda: tree.statistics()["daemon_starts"] >= 1, "another daemon serves")
     tree.expect_log("the daemon cannot begin|Traceback")
     tree.expect_log(REPLACED)
+
+
+SET_BACK = """
+import os, time
+
+now_s = time.time
+time.time = lambda: now_s() - 86400 * os.path.exists(os.environ["SET_BACK"])
+"""
+
+
+@native
+def test_age_is_right_whatever_the_clock_is_set_to(
+    new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SET_BACK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("SET_BACK", str(tmp_path / "set back"))
+    tree: Mount = new_mount(pack)
+    assert tree.mount().status == 0
+    before_s = tree.statistics()["age_s"]
+    (tmp_path / "set back").touch()
+    tree.expect_log(REPLACED)
+    tree.replace_daemon()
+    assert before_s < tree.statistics()["age_s"] < 600

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -91,7 +90,7 @@ def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
             entry=SimpleNamespace(device="0:1"),
             is_mounted=lambda: True,
             move_log=None,
-            state=SimpleNamespace(began_s=time.time()),
+            state=SimpleNamespace(age_s=0.0),
         )
         others: dict[str, Any] = {
             "announcement": SimpleNamespace(is_made=True, is_heard=True),

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +98,14 @@ def test_state_is_found_by_its_mount_point(directory: str) -> None:
     assert state.find("/mnt/other") is None
     (path,) = Path(directory).glob("*.json")
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_age_by_a_clock_that_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = a_mount("/mnt/x", began_s=time.time(), began_monotonic_s=time.monotonic() - 10)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert 10 <= known.age_s < 600
+    assert replace(known, began_monotonic_s=None).age_s == 0  # of an older version
+    assert a_mount("/mnt/x").age_s == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"mountpoint": 1}', '"x"', "null"])
