@@ -17,7 +17,8 @@ from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Missing
 from ffrfs.errors import ChecksumError, FormatError, RemoteDeniedError, text_within
-from ffrfs.packing.sources.contents import storable_time_ns
+from ffrfs.packing.sources.contents import Symlinks, storable_time_ns
+from ffrfs.packing.sources.folder_lister import is_elsewhere, real_path
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.remote.bucket import pin_of
 from ffrfs.remote.settings import RemoteSettings
@@ -35,39 +36,54 @@ def faults_of(
         return []
     if kind == "objects":
         return _changed_objects(sources[0], pieces)
-    root = sources[0]
+    listed = _Listed(sources[0], options.symlinks or "inside")
     found = []
     for piece in pieces:
         for number in range(piece.file_count):
             path = piece.path(number)
-            reason = _fault_of(
-                os.path.join(root, path), piece.sizes[number], piece.mtimes_ns[number]
-            )
+            reason = listed.fault_of(path, piece.sizes[number], piece.mtimes_ns[number])
             if reason is not None:
                 found.append(Missing(path, reason))
     return found
 
 
-def _fault_of(path: str, size: int, mtime_ns: int) -> str | None:
-    try:
-        # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        return error.strerror or str(error)
-    try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            return "is no longer a regular file"
-        if info.st_size != size:
-            return f"has {info.st_size} bytes, and had {size} when it was listed"
-        if storable_time_ns(info.st_mtime_ns) != mtime_ns:
-            return "was changed after it was listed"
-        while os.read(fd, _READ_SIZE):
-            pass
-    except OSError as error:
-        return error.strerror or str(error)
-    finally:
-        os.close(fd)
+class _Listed:
+    """The directory whose files were listed, by a rule for links."""
+
+    def __init__(self, root: str, symlinks: Symlinks) -> None:
+        self._root = root
+        self._real_root = os.path.realpath(root)
+        self._symlinks = symlinks
+
+    def fault_of(self, path: str, size: int, mtime_ns: int) -> str | None:
+        try:
+            # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+            fd = os.open(os.path.join(self._root, path), flags)
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            fault = _fault_of(fd, size, mtime_ns)
+            # The packer follows no other links than the lister.
+            if fault is None and is_elsewhere(real_path(fd), self._real_root, path, self._symlinks):
+                return "is behind a symbolic link by now"
+            return fault
+        except OSError as error:
+            return error.strerror or str(error)
+        finally:
+            os.close(fd)
+
+
+def _fault_of(fd: int, size: int, mtime_ns: int) -> str | None:
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode):
+        return "is no longer a regular file"
+    if info.st_size != size:
+        return f"has {info.st_size} bytes, and had {size} when it was listed"
+    if storable_time_ns(info.st_mtime_ns) != mtime_ns:
+        return "was changed after it was listed"
+    while os.read(fd, _READ_SIZE):
+        pass
     return None
 
 

@@ -163,6 +163,20 @@ def test_a_directory_that_vanished(tree: Path, plan: Plan, target: Path) -> None
     assert all(file.path.startswith("d2/") for file in missing)
 
 
+@pytest.mark.promise("S67")
+@pytest.mark.parametrize("symlinks", ["inside", "keep"])
+def test_behind_a_link_that_is_not_followed(tmp_path: Path, symlinks: str) -> None:
+    """The file is as it was listed, but no longer where the packer may go."""
+    tree = make_folder(tmp_path / "tree", {"a": b"1", "d": {"b": b"2"}, "e": {"c": b"3"}})
+    with planned(tree, tmp_path / "set", tmp_path / "plan", symlinks=symlinks) as plan:
+        (tree / "d").rename(tmp_path / "away" if symlinks == "inside" else tree / "e" / "d")
+        (tree / "d").symlink_to(tmp_path / "away" if symlinks == "inside" else "e/d")
+        with ThreadPoolExecutor(1) as pool:
+            _, missing = pack_by_plan(plan, pool, on_error="skip")
+    assert [tuple(file) for file in missing] == [("d/b", "is behind a symbolic link by now")]
+    assert set(shown(tmp_path / "set")) == {"a", "d", "e", "e/c"}
+
+
 def test_a_source_that_vanished(tree: Path, plan: Plan, target: Path) -> None:
     tree.rename(tree.parent / "away")
     with pytest.raises(UnfinishedError, match="No such file"), ThreadPoolExecutor(1) as pool:

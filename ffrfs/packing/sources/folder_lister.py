@@ -268,13 +268,10 @@ class FolderLister:
         return True
 
     def _is_elsewhere(self, real: str, below_root: str) -> bool:
-        """Return whether a path leads there by a link that would not have been followed."""
-        if self._symlinks == "inside":
-            return not os.path.join(real, "").startswith(self._real_root)
-        return self._symlinks != "follow" and self._is_behind_link(real, below_root)
+        return is_elsewhere(real, self._real_root, below_root, self._symlinks)
 
     def _is_behind_link(self, real: str, below_root: str) -> bool:
-        return os.path.join(real, "") != os.path.join(self._real_root, below_root, "")
+        return is_elsewhere(real, self._real_root, below_root, "keep")
 
     def _take_other(
         self,
@@ -358,6 +355,14 @@ def opened_folder(folder: str) -> Iterator[int]:
 def real_path(fd: int) -> str:
     """Return the path of what is open, without links."""
     return os.readlink(f"/proc/self/fd/{fd}")
+
+
+def is_elsewhere(real: str, real_root: str, below_root: str, symlinks: Symlinks) -> bool:
+    """Return whether a path leads to `real` by a link that would not have been followed."""
+    if symlinks == "inside":
+        return not os.path.join(real, "").startswith(os.path.join(real_root, ""))
+    by_names = os.path.join(real_root, below_root, "")
+    return symlinks != "follow" and os.path.join(real, "") != by_names
 
 
 def changed(path: str) -> PackError:
