@@ -12,6 +12,7 @@ Concurrency: one thread for each.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -172,7 +173,17 @@ def move_new(old: str, new: str, folder: int | None = None) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
+        if _is_taken(new, folder):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
         os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _is_taken(name: str, folder: int | None) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def sync_folder(path: str, above: int | None = None) -> None:

@@ -83,6 +83,21 @@ std::string proc_name(const FileDescriptor& fd) {
   return "/proc/self/fd/" + std::to_string(fd.get());
 }
 
+// Renames a file unless the new name is taken: then, as for other failures, sets errno and returns
+// false.
+bool rename_to_new(const FileDescriptor& folder, const std::string& from, const std::string& to) {
+  const int fd = folder.get();
+  if (renameat2(fd, from.c_str(), fd, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  // The file system cannot look and rename in one step; this leaves another process a moment.
+  struct stat info{};
+  if (fstatat(fd, to.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return errno == ENOENT && renameat(fd, from.c_str(), fd, to.c_str()) == 0;
+}
+
 }  // namespace
 
 StagedFile::StagedFile(std::string path, Links links) : path_(std::move(path)), owner_(getpid()) {
@@ -162,7 +177,7 @@ void StagedFile::write_back(size_t size) {
 
 void StagedFile::publish(Namesake namesake) {
   if (fsync(fd_.get()) != 0) throw StorageError(errno, path_, "cannot sync");
-  if (namesake == Namesake::kReplaced || !link_name()) rename_to_name();
+  if (namesake == Namesake::kReplaced || !link_name()) rename_to_name(namesake);
   fd_.reset();  // last, because it locks the staging name
   // EINVAL: the file system does not sync folders.
   if (fsync(folder_.get()) != 0 && errno != EINVAL) {
@@ -170,16 +185,18 @@ void StagedFile::publish(Namesake namesake) {
   }
 }
 
-void StagedFile::rename_to_name() {
+void StagedFile::rename_to_name(Namesake namesake) {
   if (staging_name_.empty()) {
     // linkat() replaces nothing, so this case needs a staging name, too.
     std::string name = staging_name(name_);
     if (!link_as(name)) throw StorageError(errno, path_, "cannot create");
     staging_name_ = std::move(name);
   }
-  if (renameat(folder_.get(), staging_name_.c_str(), folder_.get(), name_.c_str()) != 0) {
-    throw StorageError(errno, path_, "cannot create");
-  }
+  const bool is_renamed =
+      namesake == Namesake::kKept
+          ? rename_to_new(folder_, staging_name_, name_)
+          : renameat(folder_.get(), staging_name_.c_str(), folder_.get(), name_.c_str()) == 0;
+  if (!is_renamed) throw StorageError(errno, path_, "cannot create");
   staging_name_.clear();
 }
 

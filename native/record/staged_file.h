@@ -57,7 +57,7 @@ class StagedFile {
  private:
   void refuse_irregular_target(Links links) const;
   void open_staging();
-  void rename_to_name();
+  void rename_to_name(Namesake namesake);
   [[nodiscard]] bool link_name();
   [[nodiscard]] bool link_as(const std::string& name) const;
   void write_back(size_t size);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -105,6 +106,30 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) -> None
             staged.publish(replace=False)
     assert caught.value.filename == str(target)
     assert (target.read_bytes(), os.listdir(tmp_path)) == (b"before", ["x"])
+    target.unlink()
+    with StagedFile(str(target)) as staged:
+        staged.write(b"after")
+        staged.publish(replace=False)
+    assert (target.read_bytes(), os.listdir(tmp_path)) == (b"after", ["x"])
+
+
+@pytest.mark.promise("S70")
+def test_what_appears_stays_on_a_file_system_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
+    monkeypatch.setattr(os, "link", link)
+    target = tmp_path / "x"
+    with StagedFile(str(target)) as staged:
+        staged.write(b"after")
+        target.write_bytes(b"precious")
+        with pytest.raises(FileExistsError) as caught:
+            staged.publish(replace=False)
+    assert caught.value.filename == str(target)
+    assert (target.read_bytes(), os.listdir(tmp_path)) == (b"precious", ["x"])
     target.unlink()
     with StagedFile(str(target)) as staged:
         staged.write(b"after")

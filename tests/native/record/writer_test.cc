@@ -22,6 +22,7 @@
 #include <iterator>
 #include <latch>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -98,6 +99,14 @@ bool in_child(const std::function<bool()>& work) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+void install(std::span<sock_filter> program) {
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    throw std::runtime_error("no seccomp");
+  }
+}
+
 // From here on this process lives on a file system without O_TMPFILE.
 void forbid_tmpfile() {
   static_assert((O_TMPFILE & ~O_DIRECTORY) != 0);
@@ -109,11 +118,18 @@ void forbid_tmpfile() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  const sock_fprog filter{std::size(program), program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    throw std::runtime_error("no seccomp");
-  }
+  install(program);
+}
+
+// From here on this call fails.
+void forbid_call(uint32_t number, uint32_t error) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  install(program);
 }
 
 // No file of this process may grow beyond `size`: as a disk that is full.
@@ -278,6 +294,28 @@ TEST_CASE("without O_TMPFILE the bytes wait under another name") {
   }));
   CHECK(content(folder / "x.ffr") == ffrecord(records));
   CHECK(entry_count(folder) == 1);
+}
+
+TEST_CASE("without hard links a file that appears meanwhile stays") {
+  for (const bool has_noreplace : {true, false}) {
+    const TemporaryFolder folder;
+    CHECK(in_child([&] {
+      forbid_tmpfile();
+      forbid_call(__NR_linkat, EPERM);
+      if (!has_noreplace) forbid_call(__NR_renameat2, EINVAL);
+      Writer writer(folder / "x.ffr", 0);
+      folder.write("x.ffr", "precious");
+      try {
+        writer.finish(false);
+        return false;
+      } catch (const StorageError& error) {
+        if (error.code() != EEXIST || content(folder / "x.ffr") != "precious") return false;
+      }
+      Writer(folder / "new.ffr", 0).finish(false);
+      return content(folder / "new.ffr") == ffrecord({});
+    }));
+    CHECK(entry_count(folder) == 2);
+  }
 }
 
 TEST_CASE("a full disk is reported with the target's name and leaves nothing") {
