@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import closing
@@ -308,12 +309,13 @@ def is_made_of(path: str, shard: ShardOf, pieces: Pieces, *, in_part: bool) -> b
 
 def _not_in(target: str, pieces: Iterable[Piece]) -> list[str]:
     """Return the files that a shard lacks. It may have fewer records than files."""
-    volume = Volume([os.fsencode(target)], uid=0, gid=0, allow_missing=True)
-    try:
+    with closing(_volume_of(target)) as volume:
         paths = (piece.path(file) for piece in pieces for file in range(piece.file_count))
         return [path for path in paths if volume.resolve(path.encode()) == 0]
-    finally:
-        volume.close()
+
+
+def _volume_of(target: str) -> Volume:
+    return Volume([os.fsencode(target)], uid=0, gid=0, allow_missing=True)
 
 
 def _opened(task: PackTask) -> Pack | None:
@@ -355,17 +357,28 @@ def row_of_pack(path: str, pack: Pack) -> Row:
     """Return the manifest row of a shard that was packed before this plan."""
     assert pack.shard is not None
     size, checksum = header_of(path)
-    count = pack.record_count - 1  # without the index
+    file_count, byte_count = _counts_of(path, pack)
     return Row(
         number=pack.shard[1],
         name=os.path.basename(path),
-        file_count=count,
-        byte_count=pack.offset(count) - pack.offset(0),
+        file_count=file_count,
+        byte_count=byte_count,
         size=size,
         checksum=checksum,
         missing=(),
         made=None,
     )
+
+
+def _counts_of(path: str, pack: Pack) -> tuple[int, int]:
+    """Return the numbers of files and of their bytes; each that shares a record counts."""
+    count = pack.record_count - 1  # without the index
+    with closing(_volume_of(path)) as volume:
+        if volume.file_count == count:  # no need to look at each
+            return count, pack.offset(count) - pack.offset(0)
+        entries = map(volume.attributes, range(1, volume.inode_count + 1))
+        sizes = [one.size for one in entries if one is not None and stat.S_ISREG(one.mode)]
+        return len(sizes), sum(sizes)
 
 
 def header_of(target: str) -> tuple[int, str]:

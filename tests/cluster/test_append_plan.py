@@ -92,6 +92,17 @@ def test_the_manifest_has_old_and_new(plan: Plan, target: Path) -> None:
         assert row["checksum"] == f"{int.from_bytes(data[:4], 'little'):08x}"
 
 
+def test_files_that_share_a_record_are_counted(tmp_path: Path, more: Path) -> None:
+    """Also those of shards that are in no manifest; links and directories are no files."""
+    old = make_folder(tmp_path / "old", {"x": {"1": b"same", "2": b"same"}, "y": b"else", "e": {}})
+    (old / "link").symlink_to("y")
+    pack_folder(old, tmp_path / "set", shards=1, dedup=True, symlinks="keep")
+    with planned(more, tmp_path / "set", tmp_path / "plan", shards=1, append=True) as plan:
+        finish(plan)
+    _, row, _ = map(json.loads, (tmp_path / "set" / MANIFEST_NAME).read_text().splitlines())
+    assert (row["number"], row["file_count"], row["byte_count"]) == (0, 3, 12)
+
+
 def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None:
     """Also of files that were left out."""
     tree = make_folder(tmp_path / "tree", {f"{number}": bytes(2000) for number in range(6)})
