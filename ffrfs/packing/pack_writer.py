@@ -138,7 +138,8 @@ class PackWriter:
             if self._time_ns is not None:
                 self._entries.normalize(self._time_ns)
             with writing(self._target, count + 1, force=self._force) as writer:
-                self._spool.seek(0)
+                with naming(self.path):  # the bytes that are buffered are written now
+                    self._spool.seek(0)
                 for file in range(count):
                     if self._sizes[file] <= _PIECE_SIZE:
                         writer.append(b"".join(self._read(file)))
@@ -160,9 +161,9 @@ class PackWriter:
     def _add(
         self, path: str | os.PathLike[str], pieces: Iterable[Buffer], mode: int, time_ns: int
     ) -> None:
+        self._check_loss()
         if self._spool is None:
             raise ValueError(f"{self.path}: the writer is closed")
-        self._check_loss()
         if not 0 <= operator.index(mode) <= _MODE_MAX:
             raise ValueError(f"mode {mode}: is not permission bits, like 0o644")
         parts = self._parts(os.fspath(path))
@@ -298,9 +299,10 @@ def _in_ns(path: str | os.PathLike[str], time_s: float) -> int:
         return int(time_s) * _NS_PER_S
     if not isinstance(time_s, Real | Decimal):
         raise TypeError(f"{path!r}: mtime is a number of seconds, not {time_s!r}")
-    if not math.isfinite(time_s):
+    time_ns = float(time_s) * _NS_PER_S
+    if not math.isfinite(time_ns):
         raise ValueError(f"{path!r}: mtime {time_s} is no time")
-    return round(float(time_s) * _NS_PER_S)
+    return round(time_ns)
 
 
 _writers: weakref.WeakSet[PackWriter] = weakref.WeakSet()

@@ -141,6 +141,7 @@ def test_times_of_any_kind_of_number(out: Path, kind: Any) -> None:
         (float("nan"), ValueError),
         (np.float32("inf"), ValueError),
         (-float("inf"), ValueError),
+        (1e300, ValueError),  # which is too much only in nanoseconds
         ("7", TypeError),
         (np.datetime64("2024-01-01", "ns"), TypeError),
     ],
@@ -385,13 +386,36 @@ pack = PackWriter(sys.argv[1] + "/x.ffr")
 with contextlib.suppress(OSError):
     while True:
         pack.add(f"{len(pack._sizes)}", bytes(100_000))
-try:
-    pack.close()
-except OSError as error:
-    print(error)
+for end in (lambda: pack.add("more", b""), pack.close):
+    try:
+        end()
+    except OSError as error:
+        print(error)
 """
 
 
 def test_a_pack_whose_files_are_lost_is_not_ended_silently(tmp_path: Path) -> None:
-    (error,) = run_on_tiny_disk(tmp_path / "disk", CAUGHT)
-    assert f"{tmp_path}/disk/x.ffr: no pack was written: its files could not be" in error
+    errors = run_on_tiny_disk(tmp_path / "disk", CAUGHT)
+    assert len(errors) == 2
+    for error in errors:
+        assert f"{tmp_path}/disk/x.ffr: no pack was written: its files could not be" in error
+
+
+FULL_AT_THE_END = """
+import json, os, sys
+from ffrfs import PackWriter
+disk, = sys.argv[1:]
+pack = PackWriter(disk + "/x.ffr")
+pack.add("a", bytes(600_000))  # less than the buffer of the spool
+with open(disk + "/filler", "wb") as filler:
+    filler.write(bytes(800_000))
+try:
+    pack.close()
+except OSError as error:
+    print(json.dumps([error.strerror, error.filename]))
+"""
+
+
+def test_a_disk_that_is_full_at_the_end(tmp_path: Path) -> None:
+    (error,) = map(json.loads, run_on_tiny_disk(tmp_path / "disk", FULL_AT_THE_END))
+    assert error == ["No space left on device", f"{tmp_path}/disk/x.ffr"]
