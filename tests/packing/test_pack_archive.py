@@ -268,18 +268,32 @@ def test_links_are_kept(tmp_path: Path, out: Path) -> None:
     assert stat.S_ISLNK(entries["a/up"].mode)
 
 
-def test_sparse_files_are_whole(tmp_path: Path, out: Path) -> None:
+@pytest.mark.parametrize(
+    "format",
+    [
+        ["--format=gnu"],
+        *(["--format=posix", f"--sparse-version={version}"] for version in ("0.0", "0.1", "1.0")),
+    ],
+    ids=" ".join,
+)
+def test_sparse_files_are_whole(tmp_path: Path, out: Path, format: list[str]) -> None:
     (tmp_path / "in").mkdir()
+    parts = {number << 18: b"%d" % number * 3000 for number in range(40)}  # a map of many blocks
+    with (tmp_path / "in" / "many").open("wb") as many:
+        for offset, data in parts.items():
+            many.seek(offset)
+            many.write(data)
     with (tmp_path / "in" / "sparse").open("wb") as sparse:
         sparse.seek(3 << 20)
         sparse.write(b"data")
         sparse.truncate(5 << 20)
     (tmp_path / "in" / "z").write_bytes(b"z")
-    command = ["tar", "--sparse", "-C", tmp_path / "in", "-cf", tmp_path / "x.tar", "."]
+    command = ["tar", "--sparse", *format, "-C", tmp_path / "in", "-cf", tmp_path / "x.tar", "."]
     subprocess.run(command, check=True, timeout=TIMEOUT_S)
     assert (tmp_path / "x.tar").stat().st_size < 1 << 20
     pack_archive(tmp_path / "x.tar", out)
     assert shown_tree(out) == {
+        "many": (tmp_path / "in" / "many").read_bytes(),
         "sparse": bytes(3 << 20) + b"data" + bytes((2 << 20) - 4),
         "z": b"z",
     }

@@ -311,6 +311,26 @@ def test_a_map_of_a_sparse_file_without_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("out")
+@pytest.mark.parametrize(
+    ("parts", "size"),
+    [
+        ("0,600", 600),  # which would be the next header, too
+        ("0,500", 500),  # or what fills the last block
+        ("0,5,3,5", 12),
+        ("5,5,0,5", 12),
+        ("0,5,-5,5", 12),
+        ("0,15,20,-5", 20),
+        ("0,10", 9),
+    ],
+)
+def test_a_map_of_a_sparse_file_that_lies(tmp_path: Path, parts: str, size: int) -> None:
+    keys = {"GNU.sparse.map": parts, "GNU.sparse.size": str(size)}
+    members = [file("s", b"helloworld", pax_headers=keys), file("secret", b"x")]
+    message = damaged_tar(tmp_path, tar_bytes(members, tarfile.PAX_FORMAT))
+    assert "'s': the map of a sparse file" in message
+
+
+@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("count", [1000, 1001])
 def test_keys_of_global_headers(tmp_path: Path, count: int) -> None:
     keys = {f"key{number}": "v" for number in range(count)}

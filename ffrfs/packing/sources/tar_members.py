@@ -13,7 +13,7 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 from ffrfs.errors import PackError, is_bad_offset
 from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
@@ -45,7 +45,10 @@ class TarMembers:
         self._archive = archive
         self._stream = TarStream(archive, stream)
         self._tar = tarfile.TarFile(
-            fileobj=cast(BinaryIO, self._stream), encoding="utf-8", errors="surrogateescape"
+            fileobj=cast(BinaryIO, self._stream),
+            encoding="utf-8",
+            errors="surrogateescape",
+            tarinfo=_TarInfo,
         )
         self._info: tarfile.TarInfo | None = None
 
@@ -81,6 +84,27 @@ class TarMembers:
                 f"{self._archive}: {quoted(info.name)}: its header has the size {said[:_SHOWN]!r}, "
                 "which is not a number of bytes: the archive is damaged"
             )
+        if info.issparse() and not self._is_map_sound(info, said):
+            raise PackError(
+                f"{self._archive}: {quoted(info.name)}: the map of a sparse file, which says where "
+                "its bytes belong, is wrong: the archive is damaged"
+            )
+
+    def _is_map_sound(self, info: tarfile.TarInfo, said: str | None) -> bool:
+        """Return whether the parts ascend within the file, and all of their bytes are stored."""
+        assert isinstance(info, _TarInfo)
+        stored_size = int(said) if said is not None else info.stored_size
+        padding = -stored_size % _BLOCK_SIZE
+        left = self._tar.offset - padding - info.offset_data  # the next header comes after these
+        end = 0
+        for offset, size in cast("list[tuple[int, int]]", info.sparse):
+            if size == 0:  # tarfile also gives places in the map that are not in use
+                continue
+            if size < 0 or offset < end or size > left:
+                return False
+            end = offset + size
+            left -= size
+        return end <= info.size
 
     def pieces(self) -> Iterator[bytes]:
         info = self._info
@@ -96,6 +120,18 @@ class TarMembers:
         while left > 0 and (piece := self._stream.read(min(left, PIECE_SIZE))):
             left -= len(piece)
             yield piece
+
+
+class _TarInfo(tarfile.TarInfo):
+    """A TarInfo that keeps the size in the header: of a sparse file tarfile replaces it."""
+
+    stored_size = 0
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        info = super().frombuf(buf, encoding, errors)
+        info.stored_size = info.size
+        return info
 
 
 class TarStream:
