@@ -204,7 +204,9 @@ def living_pid(directory: str, known: MountState) -> int | None:
     for process in (known.process, known.guardian):
         if process is not None and process.is_alive():
             return process.pid
-    return control_socket.listener_pid(socket_path(directory, known.mountpoint))
+    pid = control_socket.listener_pid(socket_path(directory, known.mountpoint))
+    # A killed daemon listens until its last thread has left the kernel.
+    return None if pid and Process.of(pid) is None else pid
 
 
 def of_fields(fields: dict[str, Any]) -> MountState:
