@@ -36,19 +36,21 @@ def test_apptainer_mounts_of_two_containers_at_one_place(
     def has_begun(number: int, job: Future[Done]) -> bool:
         return (place / f"begun-{number}").exists() or job.done()
 
-    def daemons() -> int:
-        return node.run("ps", "axww").out.count("while-open")
+    def daemons() -> set[str]:
+        return set(node.run("pgrep", "-f", "while-open").out.split())
 
     with ThreadPoolExecutor(2) as pool:
         jobs = []
         try:
+            first: set[str] = set()
             for number in (1, 2):
+                first = daemons()
                 jobs.append(pool.submit(in_container, *with_mount, "sh", "-c", job(number)))
                 wait_until(partial(has_begun, number, jobs[-1]), "the job begins")
-            before = daemons()
+            assert first
             (place / "end-1").touch()
             assert jobs[0].result(TIMEOUT_S) == (0, EXPECTED)
-            wait_until(lambda: daemons() == before / 2, "the first daemon has ended")
+            wait_until(lambda: not first & daemons(), "the first daemon has ended")
         finally:
             for number in (1, 2):
                 (place / f"end-{number}").touch()
