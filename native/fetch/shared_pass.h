@@ -47,7 +47,9 @@ class SharedPass {
         interrupt();
       }
     }
-    if (why_) std::rethrow_exception(why_);
+    // Taken out, because a helper may be the last owner of the pass, and must not destroy an error
+    // of Python's: it would wait for the GIL, while its pool's owner waits for the helper.
+    if (const auto why = std::exchange(why_, nullptr)) std::rethrow_exception(why);
   }
 
  private:

@@ -50,7 +50,11 @@ template <typename File> class OpenRecords {
     return to_list(bad);
   }
 
-  void close() { open_.reset(); }
+  // Waits for threads of the core, which must not wait for the GIL meanwhile.
+  void close() {
+    auto ended = std::exchange(open_, nullptr);
+    unlocked([&] { ended.reset(); });
+  }
 
  protected:
   struct Open {
