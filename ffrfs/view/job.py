@@ -68,9 +68,13 @@ class Job(Generic[T]):
             )
             self._thread.start()
 
+    def cancel(self) -> None:
+        """Tell the work to end, and do not wait for it."""
+        self._is_stopped.set()
+
     def stop(self) -> None:
         """End the work, and wait until it has ended. A result is kept."""
-        self._is_stopped.set()
+        self.cancel()
         if self._thread is not None:
             self._thread.join()
 

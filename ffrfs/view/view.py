@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -26,6 +26,8 @@ with MissingPackageError.instead(_NEEDED, f"pages need {_NEEDED.replace(' ', ', 
     from ffrfs.view.server import Listener, listen, serve
 
 log = logging.getLogger(__name__)
+
+_CLOSE_S: Final = 5.0  # for requests that still read: one at a server that stalls takes long
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -44,6 +46,8 @@ class View(Closing):
         self._scope: trio.CancelScope | None = None
         self._trio: trio.lowlevel.TrioToken | None = None
         self._has_begun = threading.Event()
+        # Not Thread.join(): Python 3.11 takes a thread for ended once a join is interrupted.
+        self._has_ended = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -57,6 +61,17 @@ class View(Closing):
             log.error("the server has ended: %r", error)
         finally:
             self._has_begun.set()  # also if it could not begin
+            try:
+                self._close_data()
+            finally:
+                self._has_ended.set()
+
+    def _close_data(self) -> None:
+        """Close what requests read: here, after the last of them, however late it ends."""
+        with contextlib.ExitStack() as closing:
+            for one in self._opened:
+                closing.callback(one.collection.close)
+            self._app.state.closing.close()
 
     async def _serve(self) -> None:
         with trio.CancelScope() as self._scope:
@@ -69,19 +84,27 @@ class View(Closing):
 
         Raises FfrfsError if the server has ended by itself.
         """
-        self._thread.join()
+        self._has_ended.wait()
         if self._failure is not None:
             name = self._opened[0].collection.name
             raise FfrfsError(f"{name}: the server of its pages has ended") from self._failure
 
     def close(self) -> None:
-        """End the server, and close the data set."""
-        if self._thread.is_alive() and self._trio is not None and self._scope is not None:
-            self._trio.run_sync_soon(self._scope.cancel)
-            self._thread.join()
-        self._app.state.closing.close()
-        for one in self._opened:
-            one.collection.close()
+        """End the server, and close the data set.
+
+        If a request still reads after some seconds, the data set is closed when that ends.
+        """
+        if self._has_ended.is_set() or not self._thread.is_alive():  # a fork has no such thread
+            return
+        state = self._app.state
+        for job in (*state.statistics, state.scrub.job):
+            job.cancel()
+        if self._trio is not None and self._scope is not None:
+            with contextlib.suppress(trio.RunFinishedError):
+                self._trio.run_sync_soon(self._scope.cancel)
+        if not self._has_ended.wait(_CLOSE_S):
+            name = self._opened[0].collection.name
+            log.warning("%s: a request still reads; it is left behind", name)
 
     def _repr_html_(self) -> str:
         return f'<iframe src="{html.escape(self.url)}" width="100%" height="720"></iframe>'

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import http.client
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import ffrfs
+from ffrfs.view import view as view_module
+from ffrfs.view.collection import Item
 from tests.interpreter import python
 from tests.remote.servers.program import free_ports
 from tests.view.pages import Pages
@@ -25,6 +30,20 @@ import sys
 sys.modules["{}"] = None
 from ffrfs.cli.main import main
 sys.exit(main(["view", "x.ffr"]))
+"""
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import ffrfs
+served = ffrfs.view(sys.argv[1])
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    served.wait()
+except KeyboardInterrupt:
+    served.close()
+    ffrfs.view(sys.argv[1], port=int(served.url.split(":")[2].split("/")[0])).close()
+    print("closed")
 """
 
 
@@ -131,3 +150,45 @@ def test_a_view_that_ends_at_once_closes_its_port(pack: Path) -> None:
     for port in ports:
         with socket.socket() as client:
             assert client.connect_ex(("127.0.0.1", port or 0)) == errno.ECONNREFUSED
+
+
+def test_close_after_an_interrupted_wait_ends_the_server(pack: Path) -> None:
+    done = python("-c", INTERRUPTED, str(pack))
+    assert (done.returncode, done.stdout) == (0, "closed\n"), done
+
+
+def test_close_leaves_a_request_behind_that_hangs(
+    pack: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The data set stays open for it, and is closed at its end."""
+    monkeypatch.setattr(view_module, "_CLOSE_S", 0.1)
+    has_begun, goes_on, is_closed = (threading.Event() for _ in range(3))
+    served = ffrfs.view(pack)
+    collection = served._opened[0].collection
+    close = collection.close
+
+    def stall(_key: str) -> Item:
+        has_begun.set()
+        goes_on.wait(60)
+        raise OSError("no answer")
+
+    def closed() -> None:
+        close()
+        is_closed.set()
+
+    monkeypatch.setattr(collection, "item", stall)
+    monkeypatch.setattr(collection, "close", closed)
+    pages = Pages(served.url)
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            pages.get("/item", key="a")
+
+    client = threading.Thread(target=ask)
+    client.start()
+    has_begun.wait(60)
+    served.close()
+    assert not is_closed.is_set() and "p.ffr: a request still reads" in caplog.text
+    goes_on.set()
+    assert is_closed.wait(60)
+    client.join()
