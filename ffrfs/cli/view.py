@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import html
+import os
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
 
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
@@ -60,7 +66,21 @@ def run(args: argparse.Namespace) -> int:
     with view(args.source, **options) as served:
         output.line(served.url)
         output.flush()
-        if args.open:
-            webbrowser.open(served.url)
-        served.wait()
+        with _private_page(served.url) if args.open else contextlib.nullcontext() as page:
+            if page is not None:
+                webbrowser.open(page)
+            served.wait()
     return 0
+
+
+@contextlib.contextmanager
+def _private_page(link: str) -> Iterator[str]:
+    """Yield the URL of a file that leads to `link`.
+
+    Other users see the command line of a browser, which must not have the token.
+    """
+    with tempfile.TemporaryDirectory(prefix="ffrfs-view-") as folder:  # of mode 0700
+        file = Path(folder, "view.html")
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as page:
+            page.write(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">\n')
+        yield file.as_uri()

@@ -10,6 +10,7 @@ Pages run no script but ours; what members may do is in safe_bytes.py. Stateless
 from __future__ import annotations
 
 import hmac
+import html
 from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode
 
@@ -73,7 +74,7 @@ class Guard:
         rest = urlencode(others, errors="surrogateescape")
         # Two slashes, or what browsers take for them, would lead to another host.
         path = scope["raw_path"].decode("ascii", "replace").lstrip("/\\")
-        answer = RedirectResponse(f"/{path}" + (f"?{rest}" if rest else ""), 303)
+        answer = self._onward(scope, f"/{path}" + (f"?{rest}" if rest else ""))
         # In another site's frame, browsers send a cookie only with these; they take Secure from a
         # loopback address, other programs do not.
         is_in_frame = Headers(scope=scope).get("sec-fetch-dest") == "iframe"
@@ -82,6 +83,20 @@ class Guard:
             f"{self._cookie_name(scope)}={self._token}; HttpOnly; Path=/; {site}"
         )
         return answer
+
+    @staticmethod
+    def _onward(scope: Scope, target: str) -> Response:
+        """Return what leads to the same page without the token."""
+        headers = Headers(scope=scope)
+        way = headers.get("sec-fetch-site"), headers.get("sec-fetch-dest")
+        if way != ("cross-site", "document"):
+            return RedirectResponse(target, 303)
+        # A link on another site, or in the file of --open: a redirection would still count as
+        # that site's, and have no cookie.
+        return Response(
+            f'<meta http-equiv="refresh" content="0; url={html.escape(target)}">\n',
+            media_type="text/html",
+        )
 
     def _is_right(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(errors="surrogateescape"), self._token.encode())

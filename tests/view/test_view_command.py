@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,28 @@ def test_link_leads_to_the_pages(pack: Path) -> None:
     with running(pack) as (_, pages):
         assert pages.host == "127.0.0.1"
         assert "p.ffr" in pages.get("/").text
+
+
+def test_open_does_not_show_the_token_to_other_users(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser's command line has the name of a private file, which leads to the link."""
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}.new && mv {seen}.new {seen}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    with running(pack, "--open") as (process, pages):
+        deadline_s = time.monotonic() + 60
+        while not seen.exists():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        address = seen.read_text().strip()
+        file = Path(address.removeprefix("file://"))
+        assert pages.token not in address and pages.link in file.read_text()
+        assert [one.stat().st_mode & 0o777 for one in (file, file.parent)] == [0o600, 0o700]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert not file.parent.exists()
 
 
 def test_ctrl_c_ends_it(pack: Path) -> None:
