@@ -60,10 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.view.view import view
+    from ffrfs.view.view import serve_pages
 
-    options = {name: getattr(args, name) for name in ("second", "schema", "host", "port")}
-    with view(args.source, **options) as served:
+    address = (args.host, args.port)
+    # Pages of any server at this address could frame it.
+    with serve_pages(args.source, args.second, args.schema, address, is_framed=False) as served:
         output.line(served.url)
         output.flush()
         with _private_page(served.url) if args.open else contextlib.nullcontext() as page:

@@ -1,5 +1,8 @@
 """Guard: the only entrance of the server. A request passes with the token, by GET, to our host.
 
+A browser sends the cookie to every port of our host, and from pages of every port: what such a
+page asks for must be a page that is only looked at, in a tab, or in the frame of a notebook.
+
 The printed link has the token. Its first request gets a cookie and is sent on to the same page
 without it, so that no page that is shown, and no address that is copied, has it. The Host header
 must be ours: else a page from elsewhere could make its own name mean this server (DNS rebinding).
@@ -28,6 +31,10 @@ _NO_TOKEN = (
     "This page needs the token of its link: open the link that `ffrfs view` printed, or write "
     "?token=… behind this address.\n"
 )
+_OTHERS = (
+    "A page of another server asked for this, which may only lead to pages that are looked at.\n"
+)
+_EFFECTS = {"scrub", "again"}  # parameters that begin or end work
 
 
 class Guard:
@@ -40,6 +47,7 @@ class Guard:
         self._token = token
         self._hosts = hosts
         self._policy = _POLICY + framed_by
+        self._places = {"document"} if framed_by == "'none'" else {"document", "iframe"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -67,7 +75,8 @@ class Guard:
         )
         tokens = [value for name, value in query if name == "token"]
         if not tokens and self._is_right(self._cookie(scope)):
-            return None
+            has_effect = not _EFFECTS.isdisjoint(name for name, _ in query)
+            return None if self._is_ours(scope, has_effect) else PlainTextResponse(_OTHERS, 403)
         if len(tokens) != 1 or not self._is_right(tokens[0]):
             return PlainTextResponse(_NO_TOKEN, 403)
         others = [(name, value) for name, value in query if name != "token"]
@@ -83,6 +92,14 @@ class Guard:
             f"{self._cookie_name(scope)}={self._token}; HttpOnly; Path=/; {site}"
         )
         return answer
+
+    def _is_ours(self, scope: Scope, has_effect: bool) -> bool:
+        """Return if a page of ours, or no page, asks, or another one that only leads to us."""
+        headers = Headers(scope=scope)
+        if headers.get("sec-fetch-site") not in ("same-site", "cross-site"):
+            return True
+        is_led = headers.get("sec-fetch-mode") == "navigate"
+        return is_led and headers.get("sec-fetch-dest") in self._places and not has_effect
 
     @staticmethod
     def _onward(scope: Scope, target: str) -> Response:

@@ -27,12 +27,16 @@ _NOTEBOOKS = "http://localhost:* http://127.0.0.1:*"
 
 @dataclass
 class Listener:
-    """A bound socket, and the link to it. serve() closes it."""
+    """A bound socket, and the link to it. serve() closes it.
+
+    `is_framed`: a notebook on this machine may show pages in a frame.
+    """
 
     socket: socket.socket
     host: str
     port: int
     token: str
+    is_framed: bool = False
 
     @property
     def link(self) -> str:
@@ -72,8 +76,8 @@ def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
     return Listener(bound, host, bound.getsockname()[1], secrets.token_urlsafe(24))
 
 
-async def serve(app: Starlette, listener: Listener, *, is_framed: bool = False) -> None:
-    """Serve until cancelled. `is_framed`: a notebook on this machine may show pages in a frame."""
+async def serve(app: Starlette, listener: Listener) -> None:
+    """Serve until cancelled."""
     config = ConnectionConfig(listener.socket)
     config.accesslog = None
     config.errorlog = None
@@ -81,7 +85,7 @@ async def serve(app: Starlette, listener: Listener, *, is_framed: bool = False) 
     config.include_server_header = False
     config.h11_max_incomplete_size = 16 << 10
     config.keep_alive_timeout = 30
-    framed_by = _NOTEBOOKS if is_framed else "'none'"
+    framed_by = _NOTEBOOKS if listener.is_framed else "'none'"
     guarded = Guard(app, listener.token, listener.host_headers, framed_by)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS_MAX
     with listener.socket:

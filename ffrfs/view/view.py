@@ -77,7 +77,7 @@ class View(Closing):
         with trio.CancelScope() as self._scope:
             self._trio = trio.lowlevel.current_trio_token()
             self._has_begun.set()
-            await serve(self._app, self._listener, is_framed=True)
+            await serve(self._app, self._listener)
 
     def wait(self) -> None:
         """Wait until close() is called, or KeyboardInterrupt comes.
@@ -129,6 +129,18 @@ def view(
     in `url`. Raises FormatError or OSError for a source that cannot be opened, OSError for a
     port that is in use.
     """
+    return serve_pages(source, second, schema, (host, port), is_framed=True)
+
+
+def serve_pages(
+    source: PathType | Sequence[PathType],
+    second: PathType | Sequence[PathType] | None,
+    schema: PathType | None,
+    address: tuple[str, int],
+    *,
+    is_framed: bool,
+) -> View:
+    """Do what view() does. `is_framed`: a notebook on this machine may show pages in a frame."""
     expected = None if schema is None else _load_schema(schema)
     with contextlib.ExitStack() as failed:
         opened = open_sources(source)
@@ -138,7 +150,8 @@ def view(
             failed.callback(other.collection.close)
             if other.collection.kind != opened.collection.kind:
                 raise OptionError(f"{other.collection.name}: files and Examples are not compared")
-        listener = listen(os.fspath(host), port)
+        listener = listen(os.fspath(address[0]), address[1])
+        listener.is_framed = is_framed
         failed.pop_all()
     return View(opened, other, expected, listener)
 

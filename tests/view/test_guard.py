@@ -154,6 +154,26 @@ def test_frame_of_a_notebook(pages: Pages) -> None:
     assert answer.headers["set-cookie"].endswith("SameSite=None; Secure; Partitioned")
 
 
+def fetched(pages: Pages, target: str, site: str, mode: str, dest: str) -> int:
+    """The status of an answer to a browser."""
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    return pages.ask(target, headers={"Cookie": pages.cookie, **headers}).status
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+def test_pages_of_other_ports_have_the_cookie_but_only_lead_here(pages: Pages, site: str) -> None:
+    for target in ("/health?scrub=1", "/statistics?again=1"):
+        assert fetched(pages, target, site, "no-cors", "image") == 403
+        assert fetched(pages, target, site, "navigate", "document") == 403
+    assert not pages.data("/health")["has_begun"]
+    assert fetched(pages, "/static/style.css", site, "no-cors", "style") == 403
+    assert fetched(pages, "/", site, "navigate", "document") == 200
+    assert fetched(pages, "/", site, "navigate", "iframe") == 200  # a notebook
+    assert fetched(pages, "/", site, "navigate", "embed") == 403
+    assert fetched(pages, "/", "same-origin", "cors", "empty") == 200
+    assert fetched(pages, "/health?scrub=1", "none", "navigate", "document") == 303
+
+
 def test_header_that_is_too_long(pages: Pages) -> None:
     """It ends the connection, not the server."""
     with contextlib.suppress(http.client.HTTPException, OSError):

@@ -101,6 +101,19 @@ def test_open_does_not_show_the_token_to_other_users(
     assert not file.parent.exists()
 
 
+def test_no_page_frames_those_of_the_command(pack: Path) -> None:
+    """A notebook has those of `ffrfs.view()`."""
+    with running(pack) as (_, pages):
+        policy = pages.get("/").headers["content-security-policy"]
+        assert policy.endswith("frame-ancestors 'none'")
+        frame = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe", "Cookie": pages.cookie}
+        assert pages.ask("/", headers={"Sec-Fetch-Site": "same-site", **frame}).status == 403
+        assert pages.ask("/", headers={"Sec-Fetch-Site": "same-origin", **frame}).status == 200
+    with ffrfs.view(pack) as served:
+        policy = Pages(served.url).get("/").headers["content-security-policy"]
+        assert policy.endswith("frame-ancestors http://localhost:* http://127.0.0.1:*")
+
+
 def test_ctrl_c_ends_it(pack: Path) -> None:
     with running(pack) as (process, pages):
         pages.get("/health", scrub=1)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.view.browser.conftest import Tabs
 from tests.view.conftest import Serve
+
+NO_ICON = '<link rel="icon" href="data:,">'
 
 
 def test_a_link_in_a_file_leads_to_the_pages(
@@ -21,3 +30,50 @@ def test_a_link_in_a_file_leads_to_the_pages(
         page.wait_for_url(f"{pages.root}/?by=size")
         page.get_by_role("heading").first.wait_for()
         assert "p.ffr" in page.title()
+
+
+@contextmanager
+def notebook(content: str) -> Iterator[str]:
+    """Another server on this machine, with one page."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(content.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"{{}}:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("host", ["http://localhost", "http://127.0.0.1"])
+def test_a_notebook_shows_the_pages_in_a_frame(
+    chromium: Any, serve: Serve, pack: Path, host: str
+) -> None:
+    """Their links and their scripts work there, too."""
+    pages = serve(pack)
+    content = f'<iframe src="{pages.link}"></iframe>'
+    with notebook(content) as address, chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(address.format(host))
+        frame = page.frame_locator("iframe")
+        frame.get_by_role("link", name="Health").click()
+        frame.get_by_role("link", name="Check all records").click()
+        frame.get_by_text("All records are good.").wait_for()
+
+
+def test_a_page_of_another_port_begins_nothing(tabs: Tabs, serve: Serve, pack: Path) -> None:
+    pages = serve(pack)
+    with notebook(f'{NO_ICON}<img src="{pages.root}/health?scrub=1">') as address:
+        page = tabs.open(pages)
+        page.goto(address.format("http://127.0.0.1"))  # until it has its picture, or an error
+        assert not pages.data("/health")["has_begun"]
+    tabs.errors.clear()  # the browser says that it was refused
