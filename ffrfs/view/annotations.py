@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ Values: TypeAlias = Mapping[str, Sequence[Any]]  # by role: all are bytes, or al
 BOXES_MAX = 1000
 MASKS_MAX = 100
 POINTS_MAX = 10_000
+_NAMES_MAX = 10_000  # among which features are guessed
 _TEXT_SIZE_MAX = 100
 _CLASSES_MAX = 20
 _NO_FEATURE = "-"
@@ -134,14 +135,15 @@ def _choose(
 ) -> dict[str, str]:
     chosen: dict[str, str] = {}
     values = {name: column.values for name, column in columns.items() if len(column.values)}
+    guessed = dict(islice(values.items(), _NAMES_MAX))
     for role, (kind, patterns) in _ROLES.items():
-        fit = [name for name, found in values.items() if _is(kind, found[0])]
         if wanted := given.get(role):
-            if wanted in fit:
+            if wanted in values and _is(kind, values[wanted][0]):
                 chosen[role] = wanted
             elif wanted != _NO_FEATURE:
                 notes.append(f"{role}: the record has no such values in a feature {wanted!r}.")
             continue
+        fit = [name for name, found in guessed.items() if _is(kind, found[0])]
         if role in ("image", "segmap"):
             fit = [name for name in fit if _is_picture(values[name][0])]
         name = _first(patterns.split(), fit)
@@ -161,12 +163,16 @@ def _is_picture(value: bytes) -> bool:
 
 
 def _first(patterns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Patterns leave out the part of a SequenceExample with which a name begins."""
+    """Patterns leave out the part of a SequenceExample with which a name begins.
+
+    `*`, which is only their first character, stands for any text.
+    """
     plain = {name.removeprefix("context/").removeprefix("feature_lists/"): name for name in names}
     for pattern in patterns:
         if pattern in plain:
             return plain[pattern]
-        found = next((one for one in plain if "*" in pattern and fnmatchcase(one, pattern)), None)
+        end = pattern.removeprefix("*")
+        found = next((one for one in plain if one.endswith(end)), None) if end != pattern else None
         if found is not None:
             return plain[found]
     return None

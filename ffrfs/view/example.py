@@ -18,13 +18,12 @@ from ffrfs.convert.example_json import parse_record
 from ffrfs.errors import FfrfsError, TooLargeError
 from ffrfs.remote.url import is_url
 from ffrfs.view.annotations import PARAMETERS, ROLES, annotate
-from ffrfs.view.features import columns, declared_in, step_count
+from ffrfs.view.features import RECORD_SIZE_MAX, columns, declared_in, step_count
 from ffrfs.view.page import collection_of, link, page, whole_number
 from ffrfs.view.plain import hex_dump
 from ffrfs.view.rows import PREVIEW_COUNT, row
 from ffrfs.view.safe_bytes import Content
 
-_RECORD_SIZE_MAX = 256 << 20
 _FEATURES_MAX = 500
 # Of all features together: values in HTML and in JSON, and bytes in JSON.
 _VALUES_MAX, _JSON_VALUES_MAX, _BASE64_MAX = 10_000, 100_000, 16 << 20
@@ -51,15 +50,16 @@ def example_page(request: Request) -> Response:
             "shell": f"ffrfs cat --example {shlex.quote(file)} {facts.record}",
         },
         **dict.fromkeys(("damage", "kind", "title"), None),
+        "is_too_large": facts.size > RECORD_SIZE_MAX,
         "step": 0,
         "drawn": {},
         "notes": [],
     }
     try:
-        if facts.size > _RECORD_SIZE_MAX:
+        if values["is_too_large"]:
             raise TooLargeError(
                 f"{facts.pack}: record {facts.record} has {facts.size:,} bytes; pages show "
-                f"Examples of at most {_RECORD_SIZE_MAX >> 20} MiB"
+                f"the features of Examples of at most {RECORD_SIZE_MAX >> 20} MiB"
             )
         record = collection.read(key)
     except FfrfsError as error:

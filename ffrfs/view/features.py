@@ -20,6 +20,8 @@ from ffrfs.tfrecord.examples.example import Example, Feature, SequenceExample
 from ffrfs.tfrecord.examples.tfds_directory import FEATURES, open_tfds
 from ffrfs.tfrecord.examples.tfds_features import shape_text
 
+# Of a record that is parsed, which takes up to thirty times its size if it is many empty features.
+RECORD_SIZE_MAX = 32 << 20
 _LABELS_SIZE_MAX = 4 << 20
 
 

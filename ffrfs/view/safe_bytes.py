@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ffrfs.errors import TooLargeError
-from ffrfs.view.features import feature_bytes
+from ffrfs.view.features import RECORD_SIZE_MAX, feature_bytes
 from ffrfs.view.page import Streamed, collection_of, path_parameter, whole_number
 
 _PIECE_SIZE = 4 << 20
@@ -73,10 +73,11 @@ def content_of(request: Request) -> Content:
         name = key.rstrip("/").rsplit("/", 1)[-1]
         return Content(name, size, lambda at, count: collection.read(key, at, count))
     item = collection.item(key)
-    if item.size > _WHOLE_SIZE_MAX:
+    feature = request.query_params.get("feature")
+    if item.size > (RECORD_SIZE_MAX if feature else _WHOLE_SIZE_MAX):
         raise TooLargeError(f"{collection.name}: record {key} is too large to be held as a whole")
     whole = collection.read(key)
-    if feature := request.query_params.get("feature"):
+    if feature:
         whole = feature_bytes(whole, feature, whole_number(request, "index", 0, 1 << 31))
         return Content(key, len(whole), lambda at, count: whole[at : at + count])
     return Content(f"{key}.bin", len(whole), lambda at, count: whole[at : at + count])

@@ -16,10 +16,9 @@ from ffrfs.convert.example_json import parse_record
 from ffrfs.errors import PathNotFoundError
 from ffrfs.view.annotations import annotate
 from ffrfs.view.collection import Collection
-from ffrfs.view.features import Column, columns, declared_in
+from ffrfs.view.features import RECORD_SIZE_MAX, Column, columns, declared_in
 from ffrfs.view.page import collection_of
 
-_RECORD_SIZE_MAX = 32 << 20
 _BOXES_MAX = 100
 _EXIF = b"Exif\0\0"
 
@@ -30,7 +29,7 @@ def boxes(request: Request) -> Response:
 
 
 def _boxes(collection: Collection, key: str) -> list[tuple[list[float], str]]:
-    if collection.kind != "examples" or collection.item(key).size > _RECORD_SIZE_MAX:
+    if collection.kind != "examples" or collection.item(key).size > RECORD_SIZE_MAX:
         raise PathNotFoundError(f"{collection.name}: {key[:20]} has no boxes for a thumbnail")
     message = parse_record(collection.read(key))
     found = {one.name: one for one in columns(message)} if message is not None else {}

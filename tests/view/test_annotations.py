@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,16 @@ def test_a_thumbnail_is_of_the_same_picture() -> None:
     assert picture_of(from_dict({"x": [b"", b"II*\0"]}).SerializeToString()) == b"II*\0"
     assert picture_of(from_dict({"x": 1}).SerializeToString()) is None
     assert picture_of(b"\xff") is None
+
+
+def test_features_of_many_names_are_guessed_at_once() -> None:
+    names = {f"{number:06}": [1] for number in range(100_000)}
+    found = {one.name: one for one in columns(from_dict({**names, "x/confidence": [0.5]}))}
+    begin_s = time.process_time()
+    chosen = annotate(found, {"score": "x/confidence"}, lambda *_: "", {}).features
+    assert chosen == {"score": "x/confidence"}  # it is not among the first names
+    assert annotate(found, {}, lambda *_: "", {}).features == {}
+    assert time.process_time() - begin_s < 5
 
 
 def test_parameters_say_which_features() -> None:

@@ -223,3 +223,14 @@ def test_large_records_have_small_pages(tmp_path: Path, serve: Serve) -> None:
     third = pages.data("/item", key=2, step=10**10)
     (row,) = third["rows"]
     assert (row["step_count"], len(row["steps"]), third["step"]) == (20_000, 100, 19_999)
+
+
+def test_a_record_that_is_too_large_is_not_parsed(tmp_path: Path, serve: Serve) -> None:
+    """Parsing it could take thirty times its size; its bytes can be had."""
+    pages = serve(write(tmp_path / "x.tfrecord", {"a": bytes(33 << 20)}))
+    answer = pages.get("/item", key=0)
+    assert answer.status == 500
+    assert "pages show the features of Examples of at most 32 MiB" in answer.text
+    assert "damaged" not in answer.text.lower() and "Not checked" in answer.text
+    assert "too large" in pages.get("/bytes", key=0, feature="a").text
+    assert len(pages.get("/bytes", key=0).body) > 33 << 20
