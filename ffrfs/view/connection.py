@@ -9,9 +9,10 @@ Concurrency: in the loop of the server.
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
-from typing import Any
+from typing import Any, Final
 
 import hypercorn.protocol
 import hypercorn.trio.run
@@ -21,6 +22,9 @@ from hypercorn.trio.tcp_server import TCPServer
 
 log = logging.getLogger(__name__)
 
+# Whoever has no token can open connections, too: these leave descriptors for the data set.
+_CONNECTIONS_MAX: Final = 256
+
 
 class ConnectionConfig(Config):
     """The configuration of a server at this socket, whose connections are as above."""
@@ -28,6 +32,7 @@ class ConnectionConfig(Config):
     def __init__(self, listening: socket.socket) -> None:
         super().__init__()
         self._listening = listening
+        self.connection_count = 0
 
     def create_sockets(self) -> Sockets:
         """Return the socket itself: the server may be cancelled before hypercorn asks for it."""
@@ -45,11 +50,31 @@ class _Connection(TCPServer):
     async def run(self) -> None:
         if not isinstance(self.config, ConnectionConfig):
             return await super().run()
+        if self.config.connection_count >= _CONNECTIONS_MAX:
+            return await self.stream.aclose()
+        self.config.connection_count += 1
         try:
             await super().run()
         except* Exception as errors:
             log.warning("a connection has failed: %r", errors.exceptions[0])
+        finally:
+            self.config.connection_count -= 1
+
+
+class _Once(logging.Filter):
+    """trio says ten times a second that the program has no descriptors left, with a traceback."""
+
+    has_said = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if errno.errorcode[errno.EMFILE] not in record.getMessage():
+            return True
+        if not self.has_said:
+            _Once.has_said = True
+            log.warning("no connection is accepted: too many open files")
+        return False
 
 
 hypercorn.protocol.H11Protocol = _Http1  # type: ignore[attr-defined]
 hypercorn.trio.run.TCPServer = _Connection  # type: ignore[attr-defined]
+logging.getLogger("trio.serve_listeners").addFilter(_Once())

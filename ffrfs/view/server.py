@@ -6,8 +6,10 @@ them read at once, and others wait their turn.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import anyio.to_thread
@@ -76,6 +78,17 @@ def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
     return Listener(bound, host, bound.getsockname()[1], secrets.token_urlsafe(24))
 
 
+@contextlib.contextmanager
+def _closing(listening: socket.socket) -> Iterator[None]:
+    """Close the socket in the end, also for processes that were forked meanwhile."""
+    with listening, listening.dup() as copy:  # hypercorn may have closed it before the end
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                copy.shutdown(socket.SHUT_RDWR)
+
+
 async def serve(app: Starlette, listener: Listener) -> None:
     """Serve until cancelled."""
     config = ConnectionConfig(listener.socket)
@@ -88,5 +101,5 @@ async def serve(app: Starlette, listener: Listener) -> None:
     framed_by = _NOTEBOOKS if listener.is_framed else "'none'"
     guarded = Guard(app, listener.token, listener.host_headers, framed_by)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS_MAX
-    with listener.socket:
+    with _closing(listener.socket):
         await serve_asgi(guarded, config, shutdown_trigger=trio.sleep_forever, mode="asgi")  # type: ignore[arg-type]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import http.client
+import logging
 import socket
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ from hypercorn.protocol.h11 import H11Protocol
 
 from ffrfs.cli.main import main
 from ffrfs.errors import FfrfsError
+from ffrfs.view import connection
 from ffrfs.view import view as view_module
 from ffrfs.view.server import Listener
 from ffrfs.view.view import view
@@ -60,6 +66,47 @@ def test_an_error_in_a_connection_ends_it_alone(
         assert answer_to(pages, b"GET / HTTP/1.1\r\n\r\n") == b""
     assert pages.get("/").status == 200
     assert "a connection has failed: ValueError('unforeseen')" in caplog.text
+
+
+def test_idle_connections_have_a_limit(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody needs a token for them. Those above it are closed at once."""
+    monkeypatch.setattr(connection, "_CONNECTIONS_MAX", 3)
+    place = (pages.host, pages.port)
+    with ExitStack() as opened:
+        clients = [
+            opened.enter_context(socket.create_connection(place, timeout=TIMEOUT_S))
+            for _ in range(4)
+        ]
+        assert clients[3].recv(1) == b""
+        clients[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert clients[0].recv(1) == b"H"
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:  # until the server has seen that they are closed
+        with suppress(OSError, http.client.HTTPException):
+            assert pages.get("/").status == 200
+            return
+        assert time.monotonic() < deadline_s
+
+
+def test_the_want_of_descriptors_is_said_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection._Once, "has_said", False)
+    for _ in range(3):
+        logging.getLogger("trio.serve_listeners").error("accept returned %s (…)", "EMFILE")
+    logging.getLogger("trio.serve_listeners").error("another error")
+    assert caplog.text.count("too many open files") == 1
+    assert "EMFILE" not in caplog.text and "another error" in caplog.text
+
+
+def test_a_fork_does_not_keep_the_port(pack: Path) -> None:
+    with view(pack) as served:
+        Pages(served.url)  # it serves
+        place = served._listener.socket.getsockname()
+        copy = served._listener.socket.dup()  # as a fork has it
+    with copy, socket.socket() as client:
+        assert client.connect_ex(place) == errno.ECONNREFUSED
+    view(pack, port=place[1]).close()
 
 
 def test_a_server_that_ends_by_itself_is_an_error(
