@@ -43,8 +43,14 @@ _MESSAGE = struct.Struct("<QQ")  # a piece's offset and size; or _JSON and its s
 _JSON = (1 << 64) - 1
 # Libraries start a thread for each core, each with much address space, and cannot use them here.
 FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
-_ENVIRONMENT = FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+_SETTINGS = FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+_NEEDED_BY_PYTHON = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
 _PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from ffrfs.view import sandbox"
+
+
+def bare_environment() -> dict[str, str]:
+    """Return what Python needs to start: a decoder sees no secrets."""
+    return {name: os.environ[name] for name in _NEEDED_BY_PYTHON if name in os.environ}
 
 
 class _Child:
@@ -58,7 +64,7 @@ class _Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"{_PROGRAM}; sandbox.serve()", *words],
                 pass_fds=[theirs.fileno()],
-                env=_ENVIRONMENT,
+                env=bare_environment() | _SETTINGS,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -91,10 +97,8 @@ def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
             found = _converse(child.link, content)
         except FfrfsError:  # of a read: those of URLs are TimeoutErrors, too
             raise
-        except (TimeoutError, ConnectionError):
-            raise TooLargeError(
-                "decoding it would take too much memory or time: download it"
-            ) from None
+        except (TimeoutError, ConnectionError) as error:
+            raise TooLargeError(_end_of(child, error)) from None
         finally:
             child.end()
             if not _ahead:
@@ -112,6 +116,17 @@ def _take() -> _Child:
             return child
         child.end()
     return _Child()
+
+
+def _end_of(child: _Child, error: Exception) -> str:
+    """Say why there is no result. A limit of the child's ends it by a signal."""
+    status = None
+    if not isinstance(error, TimeoutError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = child.process.wait(1)  # its socket was closed a moment earlier
+    if status is not None and status > 0:
+        return f"the process that decodes has ended (status {status})"
+    return "decoding it would take too much memory or time: download it"
 
 
 @atexit.register

@@ -25,14 +25,13 @@ from starlette.routing import Route
 
 from ffrfs.view.page import collection_of, whole_number
 from ffrfs.view.pictures import is_picture, picture_of
+from ffrfs.view.sandbox import bare_environment
 
 _CHILDREN_MAX = 4
 _KEPT_SIZE = 64 << 20  # bytes of thumbnails
 _PICTURE_SIZE_MAX = 32 << 20
 _SIDE_MAX = 1024
 _WAIT_S = 15  # for a child that does not compute: the kernel ends others earlier
-# A decoder sees no secrets.
-_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
 
 
 class _KilledError(Exception):
@@ -103,7 +102,7 @@ class _Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ffrfs.view.shrink", *arguments],
                 pass_fds=[theirs.fileno()],
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                env=bare_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

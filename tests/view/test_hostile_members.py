@@ -286,7 +286,19 @@ def test_an_error_of_reading_is_not_the_decoders() -> None:
         sandbox.run("arrays.npy", content(npy_of("(1,)"), fail))
 
 
-def test_the_child_has_limits() -> None:
+def test_a_child_that_cannot_begin_is_no_matter_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sandbox, "_PROGRAM", "import sys; sys.exit(3); from ffrfs.view import sandbox"
+    )
+    sandbox.end_ahead()
+    with pytest.raises(TooLargeError, match=r"process that decodes has ended \(status 3\)"):
+        sandbox.run("arrays.npy", content(npy_of("(1,)") + bytes(8)))
+    sandbox.end_ahead()
+
+
+def test_the_child_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nothing")  # Python may need it
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     found: dict[str, str] = {}
 
     def look() -> None:
@@ -302,7 +314,10 @@ def test_the_child_has_limits() -> None:
     assert found["address space"] == str(1 << 30)
     assert found["cpu time"] == "5"
     assert found["file size"] == found["core file size"] == "0"
-    assert "PATH=" not in found["variables"]  # credentials may be among them
+    variables = found["variables"].split("\0")
+    assert "LD_LIBRARY_PATH=/nothing" in variables
+    # Credentials may be among the others.
+    assert not [one for one in variables if one.startswith(("PATH=", "AWS_"))]
 
 
 def test_damage_that_a_decoder_finds(
