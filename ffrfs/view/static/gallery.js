@@ -26,9 +26,10 @@
     if (bar.dataset.kind === "examples")
       return { pack: "", cat: packs.length > 1 ? "" : `ffrfs cat --example ${packs} ${keys.join(" ")}` };
     const zero = [...selected].some(key => key.includes("%0A")) ? "-0 " : "";
+    const end = [...selected].some(key => /^(-|%2D)/i.test(key)) ? "-- " : "";
     return {
       pack: `ffrfs pack --files-from selected.txt ${zero}${packs.join(" ")} selected.ffr`,
-      cat: packs.length > 1 ? "" : `ffrfs cat ${packs} ${keys.join(" ")}`,
+      cat: packs.length > 1 ? "" : `ffrfs cat ${end}${packs} ${keys.join(" ")}`,
     };
   }
 

@@ -134,6 +134,17 @@ def test_the_selection_becomes_a_list_and_commands(pages: Pages, pack: Path, tab
     assert not page.locator("#selection").is_visible()
 
 
+def test_a_name_that_begins_with_a_hyphen_is_no_option(
+    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
+) -> None:
+    with PackWriter(tmp_path / "a.ffr") as writer:
+        writer.add("-n", b"content")
+    page = tabs.open(serve(tmp_path / "a.ffr"), "/")
+    page.locator(".tile input").check()
+    cat = page.locator("[data-command=cat] code").inner_text()
+    assert run(cat, tmp_path) == b"content"
+
+
 def run(command: str, folder: Path) -> bytes:
     """Return what a shell's command writes; `ffrfs` is this one."""
     program = f"{shlex.quote(sys.executable)} -m ffrfs"
