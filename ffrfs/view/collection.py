@@ -225,7 +225,7 @@ class ExampleCollection:
         return next(self._items(range(number, number + 1)))
 
     def _number(self, key: str) -> int:
-        if not (key.isascii() and key.isdigit() and int(key) < self.count):
+        if not (key.isascii() and key.isdigit() and len(key) < 20 and int(key) < self.count):
             raise PathNotFoundError(f"{self.name}: has no record {key[:20]}")
         return int(key)
 

@@ -71,7 +71,7 @@ class Streamed(StreamingResponse):
             await super().stream_response(send)
 
 
-def link(path: str, **parameters: object) -> str:
+def link(path: str, /, **parameters: object) -> str:
     """Return a URL of this server; parameters that are None or "" are left out."""
     given = {
         name: str(value).encode("utf-8", "surrogateescape")

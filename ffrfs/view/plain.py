@@ -7,6 +7,7 @@ parts before and after it. Stateless; any thread.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -83,9 +84,9 @@ def table(content: Content, extension: str) -> dict[str, Any] | None:
     part = content.read(0, TEXT_SIZE).decode("utf-8-sig", "replace")
     head = part.split("\n", 1)[0]
     delimiter = "\t" if extension in _TAB_EXTENSIONS else max(",;\t|", key=head.count)
-    lines = part.splitlines(keepends=True)
-    if content.size > TEXT_SIZE:
-        del lines[-1:]  # it is cut
+    if content.size > TEXT_SIZE:  # the last line is cut
+        part = part[: max(part.rfind("\n"), part.rfind("\r")) + 1]
+    lines = io.StringIO(part, newline="")  # str.splitlines() knows further ends of lines
     try:
         rows = list(islice(csv.reader(lines, delimiter=delimiter), ROWS_MAX + 2))
     except csv.Error:

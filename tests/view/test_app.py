@@ -37,3 +37,19 @@ def test_a_fault_of_a_job_does_not_pass_for_its_end(
         pass
     assert "a fault of ffrfs: ZeroDivisionError: integer division" in page["error"]
     assert "a fault of ffrfs" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/statistics?path=1", 200),
+        ("/health?scrub=1&path=x", 303),
+        (f"/item?key={'1' * 5000}", 404),
+    ],
+    ids=["statistics", "health", "item"],
+)
+def test_odd_parameters_are_no_fault(
+    tmp_path: Path, serve: Serve, target: str, status: int
+) -> None:
+    pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))
+    assert pages.ask(target, headers={"Cookie": pages.cookie}).status == status

@@ -194,6 +194,12 @@ def test_parquet_without_its_package(
     )
 
 
+def test_a_cell_has_any_character(view_of: ViewOf) -> None:
+    found = view_of("a.csv", "a,b\r\n1\u20282,\x0b3\r\n".encode())
+    assert found["table"]["columns"] == ["a", "b"]
+    assert found["table"]["rows"] == [["1\u20282", "\x0b3"]]
+
+
 def test_pages(tmp_path: Path, serve: Serve) -> None:
     files = {"a.npy": npy(np.arange(9)), "b.npz": npz({"<i>": GREY})}
     pages = serve(write_folder(tmp_path / "x.ffr", files))
