@@ -22,6 +22,7 @@ import pytest
 import ffrfs
 from ffrfs.view import view as view_module
 from ffrfs.view.collection import Item
+from ffrfs.view.server import listen
 from tests.interpreter import python
 from tests.remote.servers.program import free_ports
 from tests.view.pages import Pages
@@ -146,6 +147,21 @@ def test_other_addresses_need_the_token_too(pack: Path) -> None:
 def test_host_without_a_name(pack: Path, host: str) -> None:
     """Browsers would send a name that the server does not take for its own."""
     assert "name one address" in fails(pack, "--host", host)
+
+
+@pytest.mark.parametrize(("host", "written"), [("127.1", "127.0.0.1"), ("0:0:0:0:0:0:0:1", "::1")])
+def test_addresses_are_written_as_browsers_do(host: str, written: str) -> None:
+    try:
+        listener = listen(host)
+    except OSError:
+        pytest.skip(f"there is no {written} here")
+    with listener.socket:
+        assert listener.host == written
+
+
+def test_host_that_is_no_name(pack: Path) -> None:
+    assert "no name of a host" in fails(pack, "--host", "\udcff")
+    assert "no name of a host" in fails(pack, "--host", "ü" * 64)
 
 
 def test_host_that_is_not_ours(pack: Path) -> None:
