@@ -112,6 +112,7 @@ ERRNO_READERS = {
     "ffrfs/adapters/fsspec.py": "its answer to what writes (EROFS), as fsspec's users expect it",
     "ffrfs/cache/sparse.py": "a range that is all holes (ENXIO), a full disk (ENOSPC, EDQUOT)",
     "ffrfs/errors.py": "what to advise (EMFILE, ENFILE, EFBIG); false offsets (EINVAL)",
+    "ffrfs/files/staged_file.py": "a name that is taken (EEXIST), where link(2) cannot say it",
     "ffrfs/mount/engines/pyfuse3_engine.py": "an engine",
     "ffrfs/mount/engines/refusal.py": "an engine whose workers have died",
     "ffrfs/mount/kernel/kernel_mount.py": "why mount(2) or umount(2) refused",
