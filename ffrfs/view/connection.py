@@ -9,7 +9,6 @@ Concurrency: in the loop of the server.
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 from typing import Any, Final
@@ -67,7 +66,7 @@ class _Once(logging.Filter):
     has_said = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if errno.errorcode[errno.EMFILE] not in record.getMessage():
+        if "EMFILE" not in record.getMessage():
             return True
         if not self.has_said:
             _Once.has_said = True
