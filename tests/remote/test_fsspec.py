@@ -71,3 +71,12 @@ def test_options_that_are_not_of_a_store(web: Nginx) -> None:
     for options in ({"fo": f"{web.url}/fsspec/x.ffr"}, {"fo": "s3://fsspec/x.ffr"}):
         with pytest.raises(OptionError):
             fsspec.filesystem("ffr", target_options={"secret": "x"}, **options)
+
+
+def test_what_follows_the_question_mark_is_shown_nowhere(web: Nginx) -> None:
+    fs = fsspec.filesystem("ffr", fo=f"{web.url}/fsspec/x.ffr?k=hush", skip_instance_cache=True)
+    for call in (fs.open, fs.ls, fs.info):
+        with pytest.raises(FileNotFoundError) as failed:
+            call("none")
+        assert str(failed.value).startswith(f"{web.url}/fsspec/x.ffr")
+        assert "hush" not in str(failed.value)

@@ -7,11 +7,9 @@ import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 
 import ffrfs
-from ffrfs.adapters.torch.packed_folder_dataset import PackedFolderDataset
 from ffrfs.errors import FormatError, OptionError, PathNotFoundError
 from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
@@ -50,7 +48,6 @@ def fails(call: Callable[[], object]) -> str:
 
 def test_errors_of_a_pack(place: str) -> None:
     folder = ffrfs.PackedFolder(f"{place}/a.ffr{QUERY}")
-    files = fsspec.filesystem("ffr", fo=f"{place}/a.ffr{QUERY}", skip_instance_cache=True)
     texts = [
         fails(call)
         for call in (
@@ -61,10 +58,6 @@ def test_errors_of_a_pack(place: str) -> None:
             lambda: folder["a"],
             lambda: folder.list("a/1"),
             (folder / "none").read_bytes,
-            lambda: files.open("none"),
-            lambda: files.ls("none"),
-            lambda: files.info("none"),
-            lambda: PackedFolderDataset(f"{place}/a.ffr{QUERY}", root="none"),
             lambda: ffrfs.PackedFolder(f"{place}/none.ffr{QUERY}"),
             lambda: ffrfs.PackedFolder(f"{place}/records/x.tfrecord{QUERY}"),
             lambda: ffrfs.FileReader(f"{place}/records/x.tfrecord{QUERY}"),
@@ -85,7 +78,7 @@ def test_names_of_what_is_open(place: str) -> None:
     shown = [
         *(repr(folder), repr(folder / "a"), folder.fname, repr(folder.reader)),
         *(repr(ffrfs.FileReader(pack)), repr(TFRecordReader(records))),
-        *(repr(RecordDataset(records)), repr(PackedFolderDataset(pack))),
+        repr(RecordDataset(records)),
         *(json.dumps(ffrfs.info(one)) for one in (pack, records, f"{place}/{QUERY}")),
         *(json.dumps(ffrfs.verify(one)) for one in (pack, records, f"{place}/{QUERY}")),
     ]

@@ -16,6 +16,8 @@ from PIL import Image, UnidentifiedImageError
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import ChecksumError, FormatError, NotAFolderError, PathNotFoundError
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
+from tests.remote.reading import reading_urls
+from tests.remote.servers.nginx import nginx
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
@@ -286,3 +288,15 @@ def test_a_loader_of_one_or_two_arguments(pack: Path) -> None:
     assert [*path_and_bytes] == ["cat/0.PNG", "cat/1.png"]
     with_options = PackedFolderDataset(pack, loader=lambda path, mode="rb": mode, root="cat")
     assert [*with_options] == ["rb", "rb"]
+
+
+@pytest.mark.promise("S65")
+def test_what_follows_the_question_mark_of_a_url_is_shown_nowhere(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nginx(tmp_path) as web, reading_urls(monkeypatch, tmp_path):
+        url = f"{web.url}/{pack.name}"
+        with pytest.raises(PathNotFoundError) as failed:
+            PackedFolderDataset(f"{url}?k=hush", root="none")
+        texts = (str(failed.value), repr(PackedFolderDataset(f"{url}?k=hush", extensions=".png")))
+    assert [text for text in texts if url not in text or "hush" in text] == []
