@@ -55,8 +55,10 @@ bool ReadAround::note_read(uint64_t record, bool is_cached) {
   const auto number = static_cast<uint16_t>(record % region_records_);
   const uint16_t last = place.last.exchange(number, std::memory_order_relaxed);
   const bool is_repeated = set(done_, record);
-  // The READs of one file follow each other directly.
-  if (!is_repeated || (number != last && !has_copies_)) note_recent(is_repeated);
+  // The READs of one file follow each other directly; and while a region is pushed, a READ may have
+  // been sent before its file came.
+  const bool is_late = number == last || has_copies_ || place.is_queued;
+  if (!is_repeated || !is_late) note_recent(is_repeated);
   if (is_repeated) return false;
   const uint16_t before = place.reads.fetch_add(1, std::memory_order_relaxed);
   asked_.fetch_add(1, std::memory_order_relaxed);

@@ -250,6 +250,23 @@ TEST_CASE("few pushed files that are evicted unread end it, and for seconds") {
   }
 }
 
+TEST_CASE("READs of files that are being pushed do not show that the kernel has evicted them") {
+  for (const bool is_ended : {false, true}) {
+    Counters counters;
+    ReadAround around(kSmallFiles, ReadAroundMode::kOn, counters);
+    around.set_budget(kCount * kSize);
+    CHECK(around.note_read(0, true));
+    const Region region = around.take().value();
+    for (uint64_t record = 1; record < kRegion; ++record) around.note_pushed(record);
+    if (is_ended) around.finish(region, {.pushed = kRegion - 1});
+    for (uint64_t i = 0; i < 64; ++i) {
+      (void)around.note_read(2 * i + 1, true);
+      (void)around.note_read(10'000 + 7 * i, true);
+    }
+    CHECK(counters.around_given_up == (is_ended ? 1 : 0));
+  }
+}
+
 TEST_CASE("after all was dropped an epoch is pushed again") {
   Kernel before;
   before.list();
