@@ -159,6 +159,12 @@ class _File:
         finally:
             self._writing.release()
 
+    def end(self) -> None:
+        """Remove the file, after a write that is under way: it may have just come into being."""
+        self.is_over = True
+        with self._writing:
+            self.remove()
+
     def remove(self) -> None:
         with contextlib.suppress(OSError, OptionError):
             _refuse_foreign(self.path)
@@ -176,4 +182,4 @@ async def _remove(file: _File) -> None:
     """Remove the file, but do not wait long for its disk."""
     file.is_over = True
     with trio.move_on_after(_REMOVAL_LIMIT_S, shield=True):
-        await trio.to_thread.run_sync(file.remove, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(file.end, abandon_on_cancel=True)

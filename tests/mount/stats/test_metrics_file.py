@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,25 @@ def test_reader_never_sees_a_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     during(MetricsFile(str(path), statistics), body)
     assert set(seen) == {LINES}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_it_ends_after_a_write_that_is_under_way(tmp_path: Path) -> None:
+    path = tmp_path / "x.prom"
+    is_there = threading.Event()
+
+    def replace(name: str, text: str) -> None:
+        is_second = path.exists()
+        metrics_file.replace_file(name, text)
+        if is_second:
+            is_there.set()
+            time.sleep(0.2)  # it has not noted yet that it has written the file
+
+    async def body() -> None:
+        await trio.to_thread.run_sync(is_there.wait)
+
+    during(MetricsFile(str(path), statistics, replace), body)
     assert list(tmp_path.iterdir()) == []
 
 
