@@ -111,7 +111,7 @@ def keep_listing(url: RemoteUrl, urls: Sequence[str], settings: RemoteSettings) 
 
     path = settings.cache_dir or default_cache_dir()
     names = [parse_url(one).key[len(url.key) :] for one in urls]
-    # CacheError is one, too: whoever opens an object is told.
+    # A CacheError is an OSError; opening an object reports it.
     with contextlib.suppress(OSError), contextlib.ExitStack() as ends:
         place = CachePlace(path, shared=settings.cache_shared)
         ends.callback(place.close)

@@ -21,7 +21,7 @@ from hypercorn.trio.tcp_server import TCPServer
 
 log = logging.getLogger(__name__)
 
-# Whoever has no token can open connections, too: these leave descriptors for the data set.
+# Programs without the token can connect, too: this limit leaves descriptors for the data set.
 _CONNECTIONS_MAX: Final = 256
 
 

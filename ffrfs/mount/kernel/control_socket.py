@@ -83,7 +83,7 @@ def listener_pid(path: str) -> int | None:
     try:
         with connect_now(path) as client:
             return _listener(client)[0]
-    except BlockingIOError:  # too many wait for it, so nobody says which one it is
+    except BlockingIOError:  # too many connections wait for it to say which process it is
         return 0
     except OSError:
         return None
