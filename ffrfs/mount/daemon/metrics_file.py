@@ -161,7 +161,6 @@ class _File:
 
     def end(self) -> None:
         """Remove the file, after a write that is under way: it may have just come into being."""
-        self.is_over = True
         with self._writing:
             self.remove()
 
