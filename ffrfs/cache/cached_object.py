@@ -153,10 +153,10 @@ class CachedObject:
                 self._check_whole(first, count)
             self._write(offset, data)
 
-    def publish(self, first: int, count: int) -> None:
+    def publish(self, first: int, count: int, *, may_sync: bool = True) -> None:
         """Mark blocks as present whose bytes were all written, and release them.
 
-        Raises CacheError if they were lost.
+        `may_sync`: the caller can wait for the disk. Raises CacheError if they were lost.
         """
         # Each step is taken once for all blocks: a system call costs as much as a part of a copy,
         # as each releases the interpreter's lock, and waits to get it back.
@@ -167,7 +167,8 @@ class CachedObject:
                 numbers = self._state.set_present(first, count)
             self._note(first, numbers)
         self.release(first, count)
-        self._sync_if_due()
+        if may_sync:
+            self._sync_if_due()
 
     def forget(self, block: int) -> None:
         """Mark the block as absent, because its bytes are wrong."""

@@ -89,16 +89,16 @@ class Landing:
                 self.cached.write(low, piece[low - self._at : high - self._at])
         self._at = stop
         if stop == self.offset + self.size:
-            self._publish()
+            self._publish(may_sync=True)
 
-    def _publish(self) -> None:
+    def _publish(self, *, may_sync: bool) -> None:
         """Mark the blocks that were written to their end as present."""
         is_whole = self._at == self.offset + self.size
         while self._runs:
             first, count = self._runs[0]
             ready = count if is_whole else min(count, self._at // BLOCK_SIZE - first)
             if ready > 0:
-                self.cached.publish(first, ready)
+                self.cached.publish(first, ready, may_sync=may_sync)
                 self._runs[0] = (first + ready, count - ready)
             if ready < count:
                 return
@@ -106,7 +106,7 @@ class Landing:
 
     def _release(self) -> None:
         with contextlib.suppress(OSError):  # what cannot be marked is fetched again
-            self._publish()
+            self._publish(may_sync=False)  # the loop may be here
         for first, count in self._runs:
             self.cached.release(first, count)
         self._runs = []
