@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Beam's own
 # "a-b" sorts before "a/" by characters, and after it in a pack.
 FILES = {f"{'abc'[n % 3]}/{n % 2}/{n:03}": bytes([n]) * (n * 37) for n in range(40)}
 FILES |= {"a-b/1": b"", "top": b"xyz"}
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pipeline makes a directory for what it stages, and leaves it."""
+    directory = str(tmp_path_factory.mktemp("beam"))
+    monkeypatch.setattr(tempfile, "tempdir", directory)
+    monkeypatch.setenv("TMPDIR", directory)  # of programs that are started
 
 
 @pytest.fixture

@@ -57,7 +57,8 @@ def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
 
 
 def launch(folder: str, go: Path) -> list[str]:
-    ranks = ["--standalone", "--nproc-per-node", str(RANKS)]
+    # Without a directory for its logs, torchrun makes one in /tmp, and leaves it.
+    ranks = ["--standalone", "--nproc-per-node", str(RANKS), "--log-dir", str(go.parent)]
     return [*ranks, str(SCRIPTS / "distributed_script.py"), folder, "2", str(go)]
 
 
