@@ -298,7 +298,8 @@ def is_bad_offset(error: BaseException) -> bool:
 def _place(error: OSError) -> str:
     if error.filename is not None:
         name = error.filename
-        return f"{name if isinstance(name, int) else printable(os.fsdecode(name))}: "
+        shown = str(name) if isinstance(name, int) else printable(os.fsdecode(name))
+        return f"{shown}: " if shown else "'': "
     # The error has no file name: a descriptor was made for a pipe, a socket or a process.
     is_of_descriptors = error.errno in (errno.EMFILE, errno.ENFILE)
     return "a pipe, a socket or a process: " if is_of_descriptors else ""

@@ -15,7 +15,7 @@ import tempfile
 
 from ffrfs.cli import output
 from ffrfs.cli.cleaning_up import cleaning_up
-from ffrfs.errors import MountError, PackError
+from ffrfs.errors import MountError, PackError, naming
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
@@ -99,7 +99,8 @@ def _make(folder: str) -> None:
     for name in _CLASSES:
         os.makedirs(os.path.join(folder, name))
         for number in range(_COUNT):
-            with open(os.path.join(folder, name, f"{number:03}.txt"), "w") as file:
+            path = os.path.join(folder, name, f"{number:03}.txt")
+            with naming(path), open(path, "w") as file:
                 file.write(f"{name} {number}\n" * (number + 1))
 
 

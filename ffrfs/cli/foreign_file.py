@@ -40,7 +40,7 @@ _ADVICE = {
     "a zip archive": "ffrfs pack {file} OUT.ffr makes a pack of it",
     "a Parquet file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
     _JSON_LINES: "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
-    _TFRECORD: "ffrfs convert {file} OUT.ffr makes a pack of it",
+    _TFRECORD: "ffrfs convert --to pack {file} OUT.ffr makes a pack of it",
     "a pack": "ffrfs ls {file} lists its files",
     "an FFRecord file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
 }

@@ -119,9 +119,14 @@ def json_object(value: Mapping[str, object]) -> None:
 def json_array(values: Iterable[Mapping[str, object]]) -> None:
     """Print a JSON array, an object a line, without ever holding all of it."""
     before = "["
-    for value in values:
-        line(before + json.dumps(value))
-        before = ","
+    try:
+        for value in values:
+            line(before + json.dumps(value))
+            before = ","
+    except Exception:
+        if before == ",":  # whole JSON, though not all of it; the status tells of the failure
+            line("]")
+        raise
     line("]" if before == "," else "[]")
 
 

@@ -235,7 +235,7 @@ def options_of(args: argparse.Namespace, folders: list[str] | None) -> PackOptio
     given = {name: getattr(args, name, None) for name in PackKeywords.__annotations__}
     # Options that were not given have the packer's defaults.
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if args.files_from:
+    if args.files_from is not None:
         options["files"] = PathList.read(args.files_from, null=args.null)
     elif folders:
         options["files"] = PathList(folders)

@@ -64,7 +64,7 @@ def check_usage(args: argparse.Namespace) -> None:
             if value:
                 raise UsageError(f"argument {name}: needs --plan")
         if args.on_error != "stop":
-            raise UsageError("argument --on-error: needs --executor or --plan")
+            raise UsageError("argument --on-error: needs --executor")
         return
     if args.task and (args.commit or args.executor):
         raise UsageError("argument --task: not with --commit or --executor")
@@ -99,7 +99,7 @@ def run_of_pack(args: argparse.Namespace, options: PackOptions) -> int:
         )
     if args.task:
         return run_task(args)
-    if args.commit and not args.executor:
+    if args.commit and args.executor is None:
         return commit_set(args)
     if not args.sources:
         return run_engine(args)
@@ -114,7 +114,7 @@ def run_planned(
     from ffrfs.errors import CompleteError
 
     try:
-        with open_executor(args.executor) if args.executor else nullcontext() as executor:
+        with nullcontext() if args.executor is None else open_executor(args.executor) as executor:
             if executor is None or args.dry_run or not makes_shards:
                 return _write_plan(args, options, executor)
             with _plan(args, options, executor) as plan:

@@ -56,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and PROGRAM would, too
         signal.signal(number, signal.SIG_DFL)
     program, *rest = args.command[args.command[0] == "--" :]
+    if not program:
+        output.error("'': no such program")
+        return _NOT_FOUND
     try:
         os.execvpe(program, [program, *rest], environment)
     except OSError as error:

@@ -169,8 +169,8 @@ def _validate(args: argparse.Namespace) -> int:
         _statistics(args.files, args),
         schema,
         args.environment,
-        _statistics([args.previous], args) if args.previous else None,
-        _statistics([args.serving], args) if args.serving else None,
+        _statistics([args.previous], args) if args.previous is not None else None,
+        _statistics([args.serving], args) if args.serving is not None else None,
     )
     _give(anomalies, args, _print_anomalies)
     has_any = anomalies.anomaly_info or anomalies.HasField("dataset_anomaly_info")
@@ -180,11 +180,12 @@ def _validate(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     from ffrfs.schema.messages import Schema, Statistics, load_any, to_json
 
+    if args.json:
+        texts = [to_json(load_any(file)).rstrip() for file in args.files]
+        _print_text(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
+        return 0
     for number, file in enumerate(args.files):
         found = load_any(file)
-        if args.json:
-            _print_text(to_json(found))
-            continue
         if number > 0:
             output.line("")
         if isinstance(found, Schema):

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from ffrfs.top.screen import is_usable
 
     if args.batch or args.count is not None or not is_usable(sys.stdin, sys.stdout):
-        _print(_looks(args.mountpoint) if args.mountpoint else _tables(), args.count)
+        _print(_tables() if args.mountpoint is None else _looks(args.mountpoint), args.count)
         return 0
     _watch(args.mountpoint)
     return 0

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ffrfs._native import TFRecords, file_cost, folder_cost, link_cost
 from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, decode, encode
-from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.errors import ChecksumError, FormatError, PackError, naming
 from ffrfs.files.closing import Closing
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
@@ -209,8 +209,9 @@ class PlanWriter(Closing):
     ) -> None:
         refuse_foreign(path, _is_plan, "a plan")
         self._file = StagedFile(path, mode=mode)
-        self._records = TFRecordWriter(self._file.place)
-        self._records.write(json.dumps({"version": VERSION, **header}))
+        with naming(path):
+            self._records = TFRecordWriter(self._file.place)
+            self._records.write(json.dumps({"version": VERSION, **header}))
         self._blocks = _Blocks()
         self._costs = _Costs()
         self._digest = hashlib.sha256()
@@ -255,7 +256,8 @@ class PlanWriter(Closing):
         Raises PackError if the files of a shard, which is to be copied, have over `size_max` bytes.
         """
         self._end_block()
-        self._records.flush()
+        with naming(self._file.path):
+            self._records.flush()
         records = TFRecords([self._file.place.encode()], sidecar=False)
         self._blocks.open(records, self._file.path)
         firsts, cuts = self._blocks.cuts(cut(self._blocks, options.shards, options.shard_size))
@@ -273,8 +275,9 @@ class PlanWriter(Closing):
             "records": firsts,
             **more,
         }
-        self._records.write(json.dumps(table, separators=(",", ":")))
-        self._records.close()
+        with naming(self._file.path):
+            self._records.write(json.dumps(table, separators=(",", ":")))
+            self._records.close()
         self._file.publish()
 
     def _begin_block(self) -> None:
@@ -283,7 +286,8 @@ class PlanWriter(Closing):
 
     def _end_block(self) -> None:
         if self._lines:
-            self._records.write(encode(self._lines))
+            with naming(self._file.path):
+                self._records.write(encode(self._lines))
             self._blocks.add(self._files, self._own, self._cost, self._size, self._costs)
         self._begin_block()
 

@@ -28,10 +28,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from ffrfs.convert.column_reader import Float64
 from ffrfs.convert.columns import survey
@@ -118,6 +118,7 @@ def convert(  # noqa: PLR0913 - two files, and options
     """
     source, target = os.fspath(source), os.fspath(target)
     kind = _target_kind(target, to, features, shards, flat=flat)
+    _check_word("float64", float64, get_args(Float64))
     _check_target(source, target)
     if kind == "folder":
         if records or on_error == "skip":
@@ -158,10 +159,12 @@ def _output(
 def _target_kind(
     target: str, to: Kind | None, features: bool, shards: int | None, *, flat: bool
 ) -> Kind:
+    _check_word("to", to, (None, *get_args(Kind)))
     kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
     if kind in (None, "csv", "arrow"):
         raise OptionError(
-            f"{target}: its name does not say its format; use .tfrecord or .ffr, or give to="
+            f"{target}: its name does not say its format; use .tfrecord, .ffr, .jsonl, .parquet or "
+            ".tar, or give to="
         )
     if features and kind != "pack":
         raise OptionError(f"{target}: features=True writes a pack, and does not go with to={to!r}")
@@ -170,6 +173,11 @@ def _target_kind(
     if shards is not None and (shards < 1 or kind not in SHARDED):
         raise OptionError(f"{target}: shards={shards} does not fit to={kind!r}")
     return kind
+
+
+def _check_word(name: str, word: str | None, known: Collection[str | None]) -> None:
+    if word not in known:
+        raise OptionError(f"{name} must be one of {', '.join(filter(None, known))}, not {word!r}")
 
 
 def _check_target(source: str, target: str) -> None:

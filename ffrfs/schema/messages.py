@@ -6,6 +6,7 @@ binary. The package is an extra; no other module imports it. Concurrency: functi
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any, TypeAlias, TypeVar
 
@@ -74,7 +75,19 @@ def load(path: PathType, of: type[M]) -> M:
         raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: {reason}") from None
     if not _is_text(found):
         raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: text is not UTF-8")
+    # The bytes of one message may be valid for another class, which has none of their fields.
+    if _has_unknown(found) and (other := _whole(data, but=of)) is not None:
+        raise FormatError.at(name, f"holds a {other}, not a {of.DESCRIPTOR.name}")
     return found
+
+
+def _whole(data: bytes, but: type[Message]) -> str | None:
+    """Return the name of the class, other than `but`, that knows all of these bytes."""
+    for of in (Schema, Statistics, Anomalies):
+        with contextlib.suppress(DecodeError):
+            if of is not but and not _has_unknown(of.FromString(data)):
+                return str(of.DESCRIPTOR.name)
+    return None
 
 
 def _parsed(data: bytes, name: str, of: type[M]) -> M:

@@ -146,6 +146,11 @@ def test_drift_and_skew(ffrfs: Run, data: Path, schema: Path, tmp_path: Path) ->
     assert skew[:3] == ["weight", "skew", "JENSEN_SHANNON_DIVERGENCE"]
 
 
+@pytest.mark.parametrize("option", ["--previous", "--serving"])
+def test_empty_name_is_no_file(ffrfs: Run, data: Path, schema: Path, option: str) -> None:
+    assert ffrfs("schema", "validate", "--schema", schema, option, "", data).status == 1
+
+
 def test_environment(ffrfs: Run, data: Path, schema: Path) -> None:
     found = load(schema, Schema)
     found.default_environment.append("SERVING")

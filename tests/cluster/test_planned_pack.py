@@ -202,7 +202,7 @@ def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
 USAGE = {
     "--task 0/1": "argument --task: needs --plan",
     "--commit": "argument --commit: needs --plan",
-    "--on-error skip a b": "argument --on-error: needs --executor or --plan",
+    "--on-error skip a b": "argument --on-error: needs --executor",
     "--plan p --task 0/1 --commit": "argument --task: not with --commit or --executor",
     "--plan p --task 0/1 --executor mpi": "argument --task: not with --commit or --executor",
     "--plan p": "argument --plan: needs SRC and DST, or --task, --commit or --executor",

@@ -226,6 +226,14 @@ def test_rows_that_take_no_space(tmp_path: Path) -> None:
         convert(tmp_path / "x.arrow", tmp_path / "x.tfrecord")
 
 
+@pytest.mark.parametrize("options", [{"to": "pakc"}, {"to": ""}, {"float64": "refus"}])
+def test_words_that_are_not_known(tmp_path: Path, options: dict[str, Any]) -> None:
+    (tmp_path / "x.csv").write_text("x\n1.5\n")
+    with pytest.raises(OptionError, match=r"must be one of .*, not"):
+        convert(tmp_path / "x.csv", tmp_path / "y.tfrecord", **options)
+    assert not (tmp_path / "y.tfrecord").exists()
+
+
 def test_no_table_but_parquet_is_written(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("x\n1\n")
     with pytest.raises(OptionError, match="its name does not say its format"):

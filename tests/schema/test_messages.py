@@ -97,6 +97,16 @@ def test_every_form(messages: list[Any], tmp_path: Path, end: str, number: int) 
     )
 
 
+def test_one_message_is_not_taken_for_another(messages: list[Any], tmp_path: Path) -> None:
+    file = tmp_path / "m.pb"
+    for stored in messages:
+        store(file, stored, force=True)
+        assert type(load(file, type(stored))) is type(stored)
+        for other in {Anomalies, Schema, Statistics} - {type(stored)}:
+            with pytest.raises(FormatError, match=f"not a {other.DESCRIPTOR.name}"):
+                load(file, other)
+
+
 @pytest.mark.promise("S70")
 def test_a_file_is_replaced_by_force_alone(messages: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "m.pbtxt"

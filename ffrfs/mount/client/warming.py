@@ -101,6 +101,10 @@ def _top(place: str, path: str) -> str:
 
 
 def _inside(place: str, path: str) -> str:
+    if os.path.isabs(path):  # symbolic links may lead to the mount
+        way, name = os.path.split(os.path.normpath(path))
+        real = os.path.join(os.path.realpath(way), name)
+        path = real if real == place or real.startswith(place + "/") else path
     has_place = os.path.normpath(path) == place or path.startswith(place + "/")
     inside = os.path.normpath(path if has_place else os.path.join(place, path.lstrip("/")))
     if inside != place and not inside.startswith(place + "/"):

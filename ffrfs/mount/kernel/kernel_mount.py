@@ -208,6 +208,9 @@ def _unmount_by_helper(mountpoint: str, *, lazy: bool) -> None:
     if complaint is not None:
         if os.strerror(errno.EBUSY) in complaint:
             raise _BusyError
+        there = mount_at(mountpoint)
+        if there is not None and there.is_anothers:
+            raise MountError(f"{mountpoint}: mounted by user {there.user_id}; ask them, or root")
         raise MountError(f"{mountpoint}: cannot unmount: {complaint}")
 
 

@@ -90,8 +90,9 @@ def test_all(tree: Mount) -> None:
     assert read_requests(tree) == 0
 
 
-@pytest.mark.parametrize("form", ["d", "/d", "{}/d"])
+@pytest.mark.parametrize("form", ["d", "/d", "{}/d", "{}/../link/d"])
 def test_a_part(tree: Mount, form: str) -> None:
+    (tree.path.parent / "link").symlink_to(tree.path)
     done = ffrfs("warm", "-q", tree.path, form.format(tree.path))
     assert (done.status, done.err) == (0, "")
     assert figures(tree)["warm.files"] == len(FILES)
