@@ -40,8 +40,9 @@ from ffrfs.mount.daemon.probe import Probe
 from ffrfs.mount.daemon.reload import Reload
 from ffrfs.mount.daemon.renewal import installed, renew
 from ffrfs.mount.daemon.signals import HeldSignals
-from ffrfs.mount.daemon.statistics import first_value, statistics
+from ffrfs.mount.daemon.statistics import statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
+from ffrfs.mount.engines.counter_page import first_value
 from ffrfs.mount.engines.coverage import coverage, set_mark
 from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.engines.tick import tick

@@ -9,10 +9,11 @@ Concurrency: no state. Waits for nothing: /proc/PID/statm needs no lock of the p
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
-from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.counter_page import Counters, first_value
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.stats.request_times import (
     BUCKET_COUNT,
@@ -21,46 +22,20 @@ from ffrfs.mount.stats.request_times import (
     percentile_us,
     slow_count,
 )
+from ffrfs.remote.fetch_counters import NAMES
 
 _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
     *("checksums_verified", "checksums_failed", "read_failures", "queue_depth"),
 )
-# Counts of files read ahead, for hints and for readers in order: field → row.
-_PREFETCH_ROWS = {
-    **{"hinted": "prefetch_hinted", "fetched": "prefetch_fetched", "pushed": "prefetch_pushed"},
-    **{"hit": "prefetch_hit", "late": "prefetch_late", "dropped": "prefetch_dropped"},
-    "too_large": "prefetch_too_large",
-    **{"wasted_bytes": "prefetch_wasted_bytes", "queue_depth_max": "prefetch_depth_max"},
-}
-_READAHEAD_ROWS = {
-    **{"fetched": "readahead_fetched", "pushed": "readahead_pushed", "hit": "readahead_hit"},
-    "wasted_bytes": "readahead_wasted_bytes",
-}
-# Counts of neighbours of files that were read in no order: field → row.
-_AROUND_ROWS = {
-    **{"pushed": "around_pushed", "read_bytes": "around_read_bytes"},
-    **{"controls": "around_controls", "controls_read": "around_controls_read"},
-    **{"given_up": "around_given_up", "unread_bytes": "around_unread_bytes"},
-}
-# Counts of files that `ffrfs warm` requested: field → row.
-_WARM_ROWS = {
-    **{"begun": "warm_begun", "files": "warm_files", "pushed": "warm_pushed"},
-    **{"left_out": "warm_left_out", "left": "warm_left"},
-}
-# Counts of a fetcher (ffrfs/remote/fetch_counters.py): field → row.
-_REMOTE_ROWS = {
-    **{"bytes": "remote_bytes", "requests": "remote_requests", "retries": "remote_retries"},
-    **{"throttled": "remote_throttled", "errors": "remote_errors"},
-    **{"blocks_hit": "remote_blocks_hit", "blocks_fetched": "remote_blocks_fetched"},
-    **{"blocks_again": "remote_blocks_again", "objects": "remote_objects"},
-    **{"ranges": "remote_ranges", "starts": "remote_starts", "in_memory": "remote_in_memory"},
-    **{"moved": "remote_moved", "changed": "remote_changed"},
-    **{"object_bytes": "remote_object_bytes", "fill_left": "remote_fill_left"},
-    **{"filling": "remote_filling", "fills": "remote_fills"},
-    "fill_given_up": "remote_fill_given_up",
-    **{"cache_bytes": "remote_cache_bytes", "cache_limit_bytes": "remote_cache_limit_bytes"},
-}
+# Fields of groups, whose rows have the group's name before: the hit of prefetch is prefetch_hit.
+# Files read ahead, for hints and for readers in order.
+_PREFETCH = ("hinted", "fetched", "pushed", "hit", "late", "dropped", "too_large", "wasted_bytes")
+_READAHEAD = ("fetched", "pushed", "hit", "wasted_bytes")
+# Neighbours of files that were read in no order.
+_AROUND = ("pushed", "read_bytes", "controls", "controls_read", "given_up", "unread_bytes")
+# Files that `ffrfs warm` requested.
+_WARM = ("begun", "files", "pushed", "left_out", "left")
 _CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched", "bytes_metadata")
 
 
@@ -108,10 +83,13 @@ def counted(counters: Counters) -> dict[str, object]:
             for kind, histogram in histograms.items()
         },
         **{name: first_value(counters, name) for name in _ROWS},
-        "prefetch": {name: first_value(counters, row) for name, row in _PREFETCH_ROWS.items()},
-        "readahead": {name: first_value(counters, row) for name, row in _READAHEAD_ROWS.items()},
-        "read_around": {name: first_value(counters, row) for name, row in _AROUND_ROWS.items()},
-        "warm": {name: first_value(counters, row) for name, row in _WARM_ROWS.items()},
+        "prefetch": {
+            **_group(counters, "prefetch", _PREFETCH),
+            "queue_depth_max": first_value(counters, "prefetch_depth_max"),
+        },
+        "readahead": _group(counters, "readahead", _READAHEAD),
+        "read_around": _group(counters, "around", _AROUND),
+        "warm": _group(counters, "warm", _WARM),
         "cache_bytes": sum(first_value(counters, row) for row in _CACHE_ROWS),
     }
 
@@ -120,7 +98,11 @@ def fetched(counters: Counters) -> dict[str, int] | None:
     """Return the fetcher's counters, or None if there is no fetcher."""
     if "remote_starts" not in counters:
         return None
-    return {name: first_value(counters, row) for name, row in _REMOTE_ROWS.items()}
+    return _group(counters, "remote", [name.removeprefix("remote_") for name in NAMES])
+
+
+def _group(counters: Counters, name: str, fields: Iterable[str]) -> dict[str, int]:
+    return {field: first_value(counters, f"{name}_{field}") for field in fields}
 
 
 def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
@@ -133,11 +115,6 @@ def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
         "slow": slow_count(buckets),
         "buckets": buckets,
     }
-
-
-def first_value(counters: Counters, name: str) -> int:
-    """Return the first value of the row, or 0 if it is missing."""
-    return next(iter(counters.get(name, ())), 0)
 
 
 def _resident_bytes(pid: int | None) -> int | None:

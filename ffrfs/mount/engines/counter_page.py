@@ -57,6 +57,11 @@ class CounterPage:
         os.close(self.fd)
 
 
+def first_value(counters: Counters, name: str) -> int:
+    """Return the first value of the row, or 0 if it is missing."""
+    return next(iter(counters.get(name, ())), 0)
+
+
 def parse(page: bytes) -> Counters:
     """Return the values of each row by its name; invalid parts of a page are left out."""
     counters: Counters = {}

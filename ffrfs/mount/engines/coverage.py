@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ffrfs.errors import MountError
-from ffrfs.mount.engines.counter_page import PAGE_SIZE, Counters
+from ffrfs.mount.engines.counter_page import PAGE_SIZE, Counters, first_value
 
 _HEADER = struct.Struct("<QQ")  # when the mark was set, ns since 1970, and the clients before it
 _BITS_BEGIN = PAGE_SIZE + 4096
@@ -83,12 +83,12 @@ def set_mark(fd: int, counters: Counters) -> None:
         if not _is_hole(piece):
             os.pwrite(fd, piece.translate(_CLEARED), place)
         place += len(piece)
-    ended = next(iter(counters.get("hint_orders", ())), 0)
+    ended = first_value(counters, "hint_orders")
     os.pwrite(fd, _HEADER.pack(time.time_ns(), ended), PAGE_SIZE)
 
 
 def _record_count(fd: int, counters: Counters) -> int:
-    count = next(iter(counters.get("coverage_records", ())), 0)
+    count = first_value(counters, "coverage_records")
     if not 0 < count < 2 * (os.fstat(fd).st_size - _BITS_BEGIN):
         raise MountError("it does not note what is read: mount it again with this version")
     return count

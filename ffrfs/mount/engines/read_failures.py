@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TypedDict
 
-from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.counter_page import Counters, first_value
 from ffrfs.printable import printable
 
 FILES_MAX = 1000  # failures of further files are only counted
@@ -89,7 +89,7 @@ class ReadFailures:
             if size > ANSWER_BYTES_MAX:
                 break
             files.append(file)
-        total = next(iter(counters.get("read_failures", ())), 0)
+        total = first_value(counters, "read_failures")
         other_count = max(total - sum(file["count"] for file in files), 0)
         return {"files": files, "other_count": other_count}
 

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.counter_page import Counters, first_value
 from ffrfs.mount.kernel.pack_versions import MOUNT_AGAIN
 
 IN_ROW_MAX = 5  # deaths without one answered request; then the mount fails all requests
@@ -116,7 +116,7 @@ class WorkerDeaths:
             "restarts": self.restarts,
             "failed_restarts": self.failed_restarts,
             "last_failure": self.last_failure,
-            "resent": next(iter(counters.get("requests_resent", ())), 0),
+            "resent": first_value(counters, "requests_resent"),
             "quarantined": len(self.quarantined),
             "longest_pause_s": round(self.longest_pause_s, 3),
         }
@@ -128,7 +128,7 @@ class WorkerDeaths:
         self.quarantined = []
 
     def _blame(self, counters: Counters) -> None:
-        on_trial = next(iter(counters.get("on_trial", ())), 0)
+        on_trial = first_value(counters, "on_trial")
         if on_trial and len(self.quarantined) < _QUARANTINED_MAX:
             self.quarantined.append(on_trial)
         uniques, keys = (counters.get("in_flight", [])[start::2] for start in (0, 1))
@@ -170,5 +170,5 @@ def unanswered(counters: Counters) -> list[int]:
 
     A worker that is killed takes a few more requests from the kernel than it has noted.
     """
-    last = next(iter(counters.get("last_unique", ())), 0)
+    last = first_value(counters, "last_unique")
     return [*in_flight(counters), *range(max(1, last - _BEHIND), min(last + _AHEAD, 1 << 64))]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import trio
 
-from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.counter_page import Counters, first_value
 from ffrfs.mount.engines.tick import tick
 
 
@@ -36,7 +36,7 @@ class StorageStall:
     def look(self) -> float:
         """Return for how many seconds reads have been seen to wait in vain."""
         counters, now_s = self._counters(), self._clock()
-        bytes_storage = next(iter(counters.get("bytes_storage", ())), 0)
+        bytes_storage = first_value(counters, "bytes_storage")
         if not any(counters.get("queue_depth", ())):
             self._began_s = None
         elif self._began_s is None or bytes_storage != self._bytes_storage:
