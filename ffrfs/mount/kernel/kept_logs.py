@@ -37,7 +37,7 @@ class _Ended:
 
 def remove_old_logs(directory: str) -> None:
     """Remove logs that were kept for long enough; never waits for another process."""
-    with contextlib.suppress(OSError), state.locked_now(directory) as is_locked:
+    with contextlib.suppress(OSError), state.locked(directory, waits=False) as is_locked:
         if is_locked:
             _remove_old(directory, time.time())
 

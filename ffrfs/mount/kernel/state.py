@@ -105,26 +105,12 @@ def writing_to(directory: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(directory: str) -> Iterator[None]:
-    """Hold the directory's lock; it ends with the process at the latest.
+def locked(directory: str, *, waits: bool = True) -> Iterator[bool]:
+    """Hold the directory's lock, which ends with the process at the latest; yield whether it does.
 
-    If the directory was removed under a daemon, there is no lock, and none is needed.
+    If the directory was removed under a daemon, there is no lock, and none is needed. Without
+    `waits`, a lock that another process holds is not waited for.
     """
-    try:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        yield
-        return
-    try:
-        flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def locked_now(directory: str) -> Iterator[bool]:
-    """Hold the lock without waiting; yield False if it is taken, or there is no directory."""
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -132,11 +118,11 @@ def locked_now(directory: str) -> Iterator[bool]:
         return
     try:
         try:
-            flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(fd, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            is_held = True
         except BlockingIOError:
-            yield False
-        else:
-            yield True
+            is_held = False
+        yield is_held
     finally:
         os.close(fd)
 
