@@ -1,7 +1,7 @@
 """The counters of a fetcher, in shared memory that its parent can read at any time.
 
-The layout is that of native/stats/counter_page.h; ffrfs/mount/engines/counter_page.py reads
-it. The page belongs to the parent, so that the counts go on when another fetcher takes over.
+The layout is that of native/stats/counter_page.h. The page belongs to the parent, so that the
+counts go on when another fetcher takes over.
 
 Concurrency: the fetcher's loop alone writes; a reader may see some counts newer than others.
 """
@@ -69,3 +69,7 @@ class FetchCounters:
     def __getitem__(self, name: str) -> int:
         value: int = _VALUE.unpack_from(self._page, self._places[name])[0]
         return value
+
+    def rows(self) -> dict[str, list[int]]:
+        """Return all of them, as ffrfs/mount/engines/counter_page.py gives those of a worker."""
+        return {name: [self[name]] for name in NAMES}

@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from ffrfs.errors import RemoteError
+from ffrfs.errors import RemoteError, naming
 from ffrfs.files.interpreter import interpreter
 from ffrfs.remote.fetch_counters import PAGE_SIZE, FetchCounters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
@@ -49,11 +49,10 @@ _LINE_SIZE_MAX = 4096
 class FetcherProcess:
     """The owner of one running fetcher at a time."""
 
-    def __init__(  # noqa: PLR0913 - a mount gives them all, a program needs few
+    def __init__(
         self,
         settings: RemoteSettings,
         take_log: Callable[[int], None],
-        page_fd: int | None = None,
         signed: Mapping[str, str] = MappingProxyType({}),
         flight_size: int = FLIGHT_SIZE_MAX,
         *,
@@ -61,9 +60,8 @@ class FetcherProcess:
     ) -> None:
         """`take_log` gets a pipe at each start, for copy_log() in a thread.
 
-        `page_fd` is for the counters (fetch_counters.py) and stays the caller's. `flight_size`:
-        how many bytes may be under way, and half of what a cache in memory holds. `signed` and
-        `roots` are those of Start.
+        `flight_size`: how many bytes may be under way, and half of what a cache in memory holds.
+        `signed` and `roots` are those of Start.
         """
         allowed = None if roots is None else frozenset(roots)
         self._start = Start(settings, dict(signed), flight_size, allowed).to_json()
@@ -71,8 +69,8 @@ class FetcherProcess:
         self._owner = os.getpid()
         self._hub: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._own_page = page_fd is None
-        self._page = _make_page() if page_fd is None else page_fd
+        self._page = _make_page()
+        self._is_closed = False
         self._take_log = take_log
         self.counters = FetchCounters(self._page)
 
@@ -121,9 +119,9 @@ class FetcherProcess:
         """Close the hub, and wait for the fetcher's end; a child after fork() does not wait."""
         with self._lock:
             self._let_go()
-            if self._own_page:
+            if not self._is_closed:
                 os.close(self._page)
-                self._own_page = False
+                self._is_closed = True
 
     def _hand_over(self, theirs: socket.socket, but: int | None) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(theirs.fileno()))
@@ -207,6 +205,7 @@ def copy_log(pipe: int, log: logging.Logger) -> None:
 
 def _make_page() -> int:
     page = os.memfd_create("ffrfs-fetcher", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.truncate(page, PAGE_SIZE)
+    with naming("a file in memory for counters"):
+        os.truncate(page, PAGE_SIZE)
     fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
     return page

@@ -20,7 +20,7 @@ from contextlib import suppress
 
 from ffrfs.errors import describe
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.engines.counter_page import CounterPage, Counters
+from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.remote.pace import flight_size
 from ffrfs.remote.process import FetcherProcess, copy_log
 from ffrfs.remote.url import RemoteUrl, is_url
@@ -41,30 +41,28 @@ class MountFetcher:
         self._is_closed = False
         self._pause_s = _PAUSE_S
         self._is_filling = request.is_filling
-        self._page = CounterPage()
+        self._process = FetcherProcess(
+            request.remote_settings(),
+            self._follow_log,
+            request.signed,
+            flight_size(request.max_memory_bytes),
+            # An attacker who controls the worker can open no other URL, and no other file.
+            roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
+        )
         try:
-            self._process = FetcherProcess(
-                request.remote_settings(),
-                self._follow_log,
-                self._page.fd,
-                request.signed,
-                flight_size(request.max_memory_bytes),
-                # An attacker who controls the worker can open no other URL, and no other file.
-                roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
-            )
             self._process.start()
-            if self._is_filling:
-                self._process.fill()
         except BaseException:
-            self._page.close()
+            self._process.close()
             raise
+        if self._is_filling:
+            self._process.fill()
 
     @property
     def pid(self) -> int | None:
         return self._process.pid
 
     def counters(self) -> Counters:
-        return self._page.read()
+        return self._process.counters.rows()
 
     def link(self) -> int:
         """Return a descriptor of a new link, which the caller owns. Raises RemoteError."""
@@ -99,7 +97,6 @@ class MountFetcher:
             self._is_closed = True
             self._bring = None
         self._process.close()
-        self._page.close()
 
     def _follow_log(self, pipe: int) -> None:
         words = (pipe, self._process.pid)
