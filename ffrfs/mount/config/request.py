@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from ffrfs.mount.config.settings import SETTINGS, MountOptions
 from ffrfs.mount.kernel.options import TreeOptions, parse_words
 from ffrfs.remote.pace import ahead_blocks, flight_size, memory_cache_size
 from ffrfs.remote.settings import RemoteSettings
-from ffrfs.remote.url import is_url
+from ffrfs.remote.url import RemoteUrl, is_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,12 @@ class MountRequest(MountOptions):
         """Return whether a fetcher brings bytes of the packs."""
         return self.cache_dir is not None or any(map(is_url, self.packs))
 
+    def behind_cache(self) -> MountRequest:
+        """Return the request with URLs for paths, if their blocks are cached."""
+        return (
+            self if self.cache_dir is None else replace(self, packs=tuple(map(_url_of, self.packs)))
+        )
+
     def remote_settings(self) -> RemoteSettings:
         """Return the fetcher's settings. Raises OptionError: a wrong value in the environment."""
         named = {each.name: getattr(self, each.name) for each in fields(RemoteSettings)}
@@ -95,6 +102,12 @@ class MountRequest(MountOptions):
         """Return a few words that name the packs, for people."""
         first, *more = self.packs
         return f"{first} and {len(more)} more" if more else first
+
+
+def _url_of(pack: str) -> str:
+    if is_url(pack):
+        return pack
+    return RemoteUrl("file", "", pack + ("/" if os.path.isdir(pack) else "")).shown
 
 
 def make_request(asked: Config, *, while_open: int | None = None) -> MountRequest:

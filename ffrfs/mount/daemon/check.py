@@ -21,7 +21,6 @@ from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.metrics_file import check_metrics_file
 from ffrfs.mount.daemon.output_file import within_limit
 from ffrfs.mount.engines.engine_factory import open_packs
-from ffrfs.mount.engines.mount_fetcher import behind_cache
 from ffrfs.mount.kernel import kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.dead_mount import is_dead
 from ffrfs.mount.kernel.mount_elsewhere import refuse_elsewhere
@@ -62,7 +61,7 @@ def _check_cache(request: MountRequest) -> None:
     try:
         check_place(settings.cache_dir, shared=settings.cache_shared)
     except CacheError as error:
-        first = next(filter(is_url, behind_cache(request).packs))
+        first = next(filter(is_url, request.behind_cache().packs))
         raise CacheError.at(first, str(error)) from None
 
 

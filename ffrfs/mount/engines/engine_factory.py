@@ -24,7 +24,7 @@ def open_engine(request: MountRequest, kept: KeptEngine | None = None) -> Engine
 
         with contextlib.suppress(FfrfsError, OSError):  # only another worker would need the files
             request, _ = _with_splits(request)
-        return NativeEngine(_behind_cache(request), kept)
+        return NativeEngine(request.behind_cache(), kept)
     notices = make_sidecars([pack for pack in request.packs if not is_url(pack)])
     engine = open_packs(request)
     engine.notices[:0] = notices
@@ -34,7 +34,7 @@ def open_engine(request: MountRequest, kept: KeptEngine | None = None) -> Engine
 def open_packs(request: MountRequest) -> Engine:
     """Open the packs as open_engine() does, but write no sidecar beside a pack."""
     request, warnings = _with_splits(request)
-    engine = _open(_behind_cache(request))
+    engine = _open(request.behind_cache())
     engine.notices += warnings
     return engine
 
@@ -52,14 +52,6 @@ def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
     return dataclasses.replace(
         request, packs=tuple(shown.files), splits=shown.option
     ), shown.warnings
-
-
-def _behind_cache(request: MountRequest) -> MountRequest:
-    if request.cache_dir is None:
-        return request
-    from ffrfs.mount.engines.mount_fetcher import behind_cache
-
-    return behind_cache(request)
 
 
 def _open(request: MountRequest) -> Engine:

@@ -10,7 +10,6 @@ engine. Not here: the fetcher itself (ffrfs/remote/object_fetcher.py), the engin
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import threading
@@ -23,7 +22,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.remote.pace import flight_size
 from ffrfs.remote.process import FetcherProcess, copy_log
-from ffrfs.remote.url import RemoteUrl, is_url
+from ffrfs.remote.url import is_url
 
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 5.0
 
@@ -162,23 +161,6 @@ class FetchingHere(MountFetcher):
         super().close()
 
 
-def fetching_here(request: MountRequest) -> MountFetcher | None:
-    return FetchingHere(request) if request.is_remote else None
-
-
 def fetching_bytes(max_memory_bytes: int | None) -> int:
     """Return the largest number of bytes of a fetcher beside those at its start."""
     return 2 * flight_size(max_memory_bytes)  # obstore assembles pieces: each is there twice
-
-
-def behind_cache(request: MountRequest) -> MountRequest:
-    """Return the request with URLs for paths, if their blocks are cached."""
-    if request.cache_dir is None:
-        return request
-    return dataclasses.replace(request, packs=tuple(map(_url_of, request.packs)))
-
-
-def _url_of(pack: str) -> str:
-    if is_url(pack):
-        return pack
-    return RemoteUrl("file", "", pack + ("/" if os.path.isdir(pack) else "")).shown

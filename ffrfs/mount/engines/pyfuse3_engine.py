@@ -20,7 +20,6 @@ import errno
 import functools
 import logging
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -43,7 +42,7 @@ from ffrfs.errors import FfrfsError, MountError, TooLargeError, UnverifiedHeader
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters, parse
 from ffrfs.mount.engines.late_answers import LateAnswers
-from ffrfs.mount.engines.mount_fetcher import fetching_here
+from ffrfs.mount.engines.mount_fetcher import FetchingHere, MountFetcher
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.request_log import RequestLog
 
@@ -73,13 +72,15 @@ class Pyfuse3Engine:
 
     def __init__(self, request: MountRequest) -> None:
         options = request.options
-        _allow_many_packs()
-        with contextlib.ExitStack() as undo:
-            self._fetching = fetching_here(request)
-            undo.callback(self._end_fetching)
+        self._fetching: MountFetcher | None = None
+        with contextlib.ExitStack() as opened:
+            if request.is_remote:
+                self._fetching = FetchingHere(request)
+                opened.callback(self._fetching.close)
             packs = [os.fsencode(pack) for pack in request.packs]
             self._volume = Volume(packs, **request.volume_options())
-            undo.pop_all()
+            opened.callback(self._volume.close)
+            self._opened = opened.pop_all()
         self.failures = ReadFailures()
         self._operations = TreeOperations(self._volume, self.failures, xattr=options.xattr)
         # libfuse rejects all users but root and ours: the kernel knows no such option.
@@ -116,12 +117,7 @@ class Pyfuse3Engine:
         self._volume.limit_pushed(size_bytes)
 
     def close(self) -> None:
-        self._volume.close()
-        self._end_fetching()
-
-    def _end_fetching(self) -> None:
-        if self._fetching is not None:
-            self._fetching.close()
+        self._opened.close()
 
     def connect(self, connection: int) -> bool:
         return False
@@ -143,12 +139,6 @@ class Pyfuse3Engine:
             abort()
             self._volume.stop_prefetch()
             pyfuse3.close(unmount=False)
-
-
-def _allow_many_packs() -> None:
-    """Raise the limit of descriptors: a pack takes two, and the usual limit is for select()."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Pusher:
