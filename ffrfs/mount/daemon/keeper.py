@@ -12,7 +12,6 @@ Concurrency: the daemon's main thread. Not here: what is kept (kept_mount.py).
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
 import socket
@@ -27,6 +26,7 @@ from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount
 from ffrfs.mount.daemon.mount_handle import MountHandle
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine import Engine, LastingEngine
+from ffrfs.mount.engines.worker import beside_native
 from ffrfs.mount.kernel.process import Process
 from ffrfs.mount.kernel.system_call import pidfd_open
 
@@ -189,17 +189,12 @@ class Keeper:
 
 
 def _run_guardian(arguments: Sequence[str], fds: Sequence[int]) -> subprocess.Popen[bytes]:
+    guardian = beside_native("ffrfs-guardian")
+    assert guardian is not None
     return subprocess.Popen(
-        [_guardian_path(), *arguments],
+        [guardian, *arguments],
         pass_fds=fds,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-
-
-def _guardian_path() -> str:
-    spec = importlib.util.find_spec("ffrfs._native")
-    assert spec is not None
-    assert spec.origin is not None
-    return os.path.join(os.path.dirname(spec.origin), "ffrfs-guardian")

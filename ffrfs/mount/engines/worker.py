@@ -45,14 +45,16 @@ END_TIMEOUT_S = 1.0
 
 def worker_path() -> str | None:
     """Return the path of the program, or None if it was not built."""
-    path = os.environ.get(PATH_VARIABLE)
-    if path is None:
-        # The program is beside the native module, which need not be loaded to find it.
-        spec = importlib.util.find_spec("ffrfs._native")
-        if spec is None or spec.origin is None:
-            return None
-        path = os.path.join(os.path.dirname(spec.origin), "ffrfs-worker")
-    return path if os.access(path, os.X_OK) else None
+    path = os.environ.get(PATH_VARIABLE) or beside_native("ffrfs-worker")
+    return path if path and os.access(path, os.X_OK) else None
+
+
+def beside_native(program: str) -> str | None:
+    """Return the path of a program beside the native module, which need not be loaded for that."""
+    spec = importlib.util.find_spec("ffrfs._native")
+    if spec is None or spec.origin is None:
+        return None
+    return os.path.join(os.path.dirname(spec.origin), program)
 
 
 class Worker:
