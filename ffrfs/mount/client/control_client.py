@@ -144,20 +144,25 @@ def _find(place: str) -> tuple[str, state.MountState]:
     there = mount_at(place)
     if there is None:
         raise MountError(f"{place}: not mounted")
-    if not there.is_ours:
-        raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
-    if there.user_id == os.geteuid():
-        if first := first_place(there):
-            text = f"it was mounted at {first}, and is bound here, or was moved"
-            raise MountError(f"{place}: {text}: name that path")
-        raise MountError(
-            f"{place}: its daemon cannot be found: its runtime directory was removed, or "
-            f"XDG_RUNTIME_DIR has changed; remove the mount with: ffrfs umount {shlex.quote(place)}"
-        )
-    raise MountError(f"{place}: mounted by another user; only that user can ask its daemon")
+    raise MountError(f"{place}: {why_unknown(there, 'can ask its daemon')}")
 
 
-def first_place(mount: MountEntry) -> str | None:
+def why_unknown(mount: MountEntry, only_its_user: str) -> str:
+    """Return why no state of the mount is known. `only_its_user`: as in "can ask its daemon"."""
+    if not mount.is_ours:
+        return f"not an ffrfs mount, but one of type {mount.fstype}"
+    if mount.user_id != os.geteuid():
+        return f"mounted by another user; only that user {only_its_user}"
+    if first := _first_place(mount):
+        return f"it was mounted at {first}, and is bound here, or was moved: name that path"
+    return (
+        "its daemon cannot be found: its runtime directory was removed, or XDG_RUNTIME_DIR has "
+        "changed since it was mounted; remove the mount with: ffrfs umount "
+        f"{shlex.quote(mount.mountpoint)}"
+    )
+
+
+def _first_place(mount: MountEntry) -> str | None:
     """Return where a daemon of this user has made the mount, of which no state tells at its place.
 
     Daemons are asked, for two seconds in all; those of earlier versions do not tell it.

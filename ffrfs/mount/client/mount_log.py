@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ffrfs.errors import MountError
-from ffrfs.mount.client.control_client import first_place
+from ffrfs.mount.client.control_client import why_unknown
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
@@ -44,10 +44,14 @@ def find_log(mountpoint: str) -> MountLog:
     """
     place = canonical(mountpoint)
     found = state.find(place)
-    if found is None and ((there := mount_at(place)) is None or not there.is_ours):
+    there = mount_at(place)
+    if found is None and (there is None or not there.is_ours):
         found = state.find_ended(place)
     if found is None:
-        raise MountError(f"{place}: {_why_unknown(place)}")
+        if there is None:
+            text = "not mounted, and no mount of this user has ended there within the last week"
+            raise MountError(f"{place}: {text}")
+        raise MountError(f"{place}: {why_unknown(there, 'knows where its log is')}")
     directory, known = found
     if known.log_file is None and known.journal is not None:
         raise MountError(f"{place}: its log is in the journal: {journal_command(known.journal)}")
@@ -154,19 +158,3 @@ class _Lines:
             os.close(self._fd)
             self._fd = fd
         self.is_at_end = False
-
-
-def _why_unknown(place: str) -> str:
-    there = mount_at(place)
-    if there is None:
-        return "not mounted, and no mount of this user has ended there within the last week"
-    if not there.is_ours:
-        return f"not an ffrfs mount, but one of type {there.fstype}"
-    if there.user_id == os.geteuid():
-        if first := first_place(there):
-            return f"it was mounted at {first}, and is bound here, or was moved: name that path"
-        return (
-            "its daemon cannot be found: its runtime directory was removed, or XDG_RUNTIME_DIR has "
-            "changed since it was mounted"
-        )
-    return "mounted by another user; only that user knows where its log is"
