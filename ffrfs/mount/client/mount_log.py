@@ -33,8 +33,7 @@ class MountLog:
 
     path: str
     older_path: str | None  # the lines that were moved away to make room, if any
-    daemon: Process
-    mount: state.MountState | None = None
+    mount: state.MountState
 
 
 def find_log(mountpoint: str) -> MountLog:
@@ -61,7 +60,7 @@ def find_log(mountpoint: str) -> MountLog:
     is_own = known.log_file == state.log_path(directory, place)
     older = known.log_file.removesuffix(state.LOG) + state.OLDER_LOG
     has_older = is_own and os.path.exists(older)
-    return MountLog(known.log_file, older if has_older else None, known.process, known)
+    return MountLog(known.log_file, older if has_older else None, known)
 
 
 def journal_command(journal: str) -> str:
@@ -78,7 +77,7 @@ def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
         with contextlib.suppress(FileNotFoundError), _Lines(log.older_path) as lines:
             yield from lines.read_all()
     with _Lines(log.path) as lines:
-        daemon = log.daemon if follow else None
+        daemon = log.mount.process if follow else None
         while daemon is not None:
             if daemon.wait(_PAUSE_S if lines.is_at_end else 0):
                 daemon = _next_daemon(log.mount, daemon)
@@ -88,7 +87,7 @@ def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
         yield from lines.read_all()
 
 
-def _next_daemon(mount: state.MountState | None, before: Process) -> Process | None:
+def _next_daemon(mount: state.MountState, before: Process) -> Process | None:
     """Return the daemon that goes on with the mount; `before` while its guardian starts one."""
     now = _state_now(mount)
     if now is None or not now.is_guarded:
@@ -98,11 +97,10 @@ def _next_daemon(mount: state.MountState | None, before: Process) -> Process | N
     return now.process
 
 
-def _state_now(mount: state.MountState | None) -> state.MountState | None:
+def _state_now(mount: state.MountState) -> state.MountState | None:
     """Return what the mount's daemon has recorded by now; None: the mount has ended."""
-    if mount is None or (found := state.find(mount.mountpoint)) is None:
-        return None
-    return found[1] if found[1].began_s == mount.began_s else None
+    found = state.find(mount.mountpoint)
+    return found[1] if found is not None and found[1].began_s == mount.began_s else None
 
 
 class _Lines:

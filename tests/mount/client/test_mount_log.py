@@ -35,6 +35,7 @@ from tests.mount.command import (
 from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 1000}
+NOBODY = Process(1, 1)
 
 
 @pytest.fixture
@@ -291,8 +292,13 @@ def test_nothing_there(tmp_path: Path) -> None:
     mount_command_fails(ffrfs("log", "/proc"), 1, "not an ffrfs mount, but one of type proc")
 
 
-def log_of(path: Path, older: Path | None = None) -> MountLog:
-    return MountLog(str(path), str(older) if older else None, Process(1, 1))
+def log_of(path: Path, older: Path | None = None, daemon: Process = NOBODY) -> MountLog:
+    mount = state.MountState(
+        **{"mountpoint": "/mnt", "pack": "/x.ffr", "log_file": str(path)},
+        process=daemon,
+        created_mountpoint=False,
+    )
+    return MountLog(str(path), str(older) if older else None, mount)
 
 
 def test_older_part_comes_first(tmp_path: Path) -> None:
@@ -312,7 +318,7 @@ def test_file_that_is_moved_away_or_emptied_is_followed(tmp_path: Path) -> None:
     process = Process.of(daemon.pid)
     assert process is not None
     try:
-        lines = read_log(MountLog(str(log), None, process), follow=True)
+        lines = read_log(log_of(log, daemon=process), follow=True)
         assert next(lines) == [b"one"]
         with open(log, "ab") as file:
             file.write(b"two\n")
