@@ -73,37 +73,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ffrfs.mount.client.control_client import ask
 
-    if args.coverage:
-        return _run_coverage(args)
-    if args.mark:
+    if args.coverage and (args.errors or args.prometheus):
+        raise UsageError("--coverage: has no --errors and no form for Prometheus")
+    if args.mark and not args.coverage:
         raise UsageError("--mark: is for --coverage")
     if args.errors and args.prometheus:
         raise UsageError(
             "--errors has no form for Prometheus; ffrfs_unreadable_files is among its own"
         )
-    found: dict[str, Any] = ask(args.mountpoint, "errors" if args.errors else "stats")
+    found: dict[str, Any]
+    if args.coverage:
+        found = ask(args.mountpoint, "coverage", mark=int(args.mark))
+        if args.verbose or args.json:
+            found["never_files"] = _never_files(args.mountpoint, found)
+    else:
+        found = ask(args.mountpoint, "errors" if args.errors else "stats")
     if args.json:
         output.json_object(found)
         return 0
     with understood(args.mountpoint):
-        lines = list(_errors(found) if args.errors else _lines(found, args))
-    output.lines(lines)
-    return 0
-
-
-def _run_coverage(args: argparse.Namespace) -> int:
-    from ffrfs.mount.client.control_client import ask
-
-    if args.errors or args.prometheus:
-        raise UsageError("--coverage: has no --errors and no form for Prometheus")
-    found: dict[str, Any] = ask(args.mountpoint, "coverage", mark=int(args.mark))
-    if args.verbose or args.json:
-        found["never_files"] = _never_files(args.mountpoint, found)
-    if args.json:
-        output.json_object(found)
-        return 0
-    with understood(args.mountpoint):
-        lines = list(_coverage(found, args.verbose))
+        lines = list(_lines(found, args))
     output.lines(lines)
     return 0
 
@@ -163,13 +152,21 @@ def understood(mountpoint: str) -> Iterator[None]:
 
 
 def _lines(found: dict[str, Any], args: argparse.Namespace) -> Iterator[str]:
-    if args.prometheus:
+    if args.coverage:
+        yield from _coverage(found, args.verbose)
+    elif args.errors:
+        yield from _errors(found)
+    elif args.prometheus:
         from ffrfs.mount.stats import metrics
 
         yield from metrics.prometheus(found).removesuffix("\n").split("\n")
-        return
+    else:
+        yield from _figures(found, args.verbose)
+
+
+def _figures(found: dict[str, Any], is_verbose: bool) -> Iterator[str]:
     for title, value in _facts(found).items():
-        if args.verbose or title in _ALWAYS or not _is_zero(value):
+        if is_verbose or title in _ALWAYS or not _is_zero(value):
             yield f"{title:<16} {printable(value)}"
     yield from _table(found["requests"])
 
