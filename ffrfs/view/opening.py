@@ -15,6 +15,7 @@ from ffrfs.errors import MountError
 from ffrfs.folder.tree import OnConflict, PackTree, PathType
 from ffrfs.mount.client.control_client import stats
 from ffrfs.mount.client.found_mounts import find_mounts
+from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.tfds import find_tfds
@@ -38,8 +39,9 @@ def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
     on_conflict: OnConflict = "error"
     if len(names) == 1 and not is_url(names[0]):
         place = os.path.realpath(names[0])
-        for mount in find_mounts():
-            if mount.mountpoint == place and mount.is_mounted:
+        there = mount_at(place)  # a mount that was made at the place may have been moved
+        for mount in find_mounts() if there is not None and there.is_ours else ():
+            if mount.mountpoint == place:
                 mountpoint, names = place, list(mount.packs)
                 with contextlib.suppress(MountError):  # pages are shown of a dead mount, too
                     on_conflict = stats(place).get("on_conflict", on_conflict)

@@ -23,7 +23,6 @@ TIMEOUT_S = 5.0
 _NEXT_S = 60.0  # another daemon begins within that, even on a busy machine
 _PAUSE_S = 0.02  # between attempts to find it
 _ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
-_SEARCH_S = 2.0
 ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
 
@@ -165,16 +164,11 @@ def why_unknown(mount: MountEntry, only_its_user: str) -> str:
 def _first_place(mount: MountEntry) -> str | None:
     """Return where a daemon of this user has made the mount, of which no state tells at its place.
 
-    Daemons are asked, for two seconds in all; those of earlier versions do not tell it.
+    A dead daemon's is none: the kernel gives the device to another mount.
     """
-    deadline_s = time.monotonic() + _SEARCH_S
     for directory, known in state.load_all():
-        with contextlib.suppress(OSError):
-            left_s = max(deadline_s - time.monotonic(), 0.01)
-            client, told = _ask_one(directory, known, request("status"), left_s)
-            client.close()
-            if told.get("device") == mount.device:
-                return known.mountpoint
+        if known.device == mount.device and state.lives(directory, known):
+            return known.mountpoint
     return None
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.mount_table import MountEntry, read_mount_table
+from ffrfs.mount.kernel.mount_table import MountEntry, our_places, read_mount_table
 from ffrfs.mount.kernel.process import Process
 
 
@@ -26,7 +26,7 @@ class FoundMount:
     mountpoint: str
     packs: tuple[str, ...]
     user_id: int
-    is_mounted: bool
+    is_mounted: bool  # at its place, covered or not, or moved from there
     socket: str | None  # None: no daemon is known
     process: Process | None = None  # the daemon of this user's mount
 
@@ -37,8 +37,9 @@ def find_mounts() -> list[FoundMount]:
     known = state.load_all()
     table = read_mount_table()
     ours = {entry.mountpoint: entry for entry in table if entry.is_ours}
+    places = our_places(table)
     found = [
-        _own(directory, one, one.mountpoint in ours)
+        _own(directory, one, not places.isdisjoint({one.mountpoint, one.device}))
         for directory, one in known
         # A killed daemon whose mount is gone, too, is not shown.
         if one.mountpoint in ours or state.lives(directory, one)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ffrfs.mount.client.control_survey import ask_all
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
-from ffrfs.mount.kernel.mount_table import read_mount_table
+from ffrfs.mount.kernel.mount_table import our_places, read_mount_table
 
 TIMEOUT_S = 1.5  # for the answers of all daemons
 
@@ -56,15 +56,9 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
     # Read once, because the table of a thousand mounts is long. The last of a place is topmost.
     after = read_mount_table()
     topmost = {entry.mountpoint: entry for entry in after}
-    # Also mounts that others cover. One that was moved is known by its device.
-    ours = {word for entry in after if entry.is_ours for word in (entry.mountpoint, entry.device)}
+    ours = our_places(after)  # also mounts that others cover
     found = [
-        _known(
-            directory,
-            one,
-            told,
-            is_mounted=not ours.isdisjoint({one.mountpoint, (told or {}).get("device")}),
-        )
+        _known(directory, one, told, is_mounted=not ours.isdisjoint({one.mountpoint, one.device}))
         for (directory, one), told in zip(known, answers, strict=True)
     ]
     # Where a mount of this user was that has died, another user may have mounted.

@@ -172,6 +172,8 @@ def make_mount(
             undo.callback(_close_all, reserve)
             entry = mount_at(place)
             assert entry is not None, "the kernel has mounted it"
+            known = replace(known, device=entry.device)
+            state.save(directory, known)
             undo.pop_all()
     kernel_mount.allow_more_requests(entry.device)
     return MountHandle(directory, known, entry, connection, control, notice, reserve)
@@ -180,7 +182,8 @@ def make_mount(
 def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHandle:
     """Return the mount that another daemon has made, which has died."""
     place = kept.state.mountpoint
-    known = replace(kept.state, process=Process.current(), log_file=log_file)
+    device = kept.entry.device  # a daemon of an earlier version has not recorded it
+    known = replace(kept.state, process=Process.current(), log_file=log_file, device=device)
     path = state.socket_path(directory, place)
     with state.locked(directory):
         # `ffrfs umount` may have detached it, and another daemon may have the place by now: then

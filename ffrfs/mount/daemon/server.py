@@ -292,7 +292,6 @@ class Server:
     def _summary(self, _: object) -> dict[str, object]:
         """Return the fields of `ffrfs ps` and `check`, which may ask a thousand daemons at once."""
         return {
-            "device": self._mount.entry.device,
             "worker_pid": self._engine.worker_pid,
             "fetcher_pid": self._engine.fetcher_pid,
             "changed_objects": first_value(self._engine.counters(), "remote_changed"),

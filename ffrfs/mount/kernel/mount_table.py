@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 MOUNTINFO = "/proc/self/mountinfo"
@@ -46,6 +47,11 @@ def read_mount_table() -> list[MountEntry]:
     """Return all mounts that this process sees; of a place, the topmost one comes last."""
     with open(MOUNTINFO, "rb") as file:
         return [_entry(line) for line in file]
+
+
+def our_places(table: Iterable[MountEntry]) -> set[str]:
+    """Return mount points and devices of the mounts of ffrfs; one that was moved has its device."""
+    return {word for entry in table if entry.is_ours for word in (entry.mountpoint, entry.device)}
 
 
 def mount_at(mountpoint: str, pid: int | None = None) -> MountEntry | None:

@@ -59,6 +59,7 @@ class MountState:
     guardian: Process | None = None  # starts another daemon if this one dies
     is_managed: bool = False  # the service manager does, unless it has given up
     began_monotonic_s: float | None = None  # of time.monotonic(), which ends with the machine's run
+    device: str | None = None  # as in MountEntry; None also until it is mounted
 
     @property
     def age_s(self) -> float:

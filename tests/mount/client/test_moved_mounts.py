@@ -10,10 +10,11 @@ import pytest
 
 from ffrfs.mount.client import unmount as unmounting
 from ffrfs.mount.client.mount_statuses import mount_statuses
+from ffrfs.mount.client.watched import Watched
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs
+from tests.mount.command import TIMEOUT_S, Mount, ffrfs
 from tests.mount.makers import MakeMount
 
 TREE = {"a": b"alpha" * 10_000}
@@ -29,6 +30,11 @@ def check_told(tree: Mount, place: Path) -> None:
         assert "umount" not in line
     (status,) = (one for one in mount_statuses() if one.mountpoint == str(tree.path))
     assert status.state == "live"
+    with Watched(str(tree.path)) as watched:
+        watched.ask()
+        watched.wait(TIMEOUT_S)
+        (look,) = watched.looks()
+    assert look.condition == "live"
 
 
 @pytest.fixture
