@@ -6,10 +6,8 @@
 
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -33,14 +31,6 @@ class Shard {
   // Returns the extent of a record below count(). Leaves Extent::shard at 0. Tables that were not
   // read at opening may turn out to be damaged: throws FormatError, ChecksumError, StorageError.
   [[nodiscard]] virtual Extent extent(uint64_t record) const = 0;
-
-  // Returns the size of each record. Throws as extent() does.
-  [[nodiscard]] virtual std::vector<uint64_t> sizes(std::span<const uint64_t> records) const {
-    std::vector<uint64_t> sizes(records.size());
-    std::ranges::transform(records, sizes.begin(),
-                           [this](uint64_t record) { return extent(record).size; });
-    return sizes;
-  }
 
   // Returns the CRC-32C of each 1 MiB of `record` (the last may be shorter); empty if none are
   // known. Throws as extent() does.

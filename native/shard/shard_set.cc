@@ -44,15 +44,11 @@ std::pair<uint32_t, uint64_t> ShardSet::place(uint64_t record) const {
 std::vector<uint64_t> ShardSet::sizes(std::span<const uint64_t> records) const {
   std::vector<uint64_t> sizes;
   sizes.reserve(records.size());
-  while (sizes.size() < records.size()) {
-    // Handles runs of records of one shard, because a listing has few changes of shard.
-    const size_t index = index_of(records[sizes.size()]);
-    std::vector<uint64_t> own;
-    for (const uint64_t record : records.subspan(sizes.size())) {
-      if (record < starts_[index] || record >= starts_[index + 1]) break;
-      own.push_back(record - starts_[index]);
-    }
-    std::ranges::copy(shards_[index]->sizes(own), std::back_inserter(sizes));
+  size_t index = 0;
+  for (const uint64_t record : records) {
+    // Not looked up for each record, because a listing has few changes of shard.
+    if (record < starts_[index] || record >= starts_[index + 1]) index = index_of(record);
+    sizes.push_back(shards_[index]->extent(record - starts_[index]).size);
   }
   return sizes;
 }
