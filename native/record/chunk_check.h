@@ -6,11 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "io/block_checksums.h"
+#include "record/index_layout.h"
 #include "shard/extent.h"
 #include "shard/shard_set.h"
 
@@ -23,18 +24,15 @@ class ChunkCheck {
 
   [[nodiscard]] bool is_empty() const { return expected_.empty(); }
   // Adds the record's next bytes.
-  void add(std::span<const std::byte> bytes);
+  void add(std::span<const std::byte> bytes) {
+    if (!is_empty()) found_.add(bytes);
+  }
   // Must follow the last bytes. Throws ChecksumError, which names the first wrong checksum.
-  void finish(const ShardSet& shards, const Extent& extent);
+  void finish(const ShardSet& shards, const Extent& extent) const;
 
  private:
-  void end_chunk();
-
   std::vector<uint32_t> expected_;
-  size_t chunk_ = 0;        // the present chunk
-  size_t chunk_bytes_ = 0;  // of the present chunk, so far
-  uint32_t crc32c_ = 0;
-  std::optional<size_t> wrong_;
+  BlockChecksums found_{kIndexChunkSize};
 };
 
 }  // namespace ffrfs

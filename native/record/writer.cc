@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "io/block_checksums.h"
 #include "io/checked.h"
 #include "io/crc.h"
 #include "io/error.h"
@@ -40,39 +41,26 @@ class Writer::Record {
 
   void write(std::span<const std::byte> bytes) {
     crc_ = crc32(bytes, crc_);
-    if (may_be_large_) add_to_chunks(bytes);
+    if (may_be_large_) chunks_.add(bytes);
     writer_.write(bytes);
   }
 
   void end() {
     const uint64_t number = writer_.written_;
     writer_.chunks_.add(number, writer_.end_ - begin_);
-    if (chunks_.size() > 1) {
-      for (size_t i = 0; i < chunks_.size(); ++i) writer_.chunks_.at(number, i) = chunks_[i];
+    const std::vector<uint32_t>& chunks = chunks_.values();
+    if (chunks.size() > 1) {
+      for (size_t i = 0; i < chunks.size(); ++i) writer_.chunks_.at(number, i) = chunks[i];
     }
     writer_.add(begin_, crc_);
   }
 
  private:
-  void add_to_chunks(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      if (chunk_left_ == 0) {
-        chunks_.push_back(0);
-        chunk_left_ = kIndexChunkSize;
-      }
-      const auto piece = bytes.first(std::min(bytes.size(), chunk_left_));
-      chunks_.back() = crc32c(piece, chunks_.back());
-      chunk_left_ -= piece.size();
-      bytes = bytes.subspan(piece.size());
-    }
-  }
-
   Writer& writer_;
   const uint64_t begin_;
   const bool may_be_large_;  // more than one chunk
   uint32_t crc_ = 0;
-  std::vector<uint32_t> chunks_;
-  size_t chunk_left_ = 0;
+  BlockChecksums chunks_{kIndexChunkSize};
 };
 
 Writer::Writer(const std::string& path, uint64_t count)
