@@ -77,30 +77,34 @@ void Writer::check_open(uint64_t more) const {
   }
 }
 
-void Writer::append(std::span<const std::byte> record) {
-  const std::lock_guard lock(mutex_);
-  check_open(1);
+// Runs `work`; an error of it closes the writer.
+template <typename Work> void Writer::attempt(const Work& work) {
   try {
-    Record whole(*this, record.size() > kIndexChunkSize);
-    whole.write(record);
-    whole.end();
+    work();
   } catch (...) {
     file_.reset();
     throw;
   }
 }
 
+void Writer::append(std::span<const std::byte> record) {
+  const std::lock_guard lock(mutex_);
+  check_open(1);
+  attempt([&] {
+    Record whole(*this, record.size() > kIndexChunkSize);
+    whole.write(record);
+    whole.end();
+  });
+}
+
 void Writer::append_pieces(const std::function<void(const Sink&)>& produce) {
   const std::lock_guard lock(mutex_);
   check_open(1);
-  try {
+  attempt([&] {
     Record record(*this);
     produce([&record](std::span<const std::byte> bytes) { record.write(bytes); });
     record.end();
-  } catch (...) {
-    file_.reset();
-    throw;
-  }
+  });
 }
 
 void Writer::append_last(const std::function<void(const Sink&, const Before&)>& produce) {
@@ -110,7 +114,7 @@ void Writer::append_last(const std::function<void(const Sink&, const Before&)>& 
     throw RecordCountError(path_, "record " + std::to_string(written_) + " of " +
                                       std::to_string(count_) + " is not the last");
   }
-  try {
+  attempt([&] {
     offsets_.push_back(end_);
     const std::vector<uint32_t> blocks = header_checksums(checksums_, offsets_);
     offsets_.pop_back();
@@ -118,17 +122,14 @@ void Writer::append_last(const std::function<void(const Sink&, const Before&)>& 
     produce([&record](std::span<const std::byte> bytes) { record.write(bytes); },
             {.end = end_, .chunks = chunks_, .header_checksums = blocks});
     record.end();
-  } catch (...) {
-    file_.reset();
-    throw;
-  }
+  });
 }
 
 void Writer::append_files(const FileList& files, size_t jobs, const FilePacker::Tick& tick) {
   const std::lock_guard lock(mutex_);
   const uint64_t count = files.count();
   check_open(count);
-  try {
+  attempt([&] {
     uint64_t end = end_;
     for (uint64_t index = 0; index < count; ++index) {
       const auto sum = checked_add(end, files.size(index));
@@ -147,10 +148,7 @@ void Writer::append_files(const FileList& files, size_t jobs, const FilePacker::
       end_ += files.size(index);
       add(begin, checksums[index]);
     }
-  } catch (...) {
-    file_.reset();
-    throw;
-  }
+  });
 }
 
 void Writer::add(uint64_t begin, uint32_t crc) {
@@ -194,7 +192,7 @@ void Writer::write_header() {
 void Writer::finish(bool replace) {
   const std::lock_guard lock(mutex_);
   check_open(0);
-  try {
+  attempt([&] {
     if (written_ != count_) {
       throw RecordCountError(path_, std::to_string(written_) + " of the " + std::to_string(count_) +
                                         " announced records were written; no file was made");
@@ -202,10 +200,7 @@ void Writer::finish(bool replace) {
     flush();
     write_header();
     file_->publish(replace ? Namesake::kReplaced : Namesake::kKept);
-  } catch (...) {
-    file_.reset();
-    throw;
-  }
+  });
   file_.reset();
 }
 

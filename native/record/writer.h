@@ -83,6 +83,7 @@ class Writer {
   class Record;
 
   void check_open(uint64_t more) const;
+  template <typename Work> void attempt(const Work& work);
   void write(std::span<const std::byte> bytes);
   void flush();
   void add(uint64_t begin, uint32_t crc);
