@@ -153,13 +153,14 @@ template <typename T> void ExampleLayout::add_numbers(const Leaf& leaf, const Fe
 }
 
 void ExampleLayout::add_bytes(const Leaf& leaf, const Feature& feature) {
+  const Feature::Lists values = feature.lists();
   if (feature.value_count() == 1) {
-    feature.for_each_bytes([&](std::span<const std::byte> value) { add_value(leaf, value); });
+    (void)values.for_each<BytesValue>([&](BytesValue value) { add_value(leaf, value); });
     return;
   }
   const DirectoryId directory = add_directory(leaf.parent, add_name(leaf.stem));
   uint64_t i = 0;
-  feature.for_each_bytes([&](std::span<const std::byte> value) {
+  (void)values.for_each<BytesValue>([&](BytesValue value) {
     if (!is_full_) add_value({directory, Decimal(i++).view()}, value);
   });
 }

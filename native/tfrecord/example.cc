@@ -35,18 +35,6 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Checks every value of one list message.
-WireFault check_list(FeatureKind kind, std::span<const std::byte> list) {
-  const auto ignore = [](auto) {};
-  switch (kind) {
-    case FeatureKind::kBytes: return for_each_value<std::span<const std::byte>>(list, ignore);
-    case FeatureKind::kFloat: return for_each_value<float>(list, ignore);
-    case FeatureKind::kInt64: return for_each_value<int64_t>(list, ignore);
-    case FeatureKind::kNone: break;
-  }
-  return {};
-}
-
 bool is_list(const WireReader& reader) {
   return reader.type() == WireType::kBytes && reader.number() >= 1 && reader.number() <= 3;
 }
@@ -133,37 +121,20 @@ WireFault Feature::check() const {
   WireReader reader(message);
   while (reader.next()) {
     if (!is_list(reader)) continue;
+    const auto check_values = [&]<typename T>(T) {
+      return for_each_value<T>(reader.bytes(), [](T) {});
+    };
     const auto kind = static_cast<FeatureKind>(reader.number());
-    if (const WireFault fault = check_list(kind, reader.bytes())) return fault;
+    if (const WireFault fault = by_kind(kind, check_values)) return fault;
   }
   return reader.fault();
 }
 
 uint64_t Feature::value_count() const {
   uint64_t count = 0;
-  const auto add = [&count](auto) { ++count; };
-  switch (kind()) {
-    case FeatureKind::kBytes: for_each_bytes(add); break;
-    case FeatureKind::kFloat: for_each_float(add); break;
-    case FeatureKind::kInt64: for_each_int64(add); break;
-    case FeatureKind::kNone: break;
-  }
-  return count;
-}
-
-size_t Feature::copy_floats(std::span<float> to) const {
-  size_t count = 0;
-  for_each_float([&](float value) {
-    if (count < to.size()) to[count++] = value;
-  });
-  return count;
-}
-
-size_t Feature::copy_int64s(std::span<int64_t> to) const {
-  size_t count = 0;
-  for_each_int64([&](int64_t value) {
-    if (count < to.size()) to[count++] = value;
-  });
+  const Lists found = lists();
+  (void)by_kind(found.kind,
+                [&]<typename T>(T) { return found.for_each<T>([&count](T) { ++count; }); });
   return count;
 }
 

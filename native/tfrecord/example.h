@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "io/little_endian.h"
 #include "tfrecord/wire.h"
@@ -33,8 +34,17 @@ enum class FeatureKind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3
 // Returns "bytes_list" and so on, as in the messages; "no list" for kNone.
 [[nodiscard]] const char* to_text(FeatureKind kind);
 
-// Calls `visit` with each value of one of the three list messages, in order. T is std::span<const
-// std::byte>, float or int64_t.
+using BytesValue = std::span<const std::byte>;  // of a record, or of a default
+
+// Calls `function` with a value of the C++ type of the kind.
+template <typename Function> auto by_kind(FeatureKind kind, Function function) {
+  if (kind == FeatureKind::kInt64) return function(int64_t{});
+  if (kind == FeatureKind::kFloat) return function(float{});
+  return function(BytesValue{});
+}
+
+// Calls `visit` with each value of one of the three list messages, in order. T is BytesValue, float
+// or int64_t.
 template <typename T, typename Visit>
 [[nodiscard]] WireFault for_each_value(std::span<const std::byte> list, const Visit& visit);
 
@@ -65,24 +75,6 @@ struct Feature {
   [[nodiscard]] uint64_t value_count() const;
   // Checks the whole feature, to the last value.
   [[nodiscard]] WireFault check() const;
-
-  // These visit each value if the values are of this type; otherwise none.
-  template <typename Visit>  // visit(std::span<const std::byte>)
-  void for_each_bytes(const Visit& visit) const {
-    (void)lists().for_each<std::span<const std::byte>>(visit);
-  }
-  template <typename Visit>  // visit(float)
-  void for_each_float(const Visit& visit) const {
-    (void)lists().for_each<float>(visit);
-  }
-  template <typename Visit>  // visit(int64_t)
-  void for_each_int64(const Visit& visit) const {
-    (void)lists().for_each<int64_t>(visit);
-  }
-
-  // These copy as many values as exist and fit, and return how many.
-  size_t copy_floats(std::span<float> to) const;
-  size_t copy_int64s(std::span<int64_t> to) const;
 
  private:
   [[nodiscard]] Lists search_lists() const;
@@ -166,16 +158,9 @@ template <typename Visit>
 
 }  // namespace wire
 
-template <typename T> struct FeatureKindOf;
-template <> struct FeatureKindOf<std::span<const std::byte>> {
-  static constexpr FeatureKind kKind = FeatureKind::kBytes;
-};
-template <> struct FeatureKindOf<float> {
-  static constexpr FeatureKind kKind = FeatureKind::kFloat;
-};
-template <> struct FeatureKindOf<int64_t> {
-  static constexpr FeatureKind kKind = FeatureKind::kInt64;
-};
+template <typename T> inline constexpr FeatureKind kKindOf = FeatureKind::kBytes;
+template <> inline constexpr FeatureKind kKindOf<float> = FeatureKind::kFloat;
+template <> inline constexpr FeatureKind kKindOf<int64_t> = FeatureKind::kInt64;
 
 namespace wire {
 
@@ -206,9 +191,9 @@ template <typename Visit>
 // Visits a length-delimited field of a list: one bytes value, or packed numbers.
 template <typename T, typename Visit>
 [[nodiscard]] WireFault for_each_delimited(std::span<const std::byte> bytes, const Visit& visit) {
-  if constexpr (FeatureKindOf<T>::kKind == FeatureKind::kFloat) {
+  if constexpr (std::is_same_v<T, float>) {
     return for_each_packed_float(bytes, visit);
-  } else if constexpr (FeatureKindOf<T>::kKind == FeatureKind::kInt64) {
+  } else if constexpr (std::is_same_v<T, int64_t>) {
     return for_each_packed_int64(bytes, visit);
   } else {
     visit(bytes);
@@ -220,7 +205,6 @@ template <typename T, typename Visit>
 
 template <typename T, typename Visit>
 WireFault for_each_value(std::span<const std::byte> list, const Visit& visit) {
-  constexpr FeatureKind kKind = FeatureKindOf<T>::kKind;
   if (std::span<const std::byte> bytes; sole_field(list, bytes) == 1) {
     return wire::for_each_delimited<T>(bytes, visit);
   }
@@ -230,9 +214,9 @@ WireFault for_each_value(std::span<const std::byte> list, const Visit& visit) {
     WireFault fault;
     if (reader.type() == WireType::kBytes) {
       fault = wire::for_each_delimited<T>(reader.bytes(), visit);
-    } else if constexpr (kKind == FeatureKind::kFloat) {
+    } else if constexpr (std::is_same_v<T, float>) {
       if (reader.type() == WireType::kFixed32) visit(load_le<float>(reader.bytes()));
-    } else if constexpr (kKind == FeatureKind::kInt64) {
+    } else if constexpr (std::is_same_v<T, int64_t>) {
       if (reader.type() == WireType::kVarint) visit(static_cast<int64_t>(reader.value()));
     }
     if (fault) return fault;
@@ -241,7 +225,7 @@ WireFault for_each_value(std::span<const std::byte> list, const Visit& visit) {
 }
 
 template <typename T, typename Visit> WireFault Feature::Lists::for_each(const Visit& visit) const {
-  if (fault || kind != FeatureKindOf<T>::kKind) return fault;
+  if (fault || kind != kKindOf<T>) return fault;
   if (is_one) return for_each_value<T>(bytes, visit);
   return wire::for_each_message(
       bytes, static_cast<uint32_t>(kind),

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -13,7 +12,6 @@
 
 namespace ffrfs {
 
-using BytesValue = std::span<const std::byte>;  // of a record, or of a default
 template <typename T> using Values = std::vector<T>;
 
 enum class Layout : uint8_t {
@@ -47,12 +45,5 @@ struct Column {
     return std::get<Values<T>>(values);
   }
 };
-
-// Calls `function` with a value of the C++ type of the kind.
-template <typename Function> auto by_kind(FeatureKind kind, Function function) {
-  if (kind == FeatureKind::kInt64) return function(int64_t{});
-  if (kind == FeatureKind::kFloat) return function(float{});
-  return function(BytesValue{});
-}
 
 }  // namespace ffrfs
