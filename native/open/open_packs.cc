@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
@@ -24,10 +26,8 @@ namespace {
 
 // One FFRecord file and its tree.
 struct OpenPack {
-  ShardSet shards;  // exactly one
-  OpenedTree opened;
+  OpenedPacks alone;  // what is shown of it alone; at most one warning
   std::optional<IndexSet> set;
-  std::string warning;
 };
 
 OpenPack open_pack(const std::string& path, const OpenSource& open, Counters& counters) {
@@ -35,16 +35,17 @@ OpenPack open_pack(const std::string& path, const OpenSource& open, Counters& co
   const FfrecordShard& shard = pack.shard();
   OpenedTree opened = pack.open_tree(counters);
   const auto set = shard.index() != nullptr ? shard.index()->set() : std::nullopt;
-  std::string warning = shard.warning();
-  return {.shards = std::move(pack).take_shards(),
-          .opened = std::move(opened),
-          .set = set,
-          .warning = std::move(warning)};
+  std::vector<std::string> warnings;
+  if (std::string line = shard.warning(); !line.empty()) warnings.push_back(std::move(line));
+  return {.alone = {.shards = std::move(pack).take_shards(),
+                    .opened = std::move(opened),
+                    .warnings = std::move(warnings)},
+          .set = set};
 }
 
 // Both refuse a file of another kind, even with allow_missing, because it is not missing.
 void refuse_other_kinds(const std::string& path, const OpenPack& pack) {
-  if (pack.opened.kind == TreeKind::kFolder) return;
+  if (pack.alone.opened.kind == TreeKind::kFolder) return;
   throw FormatError(path, "is a plain FFRecord file; only packs can be shown as one tree; "
                           "name it alone");
 }
@@ -72,17 +73,18 @@ class Opening {
     std::optional<OpenPack> pack = try_open(path);
     if (!pack) return;
     refuse_other_kinds(path, *pack);
-    if (!pack->warning.empty()) warnings_.push_back(pack->warning);
+    OpenedPacks& alone = pack->alone;
     const std::string shown = remote::shown_url(path);
     if (pack->set) sets_.add(shown, *pack->set);
     // If its index was ignored, it is unknown which shard the pack is.
-    if (!pack->warning.empty()) ++unknown_count_;
-    parts_.push_back({.tree = std::move(pack->opened.tree),
+    unknown_count_ += alone.warnings.size();
+    std::ranges::move(alone.warnings, std::back_inserter(warnings_));
+    parts_.push_back({.tree = std::move(alone.opened.tree),
                       .first_record = record_count_,
                       .pack = shown,
                       .set = pack->set});
-    record_count_ += pack->shards.count();
-    shards_.push_back(std::move(pack->shards));
+    record_count_ += alone.shards.count();
+    shards_.push_back(std::move(alone.shards));
   }
 
   [[nodiscard]] OpenedPacks finish() {
@@ -151,14 +153,6 @@ class Opening {
   std::exception_ptr first_error_;
 };
 
-OpenedPacks open_one(const std::string& path, const OpenSource& open, Counters& counters) {
-  OpenPack pack = open_pack(path, open, counters);
-  OpenedPacks packs{
-      .shards = std::move(pack.shards), .opened = std::move(pack.opened), .warnings = {}};
-  if (!pack.warning.empty()) packs.warnings.push_back(pack.warning);
-  return packs;
-}
-
 // Returns the groups of records that the splits' files hold.
 std::vector<ExampleGroup> groups_of(const ShardSet& shards,
                                     const std::vector<RecordSplit>& splits) {
@@ -210,7 +204,7 @@ OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& 
   if (files.is_tfrecord) return open_tfrecords(files.paths, policy, counters);
   // A file that is named alone is shown alone, even if it is a shard of a set.
   if (files.paths.size() == 1 && !files.has_folder) {
-    return open_one(files.paths.front(), policy.open_source, counters);
+    return open_pack(files.paths.front(), policy.open_source, counters).alone;
   }
   Opening opening(policy, counters);
   for (const std::string& path : files.paths) opening.add(path);
