@@ -229,28 +229,18 @@ void ExampleLayout::append_entries(uint32_t number, const std::vector<uint32_t>&
                                    std::vector<DirectoryId>& directories,
                                    ExampleFolder& folder) const {
   const DirectoryId id = directories[number];
-  const auto first = static_cast<uint32_t>(folder.nodes_.size());
-  const auto directory_count = static_cast<uint32_t>(folder.directories_.size());
+  folder.begin_entries(number);
   for (uint32_t i = begins[id]; i < begins[id + 1]; ++i) {
     const Entry& entry = entries_[i];
-    const auto slot = static_cast<uint32_t>(folder.nodes_.size());
-    ExampleFolder::Node node{.name = entry.name,
-                             .parent = number & (ExampleFolder::kNodeLimit - 1),
-                             .is_directory = entry.is_directory};
+    folder.add_entry(number, {.name = entry.name,
+                              .target = static_cast<uint32_t>(folder.files_.size()),
+                              .is_directory = entry.is_directory});
     if (entry.is_directory) {
-      node.target = static_cast<uint32_t>(folder.directories_.size());
-      folder.directories_.push_back({.slot = slot});
       directories.push_back(entry.target);
     } else {
-      node.target = static_cast<uint32_t>(folder.files_.size());
       folder.files_.push_back(files_[entry.target]);
     }
-    folder.nodes_.push_back(node);
   }
-  ExampleFolder::Directory& itself = folder.directories_[number];
-  itself.first = first;
-  itself.entry_count = static_cast<uint32_t>(folder.nodes_.size()) - first;
-  itself.subdirectory_count = static_cast<uint32_t>(folder.directories_.size()) - directory_count;
 }
 
 }  // namespace ffrfs

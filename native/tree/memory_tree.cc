@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace ffrfs {
+namespace {
+
+constexpr uint32_t kParentMask = (uint32_t{1} << 31) - 1;  // of the 31 bits of a node's parent
+
+}  // namespace
 
 std::optional<Inode> MemoryTree::inode(Ino ino) const {
   const Node* found = node(ino);
@@ -65,6 +70,17 @@ std::vector<Dentry> MemoryTree::subdirectories(Ino directory_ino, uint64_t start
 std::string MemoryTree::name(Ino ino) const {
   const Node* found = node(ino);
   return found == nullptr ? std::string() : std::string(name_of(*found));
+}
+
+void MemoryTree::add_entry(uint32_t number, Node node) {
+  node.parent = number & kParentMask;
+  ++directories_[number].entry_count;
+  if (node.is_directory) {
+    ++directories_[number].subdirectory_count;
+    node.target = static_cast<uint32_t>(directories_.size());
+    directories_.push_back({.slot = static_cast<uint32_t>(nodes_.size())});
+  }
+  nodes_.push_back(node);
 }
 
 const MemoryTree::Node* MemoryTree::node(Ino ino) const {

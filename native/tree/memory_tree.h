@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tree/index_entries.h"
 #include "tree/tree.h"
 
 namespace ffrfs {
@@ -40,18 +41,20 @@ class MemoryTree : public Tree {
   };
   static_assert(sizeof(Node) == 12);
 
-  struct Directory {
-    uint32_t slot = 0;  // the directory's own
-    uint32_t first = 0;
-    uint32_t entry_count = 0;
-    uint32_t subdirectory_count = 0;
-  };
+  using Directory = SourceDirectory;
 
   // `top`: the inode of slot 0, whose parent is `top_parent`.
   MemoryTree(Ino top, Ino top_parent) : top_(top), top_parent_(top_parent) {}
 
   // Fills in the fields of a file's inode.
   virtual void describe_file(const Node& node, Inode& inode) const = 0;
+
+  // Append to the tables, whose directories are filled in their order: begin_entries(), then
+  // add_entry() for each of its entries. A new directory is the last of the table.
+  void begin_entries(uint32_t number) {
+    directories_[number].first = static_cast<uint32_t>(nodes_.size());
+  }
+  void add_entry(uint32_t number, Node node);
 
   [[nodiscard]] Ino ino_of(uint32_t slot) const { return top_ + slot; }
   [[nodiscard]] const Node* node(Ino ino) const;            // or nullptr

@@ -33,11 +33,7 @@ class PickleTreeEntries final : public IndexEntries {
   }
 
   [[nodiscard]] SourceDirectory directory(uint32_t number) const override {
-    const PickleTree::Directory& known = tree_.directories_[number];
-    return {.slot = known.slot,
-            .first = known.first,
-            .entry_count = known.entry_count,
-            .subdirectory_count = known.subdirectory_count};
+    return tree_.directories_[number];
   }
 
  private:

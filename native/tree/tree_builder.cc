@@ -121,30 +121,19 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Pick
                                  std::vector<DirectoryId>& directories) const {
   const DirectoryId id = directories[number];
   const auto first = static_cast<uint32_t>(tree.nodes_.size());
-  uint32_t subdirectory_count = 0;
+  tree.begin_entries(number);
   for (uint32_t i = grouping.begin[id]; i < grouping.begin[id + 1]; ++i) {
     const Entry& entry = entries_[grouping.order[i]];
     const auto slot = static_cast<uint32_t>(tree.nodes_.size());
-    tree.nodes_.push_back({.name = entry.name,
-                           .target = entry.target,
-                           .parent = number & (kDirectoryLimit - 1),
-                           .is_directory = entry.is_directory});
-    if (entry.is_directory) {
-      ++subdirectory_count;
-      tree.nodes_[slot].target = static_cast<uint32_t>(tree.directories_.size());
-      tree.directories_.push_back({.slot = slot});
-      directories.push_back(entry.target);
-    }
+    tree.add_entry(
+        number, {.name = entry.name, .target = entry.target, .is_directory = entry.is_directory});
+    if (entry.is_directory) directories.push_back(entry.target);
     // Only now, because the path in the error needs the directory's entry.
     if (grouping.order[i] == faulty_entry_) refuse(tree, slot, fault_);
     if (slot > first && tree.name_of(tree.nodes_[slot - 1]) == tree.name_of(tree.nodes_[slot])) {
       refuse(tree, slot, "the same name twice in one directory");
     }
   }
-  PickleTree::Directory& itself = tree.directories_[number];
-  itself.first = first;
-  itself.entry_count = static_cast<uint32_t>(tree.nodes_.size()) - first;
-  itself.subdirectory_count = subdirectory_count;
 }
 
 void TreeBuilder::refuse(const PickleTree& tree, uint32_t slot, const std::string& reason) const {
