@@ -96,18 +96,19 @@ void StoragePass::submit(size_t index) {
 void StoragePass::plan(std::vector<size_t> missing) {
   sort_by_offset(missing, items_);
   for (const size_t item : missing) {
-    const uint64_t whole = items_[item].whole_size();
-    for (uint64_t done = 0; done < whole;) {
-      const auto size = static_cast<size_t>(std::min(whole - done, kSegmentSize));
-      add_part(part_of(item, done, size), items_[item].extent.shard);
-      ++parts_left_[item];
-      done += size;
-    }
+    cut(item, [&](const Part& part) { add_part(part, items_[item].extent.shard); });
   }
 }
 
-StoragePass::Part StoragePass::part_of(size_t item, uint64_t offset, size_t size) const {
-  return {item, offset, items_[item].extent.offset + offset, size};
+// Calls `add` with each part of the item.
+template <typename Add> void StoragePass::cut(size_t item, const Add& add) {
+  const uint64_t whole = items_[item].whole_size();
+  for (uint64_t done = 0; done < whole;) {
+    const auto size = static_cast<size_t>(std::min(whole - done, kSegmentSize));
+    add({item, done, items_[item].extent.offset + done, size});
+    ++parts_left_[item];
+    done += size;
+  }
 }
 
 void StoragePass::add_part(const Part& part, uint32_t shard) {
@@ -205,20 +206,15 @@ void StoragePass::read_anew() {
   is_second_.resize(items_.size());
   for (const size_t item : anew_) {
     is_second_[item] = 1;
-    const uint64_t whole = items_[item].whole_size();
-    for (uint64_t done = 0; done < whole;) {
-      const auto size = static_cast<size_t>(std::min(whole - done, kSegmentSize));
-      const Part part = part_of(item, done, size);
+    cut(item, [&](const Part& part) {
       segments_.push_back({.shard = items_[item].extent.shard,
                            .offset = part.offset,
-                           .end = part.offset + size,
+                           .end = part.offset + part.size,
                            .first_part = parts_.size(),
                            .part_count = 1,
                            .bytes = ReadPort::Bytes::kAnew});
       parts_.push_back(part);
-      ++parts_left_[item];
-      done += size;
-    }
+    });
   }
   anew_.clear();
 }

@@ -61,7 +61,7 @@ class StoragePass {
   };
 
   void plan(std::vector<size_t> missing);
-  [[nodiscard]] Part part_of(size_t item, uint64_t offset, size_t size) const;
+  template <typename Add> void cut(size_t item, const Add& add);
   void add_part(const Part& part, uint32_t shard);
   void make_targets();
   [[nodiscard]] bool reserve(Segment& segment);
