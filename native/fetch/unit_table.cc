@@ -80,6 +80,14 @@ void UnitTable::drop(const UnitKey& key) {
   if (entry != entries_.end() && entry->second.held) take(*entry);
 }
 
+// Needs the lock. Returns nullptr if the unit is not held, or in another account.
+UnitTable::Node* UnitTable::held_in(Account account, const UnitKey& key) {
+  const auto entry = entries_.find(key);
+  const bool is_held =
+      entry != entries_.end() && entry->second.held && entry->second.account == account;
+  return is_held ? &*entry : nullptr;
+}
+
 void UnitTable::pass(const UnitKey& key) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);
@@ -91,10 +99,7 @@ void UnitTable::demote(const UnitKey& key) {
   std::erase(demoted_, key);
   demoted_.push_back(key);
   if (demoted_.size() <= kDemotedMax) return;
-  const auto entry = entries_.find(demoted_.front());
-  if (entry != entries_.end() && entry->second.held && entry->second.account == Account::kKept) {
-    take(*entry);
-  }
+  if (Node* const kept = held_in(Account::kKept, demoted_.front())) take(*kept);
   demoted_.pop_front();
 }
 
@@ -152,10 +157,9 @@ std::vector<UnitPlan> UnitTable::take_overdue() {
   return plans;
 }
 
-bool UnitTable::is_ahead(const UnitKey& key) const {
+bool UnitTable::is_ahead(const UnitKey& key) {
   const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(key);
-  return entry != entries_.end() && entry->second.held && entry->second.account == Account::kAhead;
+  return held_in(Account::kAhead, key) != nullptr;
 }
 
 bool UnitTable::has_ahead() const {
@@ -165,19 +169,17 @@ bool UnitTable::has_ahead() const {
 
 UnitPtr UnitTable::take_ahead(const UnitKey& key) {
   const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(key);
-  const bool is_ahead =
-      entry != entries_.end() && entry->second.held && entry->second.account == Account::kAhead;
-  return is_ahead ? take_ahead(*entry).unit : nullptr;
+  Node* const ahead = held_in(Account::kAhead, key);
+  return ahead != nullptr ? take_ahead(*ahead).unit : nullptr;
 }
 
 void UnitTable::age(const UnitKey& key, Clock::time_point since) {
   const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(key);
-  if (entry == entries_.end() || entry->second.account != Account::kAhead) return;
-  entry->second.since = since;
+  Node* const unit = held_in(Account::kAhead, key);
+  if (unit == nullptr) return;
+  unit->second.since = since;
   Order& ahead = order(Account::kAhead);
-  ahead.splice(ahead.end(), ahead, entry->second.place);
+  ahead.splice(ahead.end(), ahead, unit->second.place);
 }
 
 std::vector<UnitTable::Ahead> UnitTable::expire(Clock::time_point begin) {
@@ -202,13 +204,10 @@ std::vector<UnitTable::Ahead> UnitTable::drop_ahead(uint64_t owner) {
 }
 
 std::vector<UnitTable::Ahead> UnitTable::drop_ahead(uint64_t owner, const UnitKey& key) {
-  const std::lock_guard lock(mutex_);
-  const auto entry = entries_.find(key);
-  const bool is_theirs = entry != entries_.end() && entry->second.held &&
-                         entry->second.account == Account::kAhead && entry->second.owner == owner;
-  if (!is_theirs) return {};
   std::vector<Ahead> dropped;
-  dropped.push_back(take_ahead(*entry));
+  const std::lock_guard lock(mutex_);
+  Node* const ahead = held_in(Account::kAhead, key);
+  if (ahead != nullptr && ahead->second.owner == owner) dropped.push_back(take_ahead(*ahead));
   return dropped;
 }
 

@@ -86,7 +86,7 @@ class UnitTable {
   [[nodiscard]] std::vector<Done> arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner);
   // Returns the claims that readers have waited for too long; the caller now has to fetch these.
   [[nodiscard]] std::vector<UnitPlan> take_overdue();
-  [[nodiscard]] bool is_ahead(const UnitKey& key) const;
+  [[nodiscard]] bool is_ahead(const UnitKey& key);
   [[nodiscard]] bool has_ahead() const;
   [[nodiscard]] UnitPtr take_ahead(const UnitKey& key);
   // Makes a unit read ahead the oldest: as if it had come at `since`, before all others.
@@ -128,6 +128,7 @@ class UnitTable {
     return is_metadata ? Account::kMetadata : Account::kKept;
   }
   [[nodiscard]] Order& order(Account account) { return orders_[static_cast<size_t>(account)]; }
+  [[nodiscard]] Node* held_in(Account account, const UnitKey& key);
   void hold(Node& node, const HeldPtr& held, Account account);
   void keep_locked(const UnitKey& key, const HeldPtr& held);
   HeldPtr take(Node& node);
