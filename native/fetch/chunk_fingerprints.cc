@@ -76,24 +76,12 @@ void ChunkFingerprints::start_in_turn(size_t memory, Pass pass, Failed failed) {
 
 void ChunkFingerprints::verify(const Extent& extent, Done done) {
   const UnitKey key = key_of(extent);
-  UnitTable::Done waiter = [done = std::move(done)](const HeldPtr& held,
-                                                    const std::exception_ptr& error) {
-    done(std::static_pointer_cast<const Fingerprints>(held), error);
-  };
-  HeldPtr held;
-  switch (reader_.table().join(key, std::move(waiter), held)) {
-    case UnitTable::Join::kHeld:
-      reader_.port().post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
-      break;
-    case UnitTable::Join::kWaits: break;
-    case UnitTable::Join::kFirst:
-      start_in_turn(RecordStream::memory_for(fetcher_), [this, extent](Reservation memory) {
-        fingerprint(extent, std::move(memory));
-      }, [this, key](const std::exception_ptr& error) {
-        for (const auto& waiting : reader_.table().finish(key)) waiting(nullptr, error);
-      });
-      break;
-  }
+  if (!reader_.wait_for<const Fingerprints>(key, std::move(done))) return;
+  start_in_turn(RecordStream::memory_for(fetcher_), [this, extent](Reservation memory) {
+    fingerprint(extent, std::move(memory));
+  }, [this, key](const std::exception_ptr& error) {
+    for (const auto& waiting : reader_.table().finish(key)) waiting(nullptr, error);
+  });
 }
 
 void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {

@@ -38,21 +38,6 @@ UnitPtr DemandReader::find_in_memory(const UnitPlan& plan, size_t wanted) {
   return std::static_pointer_cast<Unit>(held);
 }
 
-void DemandReader::fetch(const UnitPlan& plan, Done done) {
-  UnitTable::Done waiter = [done = std::move(done)](const HeldPtr& held,
-                                                    const std::exception_ptr& error) {
-    done(std::static_pointer_cast<Unit>(held), error);
-  };
-  HeldPtr held;
-  switch (table_.join(plan.key(), std::move(waiter), held)) {
-    case UnitTable::Join::kHeld:  // it has arrived since find()
-      port_.post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
-      break;
-    case UnitTable::Join::kWaits: break;
-    case UnitTable::Join::kFirst: start_in_turn(plan); break;
-  }
-}
-
 void DemandReader::start_in_turn(const UnitPlan& plan) {
   fetcher_.budget().admit(fetcher_.memory_for(plan), [this, plan](Reservation memory) {
     const auto begin = Clock::now();

@@ -41,7 +41,25 @@ class DemandReader {
   // The same as find(), but looks only in memory.
   [[nodiscard]] UnitPtr find_in_memory(const UnitPlan& plan, size_t wanted);
 
-  void fetch(const UnitPlan& plan, Done done);
+  // Waits for an entry of the table, whose type is T: calls `done` in poll(). Returns true if it is
+  // neither held nor under way, so that the caller has to make it, and finish() it in the table.
+  template <typename T, typename Taken>
+  [[nodiscard]] bool wait_for(const UnitKey& key, Taken done) {
+    UnitTable::Done waiter = [done = std::move(done)](const HeldPtr& held,
+                                                      const std::exception_ptr& error) {
+      done(std::static_pointer_cast<T>(held), error);
+    };
+    HeldPtr held;
+    const UnitTable::Join join = table_.join(key, std::move(waiter), held);
+    if (join == UnitTable::Join::kHeld) {  // it has arrived since find()
+      port_.post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
+    }
+    return join == UnitTable::Join::kFirst;
+  }
+
+  void fetch(const UnitPlan& plan, Done done) {
+    if (wait_for<Unit>(plan.key(), std::move(done))) start_in_turn(plan);
+  }
   // The same for a unit that find() was not called for.
   void fetch_missing(const UnitPlan& plan, Done done) {
     observe(plan, Found::kMissing);
