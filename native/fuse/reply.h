@@ -1,6 +1,7 @@
 // The answer to one request: a handle, which a handler keeps until it has the answer.
 //
-// Each request needs exactly one call of error(), bytes(), parts() or value(), on any thread.
+// Each request needs exactly one call of answer(), error(), bytes(), parts() or value(), on any
+// thread.
 // Copying the handle copies no bytes.
 // Not here: sending answers to the kernel (the transports).
 
@@ -34,11 +35,13 @@ class Reply {
   Reply(AnswerSink& sink, uint64_t unique, std::span<std::byte> room, void* place = nullptr)
       : sink_(&sink), unique_(unique), room_(room), place_(place) {}
 
-  void error(int number) const noexcept { sink_->answer(*this, number, {}); }
+  // Sends an errno, or `parts` if that is 0.
+  void answer(int error, Parts parts) const noexcept { sink_->answer(*this, error, parts); }
+  void error(int number) const noexcept { answer(number, {}); }
   void bytes(Part body) const noexcept { parts({&body, 1}); }
   // Takes at most kPartCountMax parts.
   static constexpr size_t kPartCountMax = 16;
-  void parts(Parts parts) const noexcept { sink_->answer(*this, 0, parts); }
+  void parts(Parts parts) const noexcept { answer(0, parts); }
   template <typename T> void value(const T& structure) const noexcept {
     bytes(std::as_bytes(std::span(&structure, 1)));
   }

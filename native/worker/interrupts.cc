@@ -50,11 +50,7 @@ std::optional<fuse::Reply> Interrupts::take(uint64_t unique) {
 }
 
 void Interrupts::give(const fuse::Reply& reply, int error, fuse::Parts parts) noexcept {
-  if (error != 0) {
-    reply.error(error);
-  } else {
-    reply.parts(parts);
-  }
+  reply.answer(error, parts);
   const std::lock_guard lock(mutex_);
   // Notified under the lock: once giving_ is 0, this object may be destroyed.
   if (--giving_ == 0 && is_closed_) given_.notify_all();

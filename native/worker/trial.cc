@@ -41,11 +41,7 @@ void Trial::answer(const fuse::Reply& /*reply*/, int error, fuse::Parts parts) n
     std::swap(answered, current_);
   }
   if (!answered) return;
-  if (error != 0) {
-    answered->error(error);
-  } else {
-    answered->parts(parts);
-  }
+  answered->answer(error, parts);
   go_on();
 }
 
