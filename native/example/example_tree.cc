@@ -84,12 +84,6 @@ Ino ExampleTree::file_of(uint64_t record) const {
   return record < record_count_ ? folder_ino(record) : 0;
 }
 
-uint64_t ExampleTree::memory_bytes() const {
-  uint64_t total = sizeof *this + groups_.size() * sizeof(Group);
-  for (const Group& group : groups_) total += group.name.capacity();
-  return total;
-}
-
 bool ExampleTree::is_folder(Ino ino) const {
   const auto record = record_of(ino);
   return record && folder_ino(*record) == ino;

@@ -56,7 +56,6 @@ class ExampleTree final : public Tree, public Subtrees {
   [[nodiscard]] uint64_t directory_count() const override {
     return record_count_ + 1 + (is_grouped_ ? groups_.size() : 0);
   }
-  [[nodiscard]] uint64_t memory_bytes() const override;
 
   [[nodiscard]] const Subtrees* subtrees() const override { return this; }
   [[nodiscard]] std::optional<uint64_t> record_of(Ino ino) const override {

@@ -28,7 +28,6 @@ class FlatTree final : public Tree {
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return count_; }
   [[nodiscard]] uint64_t directory_count() const override { return 1; }
-  [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }
 
  private:
   static constexpr Ino kFirstIno = kRootIno + 1;

@@ -47,8 +47,6 @@ class MappedTree final : public Tree {
   [[nodiscard]] uint64_t file_count() const override { return file_count_; }
   [[nodiscard]] uint64_t link_count() const override { return index_.link_count(); }
   [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
-  // Does not include the memory of IndexMap.
-  [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }
 
  private:
   using Slot = uint32_t;

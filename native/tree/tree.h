@@ -119,7 +119,8 @@ class Tree {
   [[nodiscard]] uint64_t inode_count() const {
     return file_count() + directory_count() + link_count();
   }
-  [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
+  // Returns the size of the tables of a tree in memory (memory_tree.h); 0 for other trees.
+  [[nodiscard]] virtual uint64_t memory_bytes() const { return 0; }
 
   // Returns e.g. "a/b/c.png", for messages and listings; "" for the root.
   [[nodiscard]] std::string path(Ino ino) const;

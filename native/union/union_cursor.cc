@@ -50,14 +50,6 @@ bool UnionCursor::next() {
   return true;
 }
 
-uint64_t UnionCursor::memory_bytes() const {
-  uint64_t bytes = sizeof *this;
-  for (const Source& source : sources_) {
-    bytes += sizeof source + source.slice.capacity() * sizeof(Dentry);
-  }
-  return bytes;
-}
-
 const std::string& UnionCursor::name_in(uint32_t source) const {
   return sources_[source].slice[sources_[source].place].name;
 }

@@ -33,8 +33,6 @@ class UnionCursor {
   // Returns the entries of that name, one of each part that has it, in the order of `directories`.
   [[nodiscard]] std::span<const Ino> inos() const { return inos_; }
 
-  [[nodiscard]] uint64_t memory_bytes() const;
-
  private:
   // Slices grow from this size: with many parts, most need few of their names soon.
   static constexpr uint64_t kFirstSlice = 4;

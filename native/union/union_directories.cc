@@ -93,11 +93,4 @@ const UnionDirectories::Place* UnionDirectories::place_of(Ino ino) const {
   return found != places.end() && found->own == UnionParts::own(ino) ? &*found : nullptr;
 }
 
-uint64_t UnionDirectories::memory_bytes() const {
-  uint64_t bytes = sizeof *this + members_.capacity() * sizeof(Ino) +
-                   groups_.capacity() * sizeof(Group) + places_.capacity() * sizeof(places_[0]);
-  for (const std::vector<Place>& places : places_) bytes += places.capacity() * sizeof(Place);
-  return bytes;
-}
-
 }  // namespace ffrfs

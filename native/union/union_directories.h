@@ -37,7 +37,6 @@ class UnionDirectories {
   [[nodiscard]] size_t member_count() const { return members_.size(); }
   // Returns the members by the directory's number; numbers are breadth-first.
   [[nodiscard]] std::span<const Ino> members_of(size_t number) const;
-  [[nodiscard]] uint64_t memory_bytes() const;
 
  private:
   struct Group {

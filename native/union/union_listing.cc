@@ -112,15 +112,4 @@ UnionListing::Chunk UnionListing::make(UnionCursor& cursor) const {
   return std::make_shared<const std::vector<Dentry>>(std::move(entries));
 }
 
-uint64_t UnionListing::memory_bytes() {
-  const std::lock_guard lock(mutex_);
-  uint64_t bytes = sizeof *this;
-  for (const Kept& kept : kept_) bytes += sizeof kept + kept.chunk->size() * sizeof(Dentry);
-  for (const Stopped& stopped : cursors_) bytes += sizeof stopped + stopped.cursor->memory_bytes();
-  for (const auto& [directory, ends] : ends_) {
-    bytes += sizeof directory + sizeof ends + ends.capacity() * sizeof(Ino);
-  }
-  return bytes;
-}
-
 }  // namespace ffrfs

@@ -33,8 +33,6 @@ class UnionListing {
   // in order, and the errors of the parts.
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start, uint64_t limit);
 
-  [[nodiscard]] uint64_t memory_bytes();
-
  private:
   // Entries of a directory, by the number of the chunk. Only the last chunk has fewer.
   using Chunk = std::shared_ptr<const std::vector<Dentry>>;

@@ -82,9 +82,4 @@ Ino UnionLookup::find_in_turn(std::span<const Ino> directories, std::string_view
   return 0;
 }
 
-uint64_t UnionLookup::memory_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return sizeof *this + directories_.count() * sizeof known_[0] + kept_bytes_;
-}
-
 }  // namespace ffrfs

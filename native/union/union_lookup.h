@@ -35,8 +35,6 @@ class UnionLookup {
   // Returns 0 if no part has the name. `directory` must be shared. Throws the errors of the parts.
   [[nodiscard]] Ino find(Ino directory, std::string_view name) const;
 
-  [[nodiscard]] uint64_t memory_bytes() const;
-
  private:
   static constexpr uint64_t kNamesLimitBytes = uint64_t{16} << 20;
 

@@ -101,13 +101,4 @@ bool UnionTree::is_shown(Ino ino) const {
   return parts_.has(ino) && directories_.shown(ino) == ino;
 }
 
-uint64_t UnionTree::memory_bytes() const {
-  uint64_t bytes = sizeof *this + directories_.memory_bytes() + lookup_.memory_bytes() +
-                   listing_.get().memory_bytes();
-  for (size_t number = 0; number < parts_.count(); ++number) {
-    bytes += parts_.part(number).tree->memory_bytes();
-  }
-  return bytes;
-}
-
 }  // namespace ffrfs

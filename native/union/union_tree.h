@@ -53,7 +53,6 @@ class UnionTree final : public Tree {
   [[nodiscard]] uint64_t file_count() const override { return file_count_; }
   [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
   [[nodiscard]] uint64_t link_count() const override { return link_count_; }
-  [[nodiscard]] uint64_t memory_bytes() const override;
 
  private:
   // Returns false for inodes by which further parts know a shared directory.

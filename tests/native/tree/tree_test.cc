@@ -135,7 +135,6 @@ class Directories final : public Tree {
   [[nodiscard]] Ino file_of(uint64_t) const override { return 0; }
   [[nodiscard]] uint64_t file_count() const override { return 0; }
   [[nodiscard]] uint64_t directory_count() const override { return last_; }
-  [[nodiscard]] uint64_t memory_bytes() const override { return 0; }
 
  private:
   Ino last_ = kRootIno;
