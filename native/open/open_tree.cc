@@ -1,9 +1,9 @@
 #include "open/open_tree.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "example/example_tree.h"
 #include "fetch/record_stream.h"
@@ -23,19 +23,15 @@ class IndexRecordBytes : public ByteSource {
   explicit IndexRecordBytes(RecordStream& stream) : stream_(stream) {}
 
   [[nodiscard]] std::span<const std::byte> next() override {
-    auto piece = stream_.next();
-    while (skip_ > 0 && !piece.empty()) {
-      const size_t skipped = std::min(skip_, piece.size());
-      skip_ -= skipped;
-      piece = piece.subspan(skipped);
-      if (piece.empty()) piece = stream_.next();
-    }
-    return piece;
+    if (!std::exchange(is_first_, false)) return stream_.next();
+    // The first piece is at least as long as the magic, which the record begins with.
+    const auto piece = stream_.next().subspan(kFolderMagic.size());
+    return piece.empty() ? stream_.next() : piece;
   }
 
  private:
   RecordStream& stream_;
-  size_t skip_ = kFolderMagic.size();
+  bool is_first_ = true;
 };
 
 void read_through(const ShardSet& shards, const Extent& extent, Counters& counters) {
@@ -43,13 +39,6 @@ void read_through(const ShardSet& shards, const Extent& extent, Counters& counte
   RecordStream stream(fetcher, extent);
   while (!stream.next().empty()) {
   }
-}
-
-bool begins_with_magic(const ShardSet& shards, const Extent& extent) {
-  if (extent.size < kFolderMagic.size()) return false;
-  std::array<std::byte, kFolderMagic.size()> begin;
-  shards.file_of(extent).read_fully(extent.offset, begin);
-  return std::memcmp(begin.data(), kFolderMagic.data(), kFolderMagic.size()) == 0;
 }
 
 std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& extent,
@@ -68,6 +57,13 @@ std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& ext
 
 }  // namespace
 
+bool is_index_record(const Source& file, const Extent& extent) {
+  if (extent.size < kFolderMagic.size()) return false;
+  std::array<std::byte, kFolderMagic.size()> begin;
+  file.read_fully(extent.offset, begin);
+  return std::memcmp(begin.data(), kFolderMagic.data(), kFolderMagic.size()) == 0;
+}
+
 OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& counters,
                      const ExampleOptions& examples) {
   if (index != nullptr) return {std::make_unique<MappedTree>(*index), TreeKind::kFolder};
@@ -78,7 +74,7 @@ OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& co
   if (last.checksum == Checksum::kMaskedCrc32c) {
     return {std::make_unique<ExampleTree>(shards.count(), examples), TreeKind::kExamples};
   }
-  if (begins_with_magic(shards, last)) {
+  if (is_index_record(shards.file_of(last), last)) {
     auto tree = with_second_try(shards.file_of(last), last.offset, last.size,
                                 [&] { return read_index(shards, last, counters); });
     return {std::move(tree), TreeKind::kFolder};

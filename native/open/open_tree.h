@@ -23,6 +23,9 @@ struct OpenedTree {
   TreeKind kind;
 };
 
+// Returns whether the last record of `file`, which is an FFRecord file, begins like a pickled index.
+[[nodiscard]] bool is_index_record(const Source& file, const Extent& last);
+
 // Makes the tree of one FFRecord file, or of TFRecord files. For FFRecord that is the tree of its
 // mapped index, if there is one, without reading it; otherwise a packed folder's tree if the last
 // record begins like a pickled index, whose checksum is then verified; otherwise one file per

@@ -22,12 +22,7 @@ namespace ffrfs::python {
 namespace {
 
 bool ends_with_folder(const FfrecordShard& shard) {
-  if (shard.count() == 0) return false;
-  const Extent last = shard.extent(shard.count() - 1);
-  std::array<char, kFolderMagic.size()> begin{};
-  if (last.size < begin.size()) return false;
-  shard.file().read_fully(last.offset, std::as_writable_bytes(std::span(begin)));
-  return std::string_view(begin.data(), begin.size()) == kFolderMagic;
+  return shard.count() > 0 && is_index_record(shard.file(), shard.extent(shard.count() - 1));
 }
 
 }  // namespace
