@@ -86,11 +86,6 @@ void PyVolume::take_hints(int fd) const {
   unlocked([&] { volume->take_hints(std::move(client)); });
 }
 
-void PyVolume::limit_cache(size_t limit_bytes) const {
-  const auto volume = open();
-  unlocked([&] { volume->limit_cache(limit_bytes); });
-}
-
 py::object PyVolume::load_tree(Need need, Ino ino, uint64_t token) {
   const auto volume = open();
   TreePtr part = volume->find_tree(need, ino);
@@ -140,52 +135,6 @@ py::list PyVolume::poll() {
   return list;
 }
 
-Ino PyVolume::resolve(const std::string& path) const {
-  const auto volume = open();
-  const Unlocked unlocked;
-  return Waiting(*volume).resolve(path);
-}
-
-py::object PyVolume::attributes(Ino ino) const {
-  const auto volume = open();
-  return attributes_in(*volume, *wait_for_tree(*volume, Need::kInode, ino), ino);
-}
-
-py::list PyVolume::list(Ino ino, uint64_t start, uint64_t limit) const {
-  const auto volume = open();
-  const TreePtr part = wait_for_tree(*volume, Need::kEntries, ino);
-  return entries_in(*volume, *part, ino, start, limit);
-}
-
-py::object PyVolume::record(Ino ino) const {
-  const auto volume = open();
-  return record_in(*volume, *wait_for_tree(*volume, Need::kInode, ino), ino);
-}
-
-py::bytes PyVolume::target(Ino ino) const {
-  const auto volume = open();
-  return target_in(*wait_for_tree(*volume, Need::kInode, ino), ino);
-}
-
-py::bytes PyVolume::path(Ino ino) const {
-  const auto volume = open();
-  return {unlocked([&] { return volume->path(ino); })};
-}
-
-py::object PyVolume::stored(Ino ino) const {
-  const auto volume = open();
-  const TreePtr part = wait_for_tree(*volume, Need::kInode, ino);
-  const auto inode = unlocked([&] { return part->inode(ino); });
-  if (!inode || !inode->mode || !inode->mtime_ns) return py::none();
-  return py::make_tuple(*inode->mode, *inode->mtime_ns);
-}
-
-Slice PyVolume::read_wait(Ino ino, uint64_t offset, size_t size) {
-  const auto volume = open();
-  const Unlocked unlocked;
-  return Waiting(*volume).read(ino, offset, size);
-}
-
 py::list PyVolume::read_files(const py::sequence& inos) {
   const auto volume = open();
   if (volume->has_subtrees()) return read_parts(*volume, inos);
@@ -221,25 +170,76 @@ std::unique_ptr<const MadeFile> PyVolume::made_file(Ino ino) const {
   return MadeFile::open(*volume, tree, ino, options_.check_data);
 }
 
-Ino PyVolume::find_too_deep(Ino ino) const {
-  const auto volume = open();
+namespace {
+
+void limit_cache(const PyVolume& self, size_t limit_bytes) {
+  const auto volume = self.open();
+  unlocked([&] { volume->limit_cache(limit_bytes); });
+}
+
+Ino resolve(const PyVolume& self, const std::string& path) {
+  const auto volume = self.open();
+  return unlocked([&] { return Waiting(*volume).resolve(path); });
+}
+
+// Returns of(volume, part, ino), where `part` is the part of the tree that has the inode.
+template <auto Of> auto of_inode(const PyVolume& self, Ino ino) {
+  const auto volume = self.open();
+  return Of(*volume, *wait_for_tree(*volume, Need::kInode, ino), ino);
+}
+
+py::list entries_of(const PyVolume& self, Ino ino, uint64_t start, uint64_t limit) {
+  const auto volume = self.open();
+  const TreePtr part = wait_for_tree(*volume, Need::kEntries, ino);
+  return entries_in(*volume, *part, ino, start, limit);
+}
+
+py::bytes target_of(const PyVolume& self, Ino ino) {
+  const auto volume = self.open();
+  return target_in(*wait_for_tree(*volume, Need::kInode, ino), ino);
+}
+
+py::bytes path_of(const PyVolume& self, Ino ino) {
+  const auto volume = self.open();
+  return {unlocked([&] { return volume->path(ino); })};
+}
+
+// Returns the packed permissions and time; None if they are unknown.
+py::object stored_in(const Volume&, const Tree& part, Ino ino) {
+  const auto inode = unlocked([&] { return part.inode(ino); });
+  if (!inode || !inode->mode || !inode->mtime_ns) return py::none();
+  return py::make_tuple(*inode->mode, *inode->mtime_ns);
+}
+
+Slice read_wait(const PyVolume& self, Ino ino, uint64_t offset, size_t size) {
+  const auto volume = self.open();
   const Unlocked unlocked;
-  return volume->tree().find_too_deep(ino);
+  return Waiting(*volume).read(ino, offset, size);
 }
 
-py::list PyVolume::verify(uint64_t first, uint64_t count) {
-  const auto volume = open();
-  const auto bad = unlocked([&] { return scrub_records(volume->fetcher(), first, count); });
-  return to_list(bad);
+// Returns 0 if there is none; see Tree.
+Ino find_too_deep(const PyVolume& self, Ino ino) {
+  const auto volume = self.open();
+  return unlocked([&] { return volume->tree().find_too_deep(ino); });
 }
 
-py::bytes PyVolume::counter_page() const {
-  const auto volume = open();
+py::list verify(const PyVolume& self, uint64_t first, uint64_t count) {
+  const auto volume = self.open();
+  return to_list(unlocked([&] { return scrub_records(volume->fetcher(), first, count); }));
+}
+
+py::bytes counter_page(const PyVolume& self) {
+  const auto volume = self.open();
   const auto page = volume->counters().page().bytes();
   return {reinterpret_cast<const char*>(page.data()), page.size()};
 }
 
-namespace {
+py::bytes describe_slow(const PyVolume& self, const std::string& kind, Ino ino,
+                        uint64_t elapsed_ns) {
+  const auto volume = self.open();
+  return {unlocked(
+      [&] { return volume->describe_slow(RequestTimes::kind_of(kind), ino, elapsed_ns); })};
+}
 
 using VolumeClass = py::class_<PyVolume>;
 
@@ -320,9 +320,7 @@ void bind_properties(VolumeClass& volume) {
   })
       .def_property_readonly("warnings", get([](Volume& v) {
     py::list lines;
-    for (const std::string& line : v.warnings()) {
-      lines.append(fs_text(line));
-    }
+    for (const std::string& line : v.warnings()) lines.append(fs_text(line));
     return lines;
   }))
       .def_property_readonly("unverified_paths", get([](Volume& v) {
@@ -347,38 +345,37 @@ void bind_serving(VolumeClass& volume) {
       .def("start_prefetch", &PyVolume::start_prefetch, py::arg("push"))
       .def("stop_prefetch", &PyVolume::stop_prefetch)
       .def("take_hints", &PyVolume::take_hints, py::arg("fd"))
-      .def("limit_cache", &PyVolume::limit_cache, py::arg("limit_bytes"))
+      .def("limit_cache", &limit_cache, py::arg("limit_bytes"))
       .def("warm", &PyVolume::warm, py::arg("ino"))
       .def("limit_pushed", &PyVolume::limit_pushed, py::arg("limit_bytes"))
       .def("count_request",
            [](const PyVolume& self, const std::string& kind, uint64_t elapsed_ns) {
     return self.open()->note_request(RequestTimes::kind_of(kind), elapsed_ns);
   }, py::arg("kind"), py::arg("elapsed_ns"))
-      .def("describe_slow", &PyVolume::describe_slow, py::arg("kind"), py::arg("ino"),
-           py::arg("elapsed_ns"))
+      .def("describe_slow", &describe_slow, py::arg("kind"), py::arg("ino"), py::arg("elapsed_ns"))
       .def("note_failure", &PyVolume::note_failure, py::arg("ino"));
 }
 
 // Functions that may block.
 void bind_reading(VolumeClass& volume) {
-  volume.def("resolve", &PyVolume::resolve, py::arg("path"))
-      .def("attributes", &PyVolume::attributes, py::arg("ino"))
-      .def("list", &PyVolume::list, py::arg("ino"), py::arg("start"), py::arg("limit"))
-      .def("stored", &PyVolume::stored, py::arg("ino"))
-      .def("target", &PyVolume::target, py::arg("ino"))
-      .def("record", &PyVolume::record, py::arg("ino"))
-      .def("path", &PyVolume::path, py::arg("ino"))
+  volume.def("resolve", &resolve, py::arg("path"))
+      .def("attributes", &of_inode<attributes_in>, py::arg("ino"))
+      .def("list", &entries_of, py::arg("ino"), py::arg("start"), py::arg("limit"))
+      .def("stored", &of_inode<stored_in>, py::arg("ino"))
+      .def("target", &target_of, py::arg("ino"))
+      .def("record", &of_inode<record_in>, py::arg("ino"))
+      .def("path", &path_of, py::arg("ino"))
       .def("file_of",
            [](const PyVolume& self, uint64_t record) {
     const auto volume = self.open();
     return unlocked([&] { return volume->tree().file_of(record); });
   }, py::arg("record"))
-      .def("read_wait", &PyVolume::read_wait, py::arg("ino"), py::arg("offset"), py::arg("size"))
+      .def("read_wait", &read_wait, py::arg("ino"), py::arg("offset"), py::arg("size"))
       .def("read_files", &PyVolume::read_files, py::arg("inos"))
       .def("made_file", &PyVolume::made_file, py::arg("ino"))
-      .def("find_too_deep", &PyVolume::find_too_deep, py::arg("ino"))
-      .def("verify", &PyVolume::verify, py::arg("first"), py::arg("count"))
-      .def("counter_page", &PyVolume::counter_page);
+      .def("find_too_deep", &find_too_deep, py::arg("ino"))
+      .def("verify", &verify, py::arg("first"), py::arg("count"))
+      .def("counter_page", &counter_page);
 }
 
 }  // namespace

@@ -65,7 +65,6 @@ class PyVolume {
   static void start_prefetch(const py::object& self, py::function push);
   void stop_prefetch() const { end_prefetch(open()); }
   void take_hints(int fd) const;
-  void limit_cache(size_t limit_bytes) const;
   void warm(Ino ino) const { open()->warm(ino); }
   void limit_pushed(uint64_t limit_bytes) const { open()->limit_pushed(limit_bytes); }
 
@@ -76,33 +75,11 @@ class PyVolume {
   [[nodiscard]] py::list poll();
   [[nodiscard]] Ino note_failure(Ino ino) const { return open()->note_failure(ino).value_or(0); }
 
-  // For callers that block.
+  // For callers that block; volume.cc has more of them.
 
-  [[nodiscard]] Ino resolve(const std::string& path) const;
-  [[nodiscard]] py::object attributes(Ino ino) const;
-  [[nodiscard]] py::list list(Ino ino, uint64_t start, uint64_t limit) const;
-  [[nodiscard]] py::object record(Ino ino) const;
-  [[nodiscard]] py::bytes target(Ino ino) const;
-  // Returns the packed permissions and time; None if they are unknown.
-  [[nodiscard]] py::object stored(Ino ino) const;
-  [[nodiscard]] py::bytes path(Ino ino) const;
-  [[nodiscard]] py::bytes describe_slow(const std::string& kind, Ino ino,
-                                        uint64_t elapsed_ns) const {
-    const auto volume = open();
-    const auto line = [&] {
-      const Unlocked unlocked;
-      return volume->describe_slow(RequestTimes::kind_of(kind), ino, elapsed_ns);
-    }();
-    return {line};
-  }
-  [[nodiscard]] Slice read_wait(Ino ino, uint64_t offset, size_t size);
   [[nodiscard]] py::list read_files(const py::sequence& inos);
   // Returns nullptr if the file is not rendered, but a part of its record.
   [[nodiscard]] std::unique_ptr<const MadeFile> made_file(Ino ino) const;
-  // Returns 0 if there is none; see Tree.
-  [[nodiscard]] Ino find_too_deep(Ino ino) const;
-  [[nodiscard]] py::list verify(uint64_t first, uint64_t count);
-  [[nodiscard]] py::bytes counter_page() const;
 
  private:
   static void end_prefetch(std::shared_ptr<Volume> volume);
