@@ -14,13 +14,7 @@ class Records : public OpenRecords<FfrecordShard> {
       : OpenRecords([&] { return open_ffrecord_shards(paths); }), check_data_(check_data) {}
 
   [[nodiscard]] py::list unverified_paths() const {
-    const auto open_now = open();
-    std::vector<std::string> paths;
-    for (size_t i = 0; i < open_now->shards.shard_count(); ++i) {
-      const FfrecordShard& file = open_now->file(i);
-      if (!file.metadata_verified()) paths.push_back(file.file().path());
-    }
-    return to_bytes_list(paths);
+    return to_bytes_list(open()->shards.unverified_paths());
   }
 
   [[nodiscard]] py::list read(const py::sequence& indices) const {

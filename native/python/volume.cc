@@ -324,7 +324,7 @@ void bind_properties(VolumeClass& volume) {
     return lines;
   }))
       .def_property_readonly("unverified_paths", get([](Volume& v) {
-    return to_bytes_list(v.unverified_paths());
+    return to_bytes_list(v.shards().unverified_paths());
   })).def_property_readonly("eventfd", get([](Volume& v) { return v.event_fd(); }));
 }
 

@@ -29,6 +29,14 @@ uint64_t ShardSet::byte_count() const {
   return total;
 }
 
+std::vector<std::string> ShardSet::unverified_paths() const {
+  std::vector<std::string> paths;
+  for (const auto& shard : shards_) {
+    if (!shard->metadata_verified()) paths.push_back(shard->file().path());
+  }
+  return paths;
+}
+
 Extent ShardSet::extent(uint64_t record) const {
   const size_t index = index_of(record);
   Extent extent = shards_[index]->extent(record - starts_[index]);

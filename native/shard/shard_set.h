@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,8 @@ class ShardSet {
 
   [[nodiscard]] uint64_t count() const { return starts_.back(); }
   [[nodiscard]] uint64_t byte_count() const;  // of all records
+  // Returns the files whose metadata is not verified (see Shard).
+  [[nodiscard]] std::vector<std::string> unverified_paths() const;
   [[nodiscard]] size_t shard_count() const { return shards_.size(); }
   [[nodiscard]] const Shard& shard(size_t index) const { return *shards_[index]; }
 

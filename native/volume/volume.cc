@@ -52,15 +52,6 @@ std::string Volume::identity(size_t shard) const {
   return text;
 }
 
-std::vector<std::string> Volume::unverified_paths() const {
-  std::vector<std::string> paths;
-  for (size_t i = 0; i < shards().shard_count(); ++i) {
-    const Shard& shard = shards().shard(i);
-    if (!shard.metadata_verified()) paths.push_back(shard.file().path());
-  }
-  return paths;
-}
-
 TreePtr Volume::load_tree(Need need, Ino ino, TreeDone done) {
   if (TreePtr part = find_tree(need, ino)) return part;
   return subtree_reads_.get().trees().get(subtree_for(need, ino).value(), std::move(done));

@@ -286,11 +286,11 @@ std::optional<Opened> open_all(const WorkerOptions& options, DaemonLink& daemon)
       return listen_to(daemon);
     }).get();
     opened.volume = std::make_unique<Volume>(options.packs, options.volume);
-    for (const std::string& path : opened.volume->unverified_paths()) daemon.send_unverified(path);
+    const ShardSet& shards = opened.volume->shards();
+    for (const std::string& path : shards.unverified_paths()) daemon.send_unverified(path);
     for (const std::string& warning : opened.volume->warnings()) daemon.send_notice(warning);
-    for (size_t shard = 0; shard < opened.volume->shards().shard_count(); ++shard) {
-      daemon.send_file(opened.volume->shards().shard(shard).file().path(),
-                       opened.volume->identity(shard));
+    for (size_t shard = 0; shard < shards.shard_count(); ++shard) {
+      daemon.send_file(shards.shard(shard).file().path(), opened.volume->identity(shard));
     }
     check_descriptors();
     daemon.send_opened();
