@@ -137,9 +137,7 @@ def convert(  # noqa: PLR0913 - two files, and options
             return _write_features(source, output, on_error, watch)
         if options is None:
             options = TFRecordOptions("GZIP" if target.endswith(".gz") else "")
-        opened = stack.enter_context(
-            contextlib.closing(_open_source(source, kind, records, on_error, float64))
-        )
+        opened = stack.enter_context(_open_source(source, kind, records, on_error, float64))
         _write(opened, output, kind, options, watch, flat=flat, shards=shards)
         left_out = opened.empty_folder_count if isinstance(opened, PackedSource) else 0
         return ConvertSummary(watch.count, opened.skipped_count, left_out)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 
 from ffrfs.convert.example_json import Json, from_json, parse_record, to_json
 from ffrfs.convert.flat_json import FlatTypes, flat_values, is_flat
-from ffrfs.convert.source import OnError, Record, UnfitRecordError, size_of
+from ffrfs.convert.source import OnError, Record, RecordSource, UnfitRecordError, size_of
 from ffrfs.errors import FormatError, parse_reason
 from ffrfs.files.replacing import new_file
 
@@ -74,7 +74,7 @@ def not_an_example() -> UnfitRecordError:
     )
 
 
-class JsonLinesSource:
+class JsonLinesSource(RecordSource):
     """The Examples of a file of JSON lines; blank lines do not count.
 
     The bytes of a record are serialised again: names are sorted, so the same line gives the same
@@ -82,14 +82,9 @@ class JsonLinesSource:
     """
 
     def __init__(self, path: str, on_error: OnError) -> None:
-        self.path = path
-        self.skipped_count = 0
+        super().__init__(path, on_error)
         self.size_bytes = size_of(path)
         self._last = 0  # the line of the record that was yielded last
-        self._on_error = on_error
-
-    def count(self) -> int:
-        return sum(1 for _ in self.records())
 
     def records(self) -> Iterator[Record]:
         self.skipped_count = 0
@@ -136,9 +131,6 @@ class JsonLinesSource:
                     raise FormatError.at(self.path, f"line {number} is longer than 1 GiB")
                 if not line.isspace():
                     yield number, line
-
-    def close(self) -> None:
-        pass  # the file is open only while it is read
 
 
 def parsed_json(text: bytes) -> object:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ffrfs.convert.kind import FIRST_RECORD, kind_of
 from ffrfs.convert.output import staged_set
-from ffrfs.convert.source import Record, size_of
+from ffrfs.convert.source import Record, RecordSource, size_of
 from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.folder.extract import extract_tree
 from ffrfs.folder.progress import Progress
@@ -48,12 +48,14 @@ def write_record_folder(source: str, target: str, progress: Progress | None) -> 
         return tree.volume.record_count
 
 
-class RecordFolderSource:
-    """The records of a directory: N/record.bin, or the file N, for each number N from 0 on."""
+class RecordFolderSource(RecordSource):
+    """The records of a directory: N/record.bin, or the file N, for each number N from 0 on.
+
+    None is ever skipped, as there are no checksums.
+    """
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        self.skipped_count = 0  # there are no checksums
+        super().__init__(path)
         names = sorted(name for name in os.listdir(path) if not name.startswith("."))
         for number, name in enumerate(names):
             if name != f"{number:0{len(FIRST_RECORD)}}":
@@ -74,9 +76,6 @@ class RecordFolderSource:
 
     def place(self) -> str:
         return self._last
-
-    def close(self) -> None:
-        pass  # a file is open only while it is read
 
     def _file(self, name: str) -> str:
         file = os.path.join(self.path, name)

@@ -9,6 +9,7 @@ Concurrency: one thread at a time. The files are not changed.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, Type
 from ffrfs._native import TFRecords
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files import batches
+from ffrfs.files.closing import Closing
 from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import Entry, PackTree
 from ffrfs.printable import quoted
@@ -52,26 +54,30 @@ class UnfitRecordError(Exception):
     """The target cannot hold the record that its source has yielded last: the text says why."""
 
 
-class RecordSource(Protocol):
+class RecordSource(Closing):
     """Records in order. Errors name file, record and offset."""
 
-    path: str
-    # Damaged records that the last pass over records() left out.
-    skipped_count: int
     # The approximate size of all records together; 0: unknown before they are read.
     size_bytes: int
 
+    def __init__(self, path: str, on_error: OnError = "raise") -> None:
+        self.path = path
+        self.skipped_count = 0  # damaged records that the last pass over records() left out
+        self._on_error = on_error
+
     def count(self) -> int:
         """Return the number of records of records(); may take as long as reading them."""
-        ...
+        return sum(1 for _ in self.records())
 
-    def records(self) -> Iterator[Record]: ...
+    def records(self) -> Iterator[Record]:
+        raise NotImplementedError
 
     def place(self) -> str:
         """Return where the record is that records() has yielded last: "FILE: record 7"."""
-        ...
+        raise NotImplementedError
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: most sources have a file open only while they read it."""
 
 
 @contextlib.contextmanager
@@ -83,14 +89,12 @@ def naming_records(source: RecordSource) -> Iterator[None]:
         raise PackError(f"{source.place()}: {error}") from None
 
 
-class TFRecordSource:
+class TFRecordSource(RecordSource):
     """A TFRecord file, or a directory of them, compressed or not."""
 
     def __init__(self, path: str, on_error: OnError) -> None:
-        self.path = path
-        self.skipped_count = 0
+        super().__init__(path, on_error)
         self._files = shard_paths(path)
-        self._on_error = on_error
         self._reading: tuple[str, RecordIterator] | None = None
         self._is_compressed = any(compression_of(file) for file in self._files)
         is_unknown = self._is_compressed or any(map(is_url, self._files))
@@ -98,7 +102,7 @@ class TFRecordSource:
 
     def count(self) -> int:
         if self._is_compressed or self._on_error == "skip":
-            return sum(1 for _ in self.records())
+            return super().count()
         return TFRecords([os.fsencode(file) for file in self._files]).count
 
     def records(self) -> Iterator[Record]:
@@ -113,9 +117,6 @@ class TFRecordSource:
         assert self._reading is not None
         file, records = self._reading
         return f"{file}: record {records.number}"
-
-    def close(self) -> None:
-        pass  # a file is open only while it is read
 
 
 class Unread(Protocol):
@@ -135,35 +136,54 @@ class SizedItem(NamedTuple):
     size: int
 
 
-class FFRecordSource:
-    """A plain FFRecord file, or a directory of them."""
+class _NumberedSource(RecordSource):
+    """Records that are read in batches, by their numbers."""
 
-    def __init__(self, path: str, on_error: OnError) -> None:
-        self.path = path
-        self.skipped_count = 0
-        self._on_error = on_error
-        self._last = 0  # the number of the record that was yielded last
-        self._reader = FileReader(path)
-        self._sizes = [_sizes(self._reader.get_offsets(i)) for i in range(len(self._reader.fnames))]
-        self.size_bytes = sum(int(sizes.sum()) for sizes in self._sizes)
+    _read: Callable[[Sequence[int]], list[RecordBytes]]
+    _last = 0  # the number of the record that was yielded last
 
     def count(self) -> int:
-        if self._on_error == "skip":
-            return sum(1 for _ in self.records())
-        return len(self._reader)
+        return super().count() if self._on_error == "skip" else self._sound_count()
 
     def records(self) -> Iterator[Record]:
         self.skipped_count = 0
-        sizes = (int(size) for sizes in self._sizes for size in sizes)
-        for batch in in_batches(SizedItem(number, size) for number, size in enumerate(sizes)):
+        for batch in in_batches(self._items()):
             numbers = [item.number for item in batch]
-            records = read_all(self._reader.read, numbers, self._on_error)
-            for number, record in zip(numbers, records, strict=True):
-                if record is None:
+            contents = read_all(self._read, numbers, self._on_error)
+            for number, content in zip(numbers, contents, strict=True):
+                if content is None:
                     self.skipped_count += 1
                 else:
                     self._last = number
-                    yield record.data
+                    yield self._record(number, content.data)
+
+    def _sound_count(self) -> int:
+        """Return the number of records if none is damaged."""
+        return sum(1 for _ in self._items())
+
+    def _items(self) -> Iterator[SizedItem]:
+        raise NotImplementedError
+
+    def _record(self, number: int, content: memoryview) -> Record:
+        return content
+
+
+class FFRecordSource(_NumberedSource):
+    """A plain FFRecord file, or a directory of them."""
+
+    def __init__(self, path: str, on_error: OnError) -> None:
+        super().__init__(path, on_error)
+        self._reader = FileReader(path)
+        self._read = self._reader.read
+        self._sizes = [_sizes(self._reader.get_offsets(i)) for i in range(len(self._reader.fnames))]
+        self.size_bytes = sum(int(sizes.sum()) for sizes in self._sizes)
+
+    def _sound_count(self) -> int:
+        return len(self._reader)
+
+    def _items(self) -> Iterator[SizedItem]:
+        sizes = (int(size) for sizes in self._sizes for size in sizes)
+        return map(SizedItem, itertools.count(), sizes)
 
     def place(self) -> str:
         number, file = self._last, 0
@@ -176,7 +196,7 @@ class FFRecordSource:
         self._reader.close()
 
 
-class PackedSource:
+class PackedSource(_NumberedSource):
     """The files of a pack, each one record: its bytes, or an Example of them.
 
     `as_examples`: an Example with the features `path` and `data`, one bytes value each.
@@ -186,35 +206,15 @@ class PackedSource:
     """
 
     def __init__(self, path: str, on_error: OnError, as_examples: bool) -> None:
-        self.path = path
-        self.skipped_count = 0
-        self._on_error = on_error
+        super().__init__(path, on_error)
         self._as_examples = as_examples
-        self._last_ino = 0  # of the file that was yielded last
         self._tree = PackTree(path)
+        self._read = self._tree.read_files  # by inodes
         self.size_bytes = self._tree.volume.byte_count
         self.empty_folder_count = self._count_empty_folders() if as_examples else 0
 
-    def count(self) -> int:
-        if self._on_error == "skip":
-            return sum(1 for _ in self.records())
-        return sum(1 for _ in self._items())
-
-    def records(self) -> Iterator[Record]:
-        self.skipped_count = 0
-        for batch in in_batches(self._items()):
-            inos = [item.number for item in batch]
-            for ino, content in zip(
-                inos, read_all(self._tree.read_files, inos, self._on_error), strict=True
-            ):
-                if content is None:
-                    self.skipped_count += 1
-                else:
-                    self._last_ino = ino
-                    yield self._example(ino, content.data) if self._as_examples else content.data
-
     def place(self) -> str:
-        return f"{self.path}: {quoted(self._tree.path(self._last_ino))}"
+        return f"{self.path}: {quoted(self._tree.path(self._last))}"
 
     def close(self) -> None:
         self._tree.close()
@@ -262,8 +262,10 @@ class PackedSource:
             above = f"{entry.path}/" if entry.is_folder else ""
         return count + bool(above)
 
-    def _example(self, ino: int, content: memoryview) -> bytes:
-        return bytes_example({"path": os.fsencode(self._tree.path(ino)), "data": bytes(content)})
+    def _record(self, number: int, content: memoryview) -> Record:
+        if not self._as_examples:
+            return content
+        return bytes_example({"path": os.fsencode(self._tree.path(number)), "data": bytes(content)})
 
 
 def bytes_example(values: Mapping[str, bytes]) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from ffrfs.convert.column_reader import ColumnReader, Float64, row_message
 from ffrfs.convert.kind import files_named
-from ffrfs.convert.source import Record, size_of
+from ffrfs.convert.source import Record, RecordSource, size_of
 from ffrfs.errors import FormatError, PackError, PackWarning
 from ffrfs.printable import quoted
 
@@ -44,18 +44,18 @@ def import_pyarrow() -> ModuleType:
     return module
 
 
-class TableSource:
+class TableSource(RecordSource):
     """The rows of a file, or of a directory of files in the order of their names.
 
-    A file that is damaged, or has a column of a type that no Example has, ends the reading.
+    A file that is damaged, or has a column of a type that no Example has, ends the reading: rows
+    have no checksums, so none is skipped.
     """
 
     KIND: ClassVar[str]
     EXTENSIONS: ClassVar[tuple[str, ...]]
 
     def __init__(self, path: str, float64: Float64 = "cast") -> None:
-        self.path = path
-        self.skipped_count = 0  # rows have no checksums
+        super().__init__(path)
         self._pyarrow = import_pyarrow()
         self._files = files_named(path, self.EXTENSIONS)
         self._float64 = float64
@@ -63,9 +63,6 @@ class TableSource:
         self._last = path, 0  # the file and the row of the record that was yielded last
         self._part = ""  # what is read of the file: "row group 3: "
         self.size_bytes = sum(map(size_of, self._files))
-
-    def count(self) -> int:
-        return sum(1 for _ in self.records())
 
     def records(self) -> Iterator[Record]:
         for path in self._files:
@@ -79,9 +76,6 @@ class TableSource:
     def place(self) -> str:
         path, number = self._last
         return f"{path}: row {number}"
-
-    def close(self) -> None:
-        pass  # a file is open only while it is read
 
     def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
         raise NotImplementedError

@@ -36,6 +36,7 @@ from ffrfs.convert.source import (
     NUMBER_DIGITS_MIN,
     OnError,
     Record,
+    RecordSource,
     UnfitRecordError,
     bytes_example,
     size_of,
@@ -161,7 +162,7 @@ def _field_name(name: str, value: bytes, counts: Counter[str]) -> str:
     return f"{base}{number}.{extension}"
 
 
-class WebDatasetSource:
+class WebDatasetSource(RecordSource):
     """The samples of a tar file, or of a directory of them in the order of their names.
 
     A sample whose example.json is wrong raises FormatError, or with "skip" is left out and
@@ -169,15 +170,10 @@ class WebDatasetSource:
     """
 
     def __init__(self, path: str, on_error: OnError) -> None:
-        self.path = path
-        self.skipped_count = 0
+        super().__init__(path, on_error)
         self._files = files_named(path, ".tar")
         self._last = path, ""  # the file and the key of the sample that was yielded last
-        self._on_error = on_error
         self.size_bytes = sum(map(size_of, self._files))
-
-    def count(self) -> int:
-        return sum(1 for _ in self.records())
 
     def records(self) -> Iterator[Record]:
         self.skipped_count = 0
@@ -198,9 +194,6 @@ class WebDatasetSource:
     def place(self) -> str:
         file, key = self._last
         return f"{file}: sample {quoted(key)}"
-
-    def close(self) -> None:
-        pass  # a file is open only while it is read
 
 
 def _samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
