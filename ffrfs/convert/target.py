@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator
 from ffrfs._native import EntryList
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record, UnfitRecordError
 from ffrfs.errors import PackError, naming
+from ffrfs.files.kind import INDEX_MAGIC
 from ffrfs.files.replacing import new_file
 from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
 from ffrfs.tfrecord.writer import TFRecordWriter
-
-# The beginning of a pack's index (docs/format.md).
-_INDEX_MAGIC = b"piouhjgbr"
 
 
 def write_tfrecord(
@@ -52,7 +50,7 @@ def write_ffrecord(
         for record in records:
             writer.append(record)
             last = record
-        if last[: len(_INDEX_MAGIC)] == _INDEX_MAGIC:
+        if last[: len(INDEX_MAGIC)] == INDEX_MAGIC:
             raise PackError(
                 f"{path}: the last record begins like the index of a pack, so programs would "
                 "take the file for a pack; convert --to pack"

@@ -71,7 +71,7 @@ _AN = ("AVI", "FLAC", "HDF5", "Ogg")
 _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 _FFRECORD_HEADER = struct.Struct("<Iq")  # docs/format.md
 _OFFSET = struct.Struct("<q")
-_INDEX_MAGIC = b"piouhjgbr"  # begins the last record of a pack
+INDEX_MAGIC = b"piouhjgbr"  # begins the last record of a pack
 _ROOT_INODE = struct.Struct("<QQqIHH")
 _TFRECORD_HEADER = struct.Struct("<QI")
 _OTHERS = {
@@ -161,7 +161,7 @@ def _ffrecord_kind(begin: bytes, read: Read, size: int) -> FileKind | None:
     first, last = (_offset(read, start + 4 * count + 8 * record, size) for record in (0, count - 1))
     if not end <= first <= last <= size:
         return None
-    if read(last, len(_INDEX_MAGIC)) == _INDEX_MAGIC:
+    if read(last, len(INDEX_MAGIC)) == INDEX_MAGIC:
         return FileKind("a pack", count - 1)
     return FileKind("an FFRecord file", count)
 
