@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Self
 
+from ffrfs.convert.output import Output
 from ffrfs.convert.watch import Watch
 from ffrfs.errors import PackError
 from ffrfs.packing.bucket_target import BucketTarget
@@ -25,19 +26,17 @@ from ffrfs.remote.url import RemoteUrl
 _TICK_S = 0.1
 
 
-class BucketOutput:
-    """An Output: an object, or, if `is_set`, the objects of a directory, at the URL `path`.
+class BucketOutput(Output):
+    """An object, or, if `is_set`, the objects of a directory, at the URL `path`.
 
     Raises PackError if the URL cannot be written to, and if an object exists already, unless
     `force`; RemoteError.
     """
 
-    force = False  # for the local file, whose name is unused
-
     def __init__(
         self, path: str, watch: Watch, *, is_set: bool, force: bool, tmp_dir: str | None
     ) -> None:
-        self.path = path
+        super().__init__(path, force=False)  # of the local file, whose name is unused
         self._watch = watch
         self._target = BucketTarget(path, is_set=is_set, tmp_dir=tmp_dir, as_in="train.tfrecord")
         if is_set:

@@ -39,7 +39,7 @@ from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, kind_of, kind_of_name
 from ffrfs.convert.other_tables import ArrowSource, CsvSource
-from ffrfs.convert.output import LocalOutput, Output
+from ffrfs.convert.output import Output
 from ffrfs.convert.pack_samples import PackSampleSource
 from ffrfs.convert.parquet import ParquetSource, write_parquet
 from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
@@ -57,6 +57,7 @@ from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
 from ffrfs.convert.watch import Watch
 from ffrfs.convert.webdataset import WebDatasetSource, write_webdataset
 from ffrfs.errors import OptionError, PackError
+from ffrfs.files.replacing import may_replace
 from ffrfs.folder.progress import Progress
 from ffrfs.remote.url import is_url, parse_url
 from ffrfs.tfrecord.options import TFRecordOptions
@@ -147,7 +148,9 @@ def _output(
     target: str, watch: Watch, tmp_dir: str | os.PathLike[str] | None, *, is_set: bool, force: bool
 ) -> AbstractContextManager[Output]:
     if not is_url(target):
-        return contextlib.nullcontext(LocalOutput(target, is_set=is_set, force=force))
+        if not is_set:
+            may_replace(target, force)
+        return contextlib.nullcontext(Output(target, force=force))
     from ffrfs.convert.bucket_output import BucketOutput
 
     place = None if tmp_dir is None else os.fspath(tmp_dir)

@@ -1,4 +1,4 @@
-"""The outputs of a conversion, and the one for local files.
+"""The output of a conversion on this machine.
 
 Not here: writing a file (target.py and others), buckets (bucket_output.py).
 Concurrency: one thread.
@@ -10,56 +10,31 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from ffrfs.errors import PackError
-from ffrfs.files.replacing import may_replace
 from ffrfs.files.staged_file import staged_folder, sync_folder
 
 
-class Output(Protocol):
-    """An output. `path`: the user's name. `place`: the path at which a single file is written.
+class Output:
+    """A file, or a new directory, at `path`, which is the user's name.
 
     `force`: the output may replace a file at `place`.
     """
 
-    path: str
-    place: str
-    force: bool
+    def __init__(self, path: str, *, force: bool) -> None:
+        self.path = path
+        self.place = path  # at which a single file is written
+        self.force = force
 
     def shard_folder(self) -> AbstractContextManager[str]:
         """Return a context with the directory for shards; at its end they are at `path`."""
-        ...
-
-    def written(self, place: str) -> None:
-        """Take the file at `place`, which is complete."""
-        ...
-
-    def finish(self) -> None:
-        """Finish the output: all files are complete."""
-        ...
-
-
-class LocalOutput:
-    """A file, or, if `is_set`, a new directory, at `path`.
-
-    Raises PackError if the file exists already, unless `force`.
-    """
-
-    def __init__(self, path: str, *, is_set: bool, force: bool) -> None:
-        self.path = self.place = path
-        self.force = force
-        if not is_set:
-            may_replace(path, force)
-
-    def shard_folder(self) -> AbstractContextManager[str]:
         return staged_set(self.path)
 
     def written(self, place: str) -> None:
-        pass
+        """Take the file at `place`, which is complete."""
 
     def finish(self) -> None:
-        pass
+        """Finish the output: all files are complete."""
 
 
 @contextlib.contextmanager
