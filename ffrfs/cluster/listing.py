@@ -30,7 +30,7 @@ from ffrfs.packing.sources.folder_lister import (
     time_ns_of,
 )
 from ffrfs.packing.sources.options import PackOptions
-from ffrfs.packing.sources.selection import Selection, Wanted
+from ffrfs.packing.sources.selection import Wanted
 from ffrfs.remote.bucket import objects_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, is_url, parse_url
@@ -113,12 +113,7 @@ def list_folders(task: ListTask) -> Listed:
 class _Lister(FolderLister):
     def __init__(self, root: str, options: PackOptions) -> None:
         self._path = ""  # the path of the directory that is read
-        super().__init__(
-            root,
-            selection=Selection(options.include, options.exclude),
-            symlinks=options.symlinks or "inside",
-            skip_special=options.skip_special,
-        )
+        super().__init__(root, options)
 
     def read(self, path: str) -> Folder:
         """List a directory below the root."""

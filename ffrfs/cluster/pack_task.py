@@ -35,7 +35,6 @@ from ffrfs.packing.sources.existing_set import ShardOf
 from ffrfs.packing.sources.opening import open_contents
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.path_list import PathList
-from ffrfs.packing.sources.selection import Selection
 from ffrfs.remote.bucket import bytes_of, pin_of
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
@@ -134,10 +133,11 @@ def _contents(task: PackTask, gone: Set[str], place: str) -> Contents:
     return open_contents("archive", task.sources, options, spool=place)
 
 
-class _ListedFiles:
-    """The files of a directory, or objects of one in a bucket, that pieces name. A Contents."""
+class _ListedFiles(Contents):
+    """The files of a directory, or objects of one in a bucket, that pieces name.
 
-    is_stream = False
+    They name shared records, too.
+    """
 
     def __init__(self, task: PackTask, gone: Set[str]) -> None:
         self.name = task.sources[0]
@@ -147,9 +147,6 @@ class _ListedFiles:
         self._pieces = (lambda: _left(task, gone)) if task.kind == "objects" else None
         self.entries = entries_of(_left(task, gone))
         self.number()
-
-    def share(self) -> None:
-        pass  # the pieces name shared records
 
     def number(self) -> None:
         """Number the records in the order of the plan."""
@@ -162,29 +159,16 @@ class _ListedFiles:
             root = os.fsencode(self.name)
             writer.append_folder(self.entries, root, first, count, jobs, tick, self._symlinks)
 
-    def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        pass
-
 
 def _repacked(task: PackTask, gone: Set[str]) -> Contents:
     from ffrfs.packing.sources.pack_source import PackSource
 
     shared: list[Piece] = []
     pieces = _noting(_left(task, gone), shared)
-    source = PackSource(
-        task.sources,
-        # An empty directory may hold excluded files, and names that no pack can have.
-        selection=Selection(
-            None, task.options.exclude, PathList(_paths(pieces), "the plan", "file")
-        ),
-        symlinks=task.options.symlinks or "keep",
-        skip_special=True,
-        on_conflict=task.options.on_conflict,
-        allow_missing=task.options.allow_missing,
-    )
+    listed = PathList(_paths(pieces), "the plan", "file")
+    # An empty directory may hold excluded files, and names that no pack can have.
+    options = replace(task.options, include=None, files=listed, skip_special=True)
+    source = PackSource(task.sources, options)
     if not share_as_listed(source.entries, shared):
         source.share()  # for plans of earlier versions
     source.number()

@@ -40,7 +40,6 @@ from ffrfs.packing.sources.opening import open_contents
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.pack_source import PackSource, refuse_other_records
 from ffrfs.packing.sources.path_list import PathList
-from ffrfs.packing.sources.selection import Selection
 from ffrfs.remote.url import is_url
 
 # Only names say what is added.
@@ -206,8 +205,9 @@ class _Change:
         place = os.path.realpath(old)
         path = os.path.join(self._staging, os.path.basename(place))
         packs = [old] if more is None else [old, more]
-        selection = Selection(without=PathList(without) if without else None)
-        with closing(PackSource(packs, selection=selection, on_conflict="last")) as contents:
+        options = PackOptions(on_conflict="last")
+        left_out = PathList(without) if without else None
+        with closing(PackSource(packs, options, without=left_out)) as contents:
             contents.share()
             contents.number()
             shard = Pack(os.fsencode(old)).shard

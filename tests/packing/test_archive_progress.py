@@ -13,7 +13,7 @@ import pytest
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.sources.archive import ArchiveSource
 from ffrfs.packing.sources.archive_progress import ArchiveProgress
-from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.options import PackOptions
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree
 
@@ -29,9 +29,8 @@ def pack(archive: Path, out: Path, digests: bool = False) -> States:
     """Pack it, and tell all that a bar is shown."""
     seen: States = []
     progress = ArchiveProgress(lambda *state: seen.append(state))
-    source = ArchiveSource(
-        str(archive), target=str(out), progress=progress, selection=Selection(), digests=digests
-    )
+    options = PackOptions(dedup=digests)
+    source = ArchiveSource(str(archive), options, target=str(out), progress=progress)
     source.number()
     size = source.entries.byte_count
     write_pack(

@@ -17,8 +17,8 @@ from ffrfs import pack_folder
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources import duplicates, opening
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import number
-from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
@@ -165,7 +165,7 @@ def test_only_files_of_equal_size_are_read(folder: Path, monkeypatch: pytest.Mon
             read.extend(map(os.fsdecode, self.entries.paths(files)))
             return super().digests(files, jobs)
 
-    source = Watched(str(folder), selection=Selection())
+    source = Watched(str(folder), PackOptions())
     duplicates.share_duplicates(source, 2)
     assert read == ["a/x.png", "a/y.png", "a/z/deep"]
 

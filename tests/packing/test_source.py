@@ -20,7 +20,7 @@ from ffrfs.packing.pack import pack_folder
 from ffrfs.packing.sources import folder_lister
 from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT, FolderIdentity
-from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.source import Source
 from tests.folder.folder_model import make_folder, shown
 
@@ -40,12 +40,10 @@ def source(
     skip_special: bool = False,
     symlinks: Symlinks = "follow",
 ) -> Source:
-    return Source(
-        str(folder),
-        selection=Selection(include, exclude),
-        skip_special=skip_special,
-        symlinks=symlinks,
+    options = PackOptions(
+        include=include, exclude=exclude, skip_special=skip_special, symlinks=symlinks
     )
+    return Source(str(folder), options)
 
 
 def sizes(found: Source) -> dict[str, int]:
@@ -410,7 +408,7 @@ def test_the_folder_that_is_written_to_is_not_packed(folder: Path) -> None:
     def walk(exclude: list[str]) -> Source:
         return Source(
             str(folder),
-            selection=Selection(exclude=exclude),
+            PackOptions(exclude=exclude),
             forbidden=FolderIdentity.of((folder / "a" / "deep").stat()),
         )
 

@@ -36,15 +36,15 @@ from ffrfs.packing.sources.archive_list import ArchiveList
 from ffrfs.packing.sources.archive_member import PIECE_SIZE, Members
 from ffrfs.packing.sources.archive_progress import ArchiveProgress, WatchedFile
 from ffrfs.packing.sources.archive_tree import ArchiveTree
-from ffrfs.packing.sources.contents import Symlinks, Tick
+from ffrfs.packing.sources.contents import Contents, Tick, digest_of, ticking
 from ffrfs.packing.sources.existing_set import ExistingTree
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches
+from ffrfs.packing.sources.path_list import STANDARD_INPUT
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.packing.sources.zip_members import ZipMembers
 from ffrfs.printable import quoted
-
-STANDARD_INPUT = "-"
 
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second one is that of an empty archive
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -66,41 +66,39 @@ _DAMAGE_ERRORS = (
 )
 
 
-class ArchiveSource:
-    """The files to pack of one archive. A Contents.
+class ArchiveSource(Contents):
+    """The files to pack of one archive.
 
-    `archive` is a path, or "-". `digests`: digests() will be called. `target`: the path of the
-    pack. `progress` is called for the work before append(). Raises PackError, OSError.
+    `archive` is a path, or "-". `target`: the path of the pack. `progress` is called for the work
+    before append(). Raises PackError, OSError.
     """
 
     is_stream = True
 
-    def __init__(  # noqa: PLR0913 - each is a question of its own
+    def __init__(
         self,
         archive: str,
+        options: PackOptions,
         *,
         target: str,
         progress: ArchiveProgress,
-        selection: Selection,
-        symlinks: Symlinks = "inside",
-        skip_special: bool = False,
-        digests: bool = False,
         existing: ExistingTree | None = None,
     ) -> None:
         self.name = "standard input" if archive == STANDARD_INPUT else archive
         self._place = os.path.dirname(os.path.realpath(target))
         self._damage_errors: tuple[type[Exception], ...] = _DAMAGE_ERRORS
         self._ordinals = array("Q")  # of each file of the tree: the number of its member
-        self._digests = bytearray() if digests else None
+        self._digests = bytearray() if options.dedup else None  # for digests()
         self._progress = progress
         self._files: Iterator[tuple[int, Iterator[bytes]]] | None = None
         self._open_files = contextlib.ExitStack()
+        selection = Selection(options.include, options.exclude, options.listed)
         try:
             self._file = self._open_files.enter_context(self._open(archive))
             self._state = _state(self._file)
             with self._naming_damage():
                 self._magic = self._file.read(_MAGIC_SIZE)
-                tree = self._read_names(ArchiveTree(self.name, selection, symlinks, skip_special))
+                tree = self._read_names(ArchiveTree(self.name, selection, options))
             selection.check_matched(self.name)
             self._listing = ArchiveList(tree, existing)
         except BaseException:
@@ -125,10 +123,11 @@ class ArchiveSource:
         if self._files is None:
             self._files = self._read_files()
         size = 0
-        for done, file in enumerate(chain.from_iterable(batches(self.entries, first, count)), 1):
+        for done, file in enumerate(chain.from_iterable(batches(self.entries, first, count))):
             # Progress within a large file, too.
-            size += self._append(writer, file, int(sizes[file]), partial(_tick, tick, done, size))
-            tick(done, size)
+            watched = partial(ticking, tick, done, size)
+            size += self._append(writer, file, int(sizes[file]), watched)
+            tick(done + 1, size)
         if first + count == self.entries.record_count and _state(self._file) != self._state:
             raise PackError(f"{self.name}: changed while it was packed; pack again")
 
@@ -213,10 +212,7 @@ class ArchiveSource:
                 self._progress.listed(len(self._ordinals))
                 if self._digests is not None:
                     self.refuse_too_large(member.size)  # reading it could take for ever
-                    digest = hashlib.sha256()
-                    for piece in members.pieces():
-                        digest.update(piece)
-                    self._digests += digest.digest()
+                    self._digests += digest_of(members.pieces())
         self._progress.end_listing()
         return tree
 
@@ -280,14 +276,6 @@ class ArchiveSource:
                 raise OSError(error.errno, error.strerror, self.name) from None
             # Errors of gzip and bz2 themselves, for damaged data.
             raise PackError(f"{self.name}: is damaged ({error})") from None
-
-
-def _tick(tick: Tick, done: int, size: int, pieces: Pieces) -> Pieces:
-    """Report each piece of file number `done`; `size` bytes were before it."""
-    for piece in pieces:
-        yield piece
-        size += len(piece)
-        tick(done - 1, size)
 
 
 def _state(file: BinaryIO) -> tuple[int, int]:

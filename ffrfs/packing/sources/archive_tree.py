@@ -16,7 +16,8 @@ from typing import TypeAlias
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.archive_member import Kind, Member
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
-from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, Symlinks
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.printable import quoted
 
@@ -53,9 +54,7 @@ Node: TypeAlias = int | Link | Folder
 class ArchiveTree:
     """The members to pack. Raises PackError for members that cannot be packed."""
 
-    def __init__(
-        self, archive: str, selection: Selection, symlinks: Symlinks, skip_special: bool
-    ) -> None:
+    def __init__(self, archive: str, selection: Selection, options: PackOptions) -> None:
         self.archive = archive
         self.root = Folder()
         self.root.is_wanted = True
@@ -64,9 +63,9 @@ class ArchiveTree:
         self.sizes = array("Q")
         self.modes = array("H")
         self.times_ns = array("q")
-        self.symlinks = symlinks
+        self.symlinks = options.symlinks or "inside"
         self._selection = selection
-        self._skip_special = skip_special
+        self._skip_special = options.skip_special
 
     def add(self, member: Member) -> bool:
         """Add a member; return whether it is a file, which then gets the next number."""

@@ -1,4 +1,4 @@
-"""Contents: entries to pack, and access to their bytes.
+"""Contents: entries to pack, and access to their bytes; and what the sources have in common.
 
 Source (source.py) has the contents of a directory, ArchiveSource (archive.py) of an archive,
 PackSource (pack_source.py) of packs.
@@ -6,11 +6,17 @@ PackSource (pack_source.py) of packs.
 
 from __future__ import annotations
 
+import hashlib
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from ffrfs._native import EntryList, Writer
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_SizedT = TypeVar("_SizedT", bound=Sized)
 
 # Symbolic links: "inside" follows links that stay inside the source, and refuses the others;
 # "follow" follows all; "keep" packs the links; "skip" leaves them out.
@@ -51,33 +57,49 @@ class Advice(NamedTuple):
 ADVICE: Final = Advice()  # of commands with all options
 
 
-class Contents(Protocol):
+class Contents:
+    is_stream = False  # True: append() is called for one run after the other, in this process
     name: str  # of the directory, archive or packs
-    is_stream: bool  # then append() is called for one run after the other, in this process
     entries: EntryList
     skipped: list[str]  # paths that skip_special left out
     links: LinkCounts
 
     def share(self) -> None:
         """Let equal names of one file, such as hard links in an archive, share a record."""
-        ...
 
     def number(self) -> None:
         """Give the files records in the contents' own order."""
-        ...
+        raise NotImplementedError
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """Write `count` records of the entries from `first` on.
 
         Raises PackError for a file that is not as it was listed.
         """
-        ...
+        raise NotImplementedError
 
     def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
         """Yield a SHA-256 for each of these files of the entries, in their order."""
-        ...
+        raise NotImplementedError
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close what is open between calls."""
+
+
+def digest_of(pieces: Iterable[Buffer]) -> bytes:
+    """Return the SHA-256 of a file."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def ticking(tick: Tick, done: int, size: int, pieces: Iterable[_SizedT]) -> Iterator[_SizedT]:
+    """Yield the pieces of a file, and report each; `done` files of `size` bytes were before it."""
+    for piece in pieces:
+        yield piece
+        size += len(piece)
+        tick(done, size)
 
 
 def storable_time_ns(time_ns: int) -> int:

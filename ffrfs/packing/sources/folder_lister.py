@@ -26,6 +26,7 @@ from ffrfs.packing.sources.contents import (
     storable_time_ns,
 )
 from ffrfs.packing.sources.existing_set import ExistingTree
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.selection import Selection, Wanted
 
 DEPTH_LIMIT = 1024  # nested directories; the limit of the index
@@ -152,13 +153,11 @@ class FolderLister:
     name it.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a question of its own
+    def __init__(
         self,
         folder: str,
+        options: PackOptions,
         *,
-        selection: Selection,
-        symlinks: Symlinks = "inside",
-        skip_special: bool = False,
         forbidden: FolderIdentity | None = None,
         existing: ExistingTree | None = None,
     ) -> None:
@@ -166,13 +165,13 @@ class FolderLister:
         self.entries = EntryList()
         self.skipped: list[str] = []  # paths
         self.links = LinkCounts()
-        self.selection = selection
+        self.selection = Selection(options.include, options.exclude, options.listed)
         self.outside: list[str] = []  # paths of the first links that lead out
         self.outside_count = 0
         self._lines = array("Q")  # by file of the entries: the line that names it
-        self._symlinks = symlinks
+        self._symlinks = options.symlinks or "inside"
         self._real_root = os.path.join(os.path.realpath(folder), "")
-        self._skip_special = skip_special
+        self._skip_special = options.skip_special
         self._forbidden = forbidden
         self._existing = existing
         self._shown_again = ShownAgain()

@@ -17,7 +17,6 @@ from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches, number
-from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.source import Source
 
 if TYPE_CHECKING:
@@ -45,31 +44,14 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
     a path beside which there is room for a copy of a pipe. Raises PackError, OSError.
     """
     contents: Contents
-    selection = Selection(options.include, options.exclude, options.listed)
     if kind == "packs":
         from ffrfs.packing.sources.pack_source import PackSource  # with NumPy
 
-        contents = PackSource(
-            sources,
-            selection=selection,
-            symlinks=options.symlinks or "keep",
-            skip_special=options.skip_special,
-            on_conflict=options.on_conflict,
-            allow_missing=options.allow_missing,
-            forbidden=forbidden,
-            existing=existing,
-        )
+        contents = PackSource(sources, options, forbidden=forbidden, existing=existing)
     elif options.on_conflict != "error" or options.allow_missing:
         raise PackError(f"{sources[0]}: on_conflict and allow_missing are for packs")
     elif kind == "folder":
-        contents = Source(
-            sources[0],
-            selection=selection,
-            symlinks=options.symlinks or "inside",
-            skip_special=options.skip_special,
-            forbidden=forbidden,
-            existing=existing,
-        )
+        contents = Source(sources[0], options, forbidden=forbidden, existing=existing)
     elif options.order is not None:
         raise PackError(f"{sources[0]}: an archive keeps its own order")
     else:
@@ -79,10 +61,7 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
 
         contents = ArchiveSource(
             sources[0],
-            selection=selection,
-            symlinks=options.symlinks or "inside",
-            skip_special=options.skip_special,
-            digests=options.dedup,
+            options,
             existing=existing,
             target=spool,
             progress=progress or ArchiveProgress(lambda *_: None),

@@ -11,7 +11,6 @@ Concurrency: append() in any number of threads; all else in one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from array import array
@@ -27,17 +26,24 @@ from ffrfs._native import EntryList, Writer
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files.batches import in_batches
 from ffrfs.folder.links import follow
-from ffrfs.folder.tree import OnConflict, PackTree
-from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
+from ffrfs.folder.tree import PackTree
+from ffrfs.packing.sources.contents import (
+    UNKNOWN_TIME_NS,
+    Contents,
+    LinkCounts,
+    Tick,
+    digest_of,
+    ticking,
+)
 from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder, walk
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches, number_by_keys
+from ffrfs.packing.sources.path_list import PathList
 from ffrfs.packing.sources.selection import Selection, Wanted
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from ffrfs._native import Attributes, RecordBytes
 
 _LIST_COUNT = 4096  # so many entries of the core at a time
@@ -68,33 +74,28 @@ class _Place(NamedTuple):
 _OpenFolder: TypeAlias = OpenFolder[_Place, _Place]
 
 
-class PackSource:
-    """The files to pack of `packs`: files, and directories of packs. A Contents.
+class PackSource(Contents):
+    """The files to pack of `packs`: files, and directories of packs.
 
-    `on_conflict`, `allow_missing`: as PackTree. `forbidden`: the directory that is written to.
-    Raises PackError for entries that cannot be packed, and the exceptions of opening packs.
+    `without`: paths to leave out. `forbidden`: the directory that is written to. Raises PackError
+    for entries that cannot be packed, and the exceptions of opening packs.
     """
 
-    is_stream = False
-
-    def __init__(  # noqa: PLR0913 - each is a question of its own
+    def __init__(
         self,
         packs: Sequence[str],
+        options: PackOptions,
         *,
-        selection: Selection,
-        symlinks: Symlinks = "keep",
-        skip_special: bool = False,
-        on_conflict: OnConflict = "error",
-        allow_missing: bool = False,
+        without: PathList | None = None,
         forbidden: FolderIdentity | None = None,
         existing: ExistingTree | None = None,
     ) -> None:
         self.entries = EntryList()
         self.skipped: list[str] = []  # paths
         self.links = LinkCounts()
-        self._selection = selection
-        self._symlinks = symlinks
-        self._skip_special = skip_special
+        self._selection = Selection(options.include, options.exclude, options.listed, without)
+        self._symlinks = options.symlinks or "keep"
+        self._skip_special = options.skip_special
         self._existing = existing
         # By file of the entries.
         self._inos = array("Q")
@@ -103,7 +104,9 @@ class PackSource:
         self._behind_links_count = 0
         for pack in packs:
             _refuse_own_set(pack, forbidden)
-        self._tree = PackTree(packs, on_conflict=on_conflict, allow_missing=allow_missing)
+        self._tree = PackTree(
+            packs, on_conflict=options.on_conflict, allow_missing=options.allow_missing
+        )
         self.name = self._tree.file
         try:
             refuse_other_records(self._tree)
@@ -138,7 +141,8 @@ class PackSource:
                     written_size = len(data)
                     writer.append(data.data)
                 else:
-                    written_size = writer.append_pieces(self._pieces(file, done, size, tick))
+                    pieces = self._tree.pieces(self._inos[file])
+                    written_size = writer.append_pieces(ticking(tick, done, size, pieces))
                 if written_size != self._sizes[file]:
                     raise self._size_error(file, written_size)
                 size += written_size
@@ -185,20 +189,8 @@ class PackSource:
         data = self._tree.read_files([self._inos[file] for file in batch])
         return list(map(_Content, batch, data))
 
-    def _pieces(self, file: int, done: int, size: int, tick: Tick) -> Iterator[Buffer]:
-        """Yield a large file; `done` files of `size` bytes were before it."""
-        for piece in self._tree.pieces(self._inos[file]):
-            yield piece
-            size += len(piece)
-            tick(done, size)
-
     def _digest(self, file: int, data: RecordBytes | None) -> bytes:
-        if data is not None:
-            return hashlib.sha256(data.data).digest()
-        digest = hashlib.sha256()
-        for piece in self._tree.pieces(self._inos[file]):
-            digest.update(piece)
-        return digest.digest()
+        return digest_of(self._tree.pieces(self._inos[file]) if data is None else [data.data])
 
     def _size_error(self, file: int, size: int) -> FormatError:
         path = self._tree.path(self._inos[file])

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ffrfs._native import Writer
 from ffrfs.errors import PackError, naming
-from ffrfs.packing.sources.contents import Advice, Tick
+from ffrfs.packing.sources.contents import Advice, Contents, Tick
 from ffrfs.packing.sources.folder_lister import (
     BATCH_COUNT,
     DEPTH_LIMIT,
@@ -34,13 +34,8 @@ from ffrfs.packing.sources.order import number_by_keys
 _PIECE_SIZE = 1 << 20
 
 
-class Source(FolderLister):
-    """The files to pack of one directory. A Contents."""
-
-    is_stream = False
-
-    def share(self) -> None:
-        pass  # hard links become files of their own
+class Source(FolderLister, Contents):
+    """The files to pack of one directory. Hard links become files of their own."""
 
     def number(self) -> None:
         """Number the records by path, or in the order of the list, if there is one."""
@@ -87,9 +82,6 @@ class Source(FolderLister):
                 f"{path}: changed size while it was packed (was {size} bytes); pack again"
             )
         return digest.digest()
-
-    def close(self) -> None:
-        pass  # nothing is open: a file is open only while it is read
 
     def _walk(self) -> None:
         info = os.stat(self.name)
