@@ -13,7 +13,6 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 from ffrfs.errors import FormatError
 
@@ -149,15 +148,15 @@ def decode(block: bytes, place: str) -> list[Piece]:
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(block, _BLOCK_SIZE_MAX)
         if not unpacker.eof:
-            _refuse(place, "a block that is cut off, or too large")
+            raise bad_plan(place, "a block that is cut off, or too large")
         if text.count(b"\n") >= BLOCK_COUNT:
-            _refuse(place, "a block of too many lines")
+            raise bad_plan(place, "a block of too many lines")
         lines = text.decode(errors="surrogateescape").split("\n") if text else []
         return [Piece.parse(line) for line in lines]
     except (zlib.error, ValueError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
-        _refuse(place, f"a block that no plan has ({error})")
+        raise bad_plan(place, f"a block that no plan has ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -195,8 +194,8 @@ def _within(pieces: Sequence[Piece], first: int, end: int | None) -> Iterator[Pi
         before = after
 
 
-def _refuse(place: str, reason: str) -> NoReturn:
-    raise FormatError.at(place, f"bad plan: {reason}; make the plan again")
+def bad_plan(place: str, reason: str) -> FormatError:
+    return FormatError.at(place, f"bad plan: {reason}; make the plan again")
 
 
 def check_names(names: Sequence[str]) -> None:

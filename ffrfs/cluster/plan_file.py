@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from ffrfs._native import TFRecords, file_cost, folder_cost, link_cost
-from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, decode, encode
+from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, bad_plan, decode, encode
 from ffrfs.errors import ChecksumError, FormatError, PackError, naming
 from ffrfs.files.closing import Closing
 from ffrfs.files.replacing import refuse_foreign
@@ -309,10 +309,10 @@ class PlanFile(Closing):
         try:
             self._records = TFRecords([os.fsencode(path)], sidecar=False)
         except FormatError:
-            raise _bad(path, "it is not a plan of ffrfs") from None
+            raise bad_plan(path, "it is not a plan of ffrfs") from None
         self.first = self._json(0)
         if self.first.get("version") != VERSION:
-            raise _bad(path, f"it is of version {self.first.get('version')!r}")
+            raise bad_plan(path, f"it is of version {self.first.get('version')!r}")
         self.table = table = self._json(self._records.count - 1)
         try:
             self.file_count, self.byte_count = int(table["files"]), int(table["bytes"])
@@ -320,7 +320,7 @@ class PlanFile(Closing):
             self.skipped = [str(path) for path in table.get("skipped", ())]
             self.shards = list(self._parts(table["shards"], int(table["blocks"])))
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise _bad(path, "its table is damaged") from None
+            raise bad_plan(path, "its table is damaged") from None
 
     def pieces(self, shard: int) -> Pieces:
         """Return the pieces of shard `shard`, counted from 0, in the order of its records."""
@@ -336,9 +336,9 @@ class PlanFile(Closing):
         except (ValueError, IndexError, RecursionError) as error:
             if isinstance(error, ChecksumError):
                 raise
-            raise _bad(self.path, "it is not a plan of ffrfs") from None
+            raise bad_plan(self.path, "it is not a plan of ffrfs") from None
         if not isinstance(value, dict):
-            raise _bad(self.path, "it is not a plan of ffrfs")
+            raise bad_plan(self.path, "it is not a plan of ffrfs")
         return value
 
     def _parts(self, cuts: Sequence[Sequence[int]], block_count: int) -> Iterator[ShardPart]:
@@ -362,7 +362,3 @@ def _parts(piece: Piece) -> Iterator[Piece]:
         piece = replace(piece, links=piece.links[BLOCK_COUNT:])
     for first in range(0, max(piece.file_count, 1), BLOCK_COUNT):
         yield piece.part(first, first + BLOCK_COUNT)
-
-
-def _bad(path: str, reason: str) -> FormatError:
-    return FormatError.at(path, f"bad plan: {reason}; make the plan again")

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, Unpack
 
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.pack_task import WAITING_PREFIX, PackTask, is_made_of, run_task
+from ffrfs.cluster.piece import bad_plan
 from ffrfs.cluster.plan_file import PlanFile
 from ffrfs.cluster.request import Header
 from ffrfs.cluster.row import Making, MakingKeywords, Row
-from ffrfs.errors import FormatError
 from ffrfs.packing.cuts import ID_SIZE
 from ffrfs.packing.places import shard_name
 from ffrfs.remote.url import is_url
@@ -111,7 +111,7 @@ def _firsts_of(table: Mapping[str, Any], path: str) -> list[int]:
     """Return the first record of each shard; plans of earlier versions lack it."""
     found = table.get("records", [])
     if not isinstance(found, list) or not all(type(first) is int and first >= 0 for first in found):
-        raise FormatError.at(path, "bad plan: its table is damaged; make the plan again")
+        raise bad_plan(path, "its table is damaged")
     return found
 
 
@@ -121,5 +121,5 @@ def _id_of(text: object, path: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != ID_SIZE:
-        raise FormatError.at(path, "bad plan: it has no id; make the plan again")
+        raise bad_plan(path, "it has no id")
     return found

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from ffrfs.cluster.file_task import absolute
-from ffrfs.errors import FormatError, OptionError
+from ffrfs.cluster.piece import bad_plan
+from ffrfs.errors import OptionError
 from ffrfs.packing.sources.options import PLANNED, PackOptions, PathType
 from ffrfs.packing.sources.path_list import STANDARD_INPUT
 from ffrfs.remote.url import is_url, parse_url
@@ -114,7 +115,7 @@ class Header:
                 raise ValueError(kind)
             return cls(kind, first, values["set_id"], request)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise FormatError.at(path, "bad plan: its first record; make the plan again") from None
+            raise bad_plan(path, "its first record") from None
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - of any option
