@@ -100,13 +100,15 @@ def state_of(path: str) -> FileState | None:
     return FileState(info.st_size, info.st_mtime_ns, "")
 
 
-def states_of(paths: Iterable[str]) -> list[FileState | None]:
-    """Return the states of many, several at a time, since servers are slow.
-
-    Raises OSError, RemoteError.
-    """
+def look(at: Callable[[str], ResultT], paths: Iterable[str]) -> list[ResultT]:
+    """Return what `at` returns of each path, several at a time, since servers are slow."""
     with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
-        return list(pool.map(state_of, paths))
+        return list(pool.map(at, paths))
+
+
+def states_of(paths: Iterable[str]) -> list[FileState | None]:
+    """Return the states of many. Raises OSError, RemoteError."""
+    return look(state_of, paths)
 
 
 def sizes_of(paths: Iterable[str]) -> list[int]:

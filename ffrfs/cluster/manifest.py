@@ -12,15 +12,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from ffrfs._native import Pack
-from ffrfs.cluster.file_task import state_of
+from ffrfs.cluster.file_task import look, state_of
 from ffrfs.cluster.pack_task import existing_row, header_of, row_of_pack
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
@@ -28,7 +26,7 @@ from ffrfs.errors import PackError, RemoteError
 from ffrfs.files.own_folder import check_own
 from ffrfs.files.staged_file import sync_folder
 from ffrfs.packing.append_lock import AppendLock
-from ffrfs.packing.places import MANIFEST_NAME, locked_set
+from ffrfs.packing.places import MANIFEST_NAME, SHARD_NAME, locked_set
 from ffrfs.packing.sources.existing_set import packs_in
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import copy
@@ -36,10 +34,8 @@ from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
 VERSION = 1
-_SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
 _LINE_SIZE_MAX = 1 << 20
 _SIZE_MAX = 1 << 30
-_LOOKS_AT_A_TIME = 16
 _NAMED_MAX = 3
 _WAIT_S = 5.0
 # Of a manifest that is damaged, or somebody's.
@@ -110,9 +106,7 @@ def named(numbers: Sequence[int]) -> str:
 def _refuse_replaced(plan: Plan, rows: Sequence[Row]) -> None:
     """Raise PackError if another plan's shard has taken the place of one since it was made."""
     places = [f"{plan.target.rstrip('/')}/{row.name}" for row in rows]
-    with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
-        found = list(pool.map(header_of, places))
-    for place, row, header in zip(places, rows, found, strict=True):
+    for place, row, header in zip(places, rows, look(header_of, places), strict=True):
         if header != (row.size, row.checksum):
             raise PackError(f"{place}: was replaced by another command; write the shards elsewhere")
 
@@ -128,7 +122,7 @@ class CompletedSet(NamedTuple):
 def completed_set(target: str) -> CompletedSet | None:
     """Return the complete set in `target`. Raises RemoteError."""
     first = _first_line(target)
-    there = filter(_SHARD.fullmatch, TargetFolder(target).names()) if _keys(first) else ()
+    there = filter(SHARD_NAME.fullmatch, TargetFolder(target).names()) if _keys(first) else ()
     if not _keys(first) or sum(1 for _ in there) < first["shards"]:
         return None
     counts = [f"{first[name]:,} {name}" for name in ("files", "bytes", "shards")]
@@ -250,10 +244,8 @@ def _locked_bucket(plan: Plan) -> Iterator[None]:
 
 
 def _write(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> SetSummary:
-    text = "".join(_lines(plan, rows, keys)).encode()
     folder = TargetFolder(plan.target)
-    folder.write_manifest(text)
-    return SetSummary(
+    summary = SetSummary(
         shard_count=len(rows),
         file_count=sum(row.file_count for row in rows),
         byte_count=sum(row.byte_count for row in rows),
@@ -261,22 +253,23 @@ def _write(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> SetSummary:
         missing_count=sum(len(row.missing) for row in rows),
         manifest=folder.place(MANIFEST_NAME),
     )
-
-
-def _lines(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> Iterator[str]:
     whole = {
         "format": "ffrfs-manifest",
         "version": VERSION,
         "set": plan.set_id.hex(),
-        "shards": len(rows),
-        "files": sum(row.file_count for row in rows),
-        "bytes": sum(row.byte_count for row in rows),
-        "missing": sum(len(row.missing) for row in rows),
+        "shards": summary.shard_count,
+        "files": summary.file_count,
+        "bytes": summary.byte_count,
+        "missing": summary.missing_count,
         "requests": [*dict.fromkeys((*keys, plan.key))],
     }
-    yield json.dumps(whole) + "\n"
-    for row in rows:
-        fields = asdict(row)
-        del fields["made"]
-        fields["missing"] = [file._asdict() for file in row.missing]
-        yield json.dumps(fields) + "\n"
+    lines = (json.dumps(fields) + "\n" for fields in (whole, *map(_fields, rows)))
+    folder.write_manifest("".join(lines).encode())
+    return summary
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    fields = asdict(row)
+    del fields["made"]
+    fields["missing"] = [file._asdict() for file in row.missing]
+    return fields

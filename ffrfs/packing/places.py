@@ -40,7 +40,7 @@ _TURN_S = 0.02
 _NAME_OF_MORE = "more"
 # The directory of new shards, all whole, that are being moved. native/open/ knows the name.
 _NAME_OF_WHOLE = ".ffrfs-added"
-_SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
+SHARD_NAME = re.compile(r"part_[0-9]{5,}\.ffr")
 
 # Called with the number of bytes that were sent, and of all bytes.
 Sent: TypeAlias = Callable[[int, int], object]
@@ -238,7 +238,7 @@ def _move_whole(folder: str) -> None:
         return
     try:
         names = sorted(os.listdir(whole))
-        if not all(map(_SHARD.fullmatch, names)):
+        if not all(map(SHARD_NAME.fullmatch, names)):
             raise refused(place)
         refuse_existing(names, folder)
         for name in names:
