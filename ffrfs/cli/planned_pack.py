@@ -117,7 +117,7 @@ def run_planned(
         with nullcontext() if args.executor is None else open_executor(args.executor) as executor:
             if executor is None or args.dry_run or not makes_shards:
                 return _write_plan(args, options, executor)
-            with _plan(args, options, executor) as plan:
+            with _plan(args, options, args.plan, executor) as plan:
                 return _pack(args, plan, executor)
     except CompleteError as complete:
         if not args.quiet:
@@ -126,31 +126,23 @@ def run_planned(
 
 
 @contextmanager
-def _plan(args: argparse.Namespace, options: PackOptions, executor: Executor) -> Iterator[Plan]:
-    """The plan of this command, in a file of the user's or beside the shards."""
+def _plan(
+    args: argparse.Namespace, options: PackOptions, path: str | None, executor: Executor | None
+) -> Iterator[Plan]:
+    """The plan of this command, in the file `path`, or (None) beside the shards."""
     from ffrfs.cluster.kept_plan import kept_plan
-    from ffrfs.cluster.request import Request
-
-    with ExitStack() as stack:
-        if args.plan is not None:
-            plan = stack.enter_context(_made(args, options, args.plan, executor))
-        else:
-            with output.progress_bar(args.sources[0], quiet=args.quiet) as found:
-                request = Request.of(args.sources, args.target, options)
-                kept = kept_plan(request, executor, replace(options, progress=found))
-                plan = stack.enter_context(kept)
-        yield plan
-
-
-def _made(
-    args: argparse.Namespace, options: PackOptions, path: str, executor: Executor | None
-) -> Plan:
     from ffrfs.cluster.planning import make_plan
     from ffrfs.cluster.request import Request
 
-    with output.progress_bar(args.sources[0], quiet=args.quiet) as found:
-        request = Request.of(args.sources, args.target, options)
-        return make_plan(request, replace(options, progress=found), path, executor)
+    with ExitStack() as stack:
+        with output.progress_bar(args.sources[0], quiet=args.quiet) as found:
+            request = Request.of(args.sources, args.target, options)
+            options = replace(options, progress=found)
+            if path is None:
+                plan = stack.enter_context(kept_plan(request, executor, options))
+            else:
+                plan = stack.enter_context(make_plan(request, options, path, executor))
+        yield plan
 
 
 def _write_plan(args: argparse.Namespace, options: PackOptions, executor: Executor | None) -> int:
@@ -159,7 +151,7 @@ def _write_plan(args: argparse.Namespace, options: PackOptions, executor: Execut
         if args.dry_run:
             named = tempfile.TemporaryDirectory(prefix="ffrfs-plan-", dir=args.tmp_dir)
             path = os.path.join(stack.enter_context(named), "plan")
-        plan = stack.enter_context(_made(args, options, path, executor))
+        plan = stack.enter_context(_plan(args, options, path, executor))
         _print_skipped(args, plan)
         if not args.dry_run:
             _print_plan(args, plan, path)

@@ -52,7 +52,7 @@ Make: TypeAlias = Callable[[str], Plan]  # as the file of that path
 @contextmanager
 def kept_plan(
     request: Request,
-    executor: Executor,
+    executor: Executor | None,
     options: PackOptions | None = None,
 ) -> Iterator[Plan]:
     """Yield the existing plan of `request`, or a new one; it is removed at a good end.
