@@ -30,7 +30,7 @@ from ffrfs.cluster.planning import make_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.files.leftovers import is_at, remove_leftovers, take_lock
-from ffrfs.files.staged_file import staged_folder
+from ffrfs.files.staged_file import move_new, staged_folder
 from ffrfs.packing.places import locked_set, shard_name
 from ffrfs.packing.sources.existing_set import identity_of, packs_in
 from ffrfs.packing.sources.options import PackOptions
@@ -155,22 +155,13 @@ def _refuse_changed(plan: Plan) -> None:
 
 def _linked(staging: str, place: str) -> int | None:
     lock = _locked(staging)
-    if lock is not None and not _link(staging, place):
-        os.close(lock)
-        return None
+    if lock is not None:
+        try:
+            move_new(staging, place)
+        except FileExistsError:
+            os.close(lock)
+            return None
     return lock
-
-
-def _link(staging: str, place: str) -> bool:
-    try:
-        os.link(staging, place)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if os.path.lexists(place):
-            return False
-        os.rename(staging, place)
-    return True
 
 
 def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool:
