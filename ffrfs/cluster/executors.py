@@ -64,11 +64,11 @@ def open_executor(text: str | None) -> AbstractContextManager[Executor]:
     seconds, or no answer comes within a minute.
     """
     if text is None or text == "processes":
-        return _processes(len(os.sched_getaffinity(0)))
+        return _ending(ProcessExecutor(len(os.sched_getaffinity(0))))
     if match := re.fullmatch(r"processes:([0-9]{1,9})", text):
         if not 1 <= int(match[1]) <= _PROCESSES_MAX:
             raise OptionError(f"executor {text}: 1 to {_PROCESSES_MAX} processes are possible")
-        return _processes(int(match[1]))
+        return _ending(ProcessExecutor(int(match[1])))
     if text in ("mpi", "ray"):
         return _mpi(text) if text == "mpi" else adapters.ray_cluster(None, text)
     match = _PLACE.fullmatch(text)
@@ -105,8 +105,7 @@ def slots(executor: Executor) -> int:
 
 
 @contextmanager
-def _processes(count: int) -> Iterator[Executor]:
-    executor = ProcessExecutor(count)
+def _ending(executor: Executor) -> Iterator[Executor]:
     try:
         yield executor
     finally:
@@ -131,11 +130,9 @@ def _mpi(text: str) -> Iterator[Executor]:
         )
     from mpi4py.futures import MPIPoolExecutor
 
-    executor = MPIPoolExecutor(main=False)  # our __main__ is of no use in the other ranks
-    try:
+    # Our __main__ is of no use in the other ranks.
+    with _ending(MPIPoolExecutor(main=False)) as executor:
         yield executor
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 class ProcessExecutor(Executor):

@@ -6,6 +6,7 @@ Concurrency: one thread drives; tasks run wherever the executor has them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
@@ -47,26 +48,16 @@ def drive(  # noqa: PLR0913, PLR0917 - all of a loop
                     future.add_done_callback(ended.put)
                 if not running:
                     return
-                if (given := _next(ended, _TICK_S if tick else None)) is not None:
+                given = None
+                with contextlib.suppress(Empty):
+                    given = ended.get(timeout=_TICK_S if tick else None)
+                if given is not None:
                     task = running.pop(given)
                     error = given.exception()
                     if error is not None and not isinstance(error, Exception):
                         raise error
                     signals.run(done, task, given.result() if error is None else error)
-                signals.run(tick or _nothing)
+                signals.run(tick or (lambda: None))
         finally:
             for future in running:
                 future.cancel()
-
-
-def _nothing() -> None:
-    pass
-
-
-def _next(
-    ended: SimpleQueue[Future[ResultT] | None], timeout_s: float | None
-) -> Future[ResultT] | None:
-    try:
-        return ended.get(timeout=timeout_s)
-    except Empty:
-        return None
