@@ -145,14 +145,8 @@ class _Lister(FolderLister):
 
     def _wanted(self, path: str) -> Wanted:
         """Return how far the patterns select a directory."""
-        wanted = self.selection.root
-        end = 0
-        for name in path.split("/") if path else ():
-            end += len(name)
-            below = self.selection.step(wanted, name, path[:end])
-            assert below is not None  # its directory has listed it
-            wanted = below
-            end += 1
+        wanted = self.selection.wanted(path) if path else self.selection.root
+        assert wanted is not None  # its directory has listed it
         return wanted
 
     def _follow(self, link: str) -> bool:

@@ -60,7 +60,8 @@ def test_pattern(pattern: str, chosen: list[str]) -> None:
 )
 def test_a_path_is_taken_for_its_name_or_a_folder_above(path: str, taken: bool | None) -> None:
     selection = Selection(include=["*.txt", "d/e"], exclude=["old", "*.bak"])
-    assert selection.takes(path) is taken
+    wanted = selection.wanted(path)
+    assert (wanted and wanted.is_asked_for) is taken
 
 
 def test_several_patterns_are_a_union() -> None:

@@ -69,8 +69,8 @@ class ArchiveTree:
 
     def add(self, member: Member) -> bool:
         """Add a member; return whether it is a file, which then gets the next number."""
-        asked_for = self._selection.takes(_below_root(member.name))
-        if asked_for is None or (not asked_for and member.kind is not Kind.FOLDER):
+        wanted = self._selection.wanted(_below_root(member.name))
+        if wanted is None or not (wanted.is_asked_for or member.kind is Kind.FOLDER):
             return False
         try:
             parts = parts_of(member.name)
@@ -82,17 +82,15 @@ class ArchiveTree:
             self.skipped.append(f"{self.archive}: {quoted(member.name)}")
             return False
         if member.kind is Kind.FOLDER:
-            self._describe(self._folder(parts, member.name), member, asked_for)
+            folder = self._folder(parts, member.name)
+            folder.mode = member.mode
+            folder.mtime_ns = member.mtime_ns
+            folder.is_wanted = folder.is_wanted or wanted.is_asked_for
             return False
         if not parts:
             raise self.refusal(member.name, "is not a directory")
         self._put(parts, member)
         return member.kind is Kind.FILE
-
-    def _describe(self, folder: Folder, member: Member, asked_for: bool) -> None:
-        folder.mode = member.mode
-        folder.mtime_ns = member.mtime_ns
-        folder.is_wanted = folder.is_wanted or asked_for
 
     def _put(self, parts: list[bytes], member: Member) -> None:
         children = self._folder(parts[:-1], member.name).children

@@ -117,21 +117,20 @@ class Selection:
             return True
         return self._exclude.match(name, path)
 
-    def takes(self, path: str) -> bool | None:
-        """Return whether "a/b/c" is selected, by its name or by a directory above it.
+    def wanted(self, path: str) -> Wanted | None:
+        """Return how far "a/b/c" is selected, by its name or by a directory above it.
 
         None: neither it nor anything below it can be.
         """
-        wanted = self.root
+        wanted: Wanted | None = self.root
         end = 0
         for name in path.split("/"):
+            if wanted is None:
+                break
             end += len(name)
-            below = self.step(wanted, name, path[:end])
-            if below is None:
-                return None
-            wanted = below
+            wanted = self.step(wanted, name, path[:end])
             end += 1
-        return wanted.is_asked_for
+        return wanted
 
     def check_matched(self, place: str) -> None:
         """Raise PackError if a pattern or path has found nothing in `place`; call it last."""
