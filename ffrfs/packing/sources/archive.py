@@ -47,11 +47,13 @@ from ffrfs.packing.sources.zip_members import ZipMembers
 from ffrfs.printable import quoted
 
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second one is that of an empty archive
-_GZIP_MAGIC = b"\x1f\x8b"
-_BZIP2_MAGIC = b"BZh"
-_XZ_MAGIC = b"\xfd7zXZ\0"
+_DECOMPRESSORS: dict[bytes, Callable[[BinaryIO], object]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+}
 _ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
-_COMPRESSION_MAGICS = (_GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTANDARD_MAGIC)
+_COMPRESSION_MAGICS = (*_DECOMPRESSORS, _ZSTANDARD_MAGIC)
 _MAGIC_SIZE = 6
 
 Pieces: TypeAlias = Iterator[bytes]
@@ -174,15 +176,11 @@ class ArchiveSource(Contents):
         return TarMembers(self.name, self._decompressed(file))
 
     def _decompressed(self, file: BinaryIO) -> BinaryIO:
-        magic = self._magic
-        if magic.startswith(_GZIP_MAGIC):
-            return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
-        if magic.startswith(_BZIP2_MAGIC):
-            return cast(BinaryIO, bz2.BZ2File(file))
-        if magic.startswith(_XZ_MAGIC):
-            return cast(BinaryIO, lzma.LZMAFile(file))
-        if magic.startswith(_ZSTANDARD_MAGIC):
+        if self._magic.startswith(_ZSTANDARD_MAGIC):
             return self._zstandard(file)
+        for magic, decompressed in _DECOMPRESSORS.items():
+            if self._magic.startswith(magic):
+                return cast(BinaryIO, decompressed(file))
         return file
 
     def _zstandard(self, file: BinaryIO) -> BinaryIO:
