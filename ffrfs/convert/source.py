@@ -270,16 +270,11 @@ class PackedSource(_NumberedSource):
 
 def bytes_example(values: Mapping[str, bytes]) -> bytes:
     """Return an Example that has one bytes value for each name."""
-    from ffrfs.tfrecord.examples.example import BytesList, Example, Feature, Features
+    from ffrfs.tfrecord.examples.example import Example, Features, make_feature
 
-    features = {
-        name: Feature(bytes_list=BytesList(value=[value])) for name, value in values.items()
-    }
+    features = {name: make_feature("bytes_list", [value]) for name, value in values.items()}
     # protobuf does not fix the order of a map; this one is always the same.
-    serialized: bytes = Example(features=Features(feature=features)).SerializeToString(
-        deterministic=True
-    )
-    return serialized
+    return Example(features=Features(feature=features)).SerializeToString(deterministic=True)
 
 
 def size_of(file: str) -> int:
