@@ -23,7 +23,6 @@ from ffrfs.cluster.executors import adopted, slots
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.listing import Folder, Listed, ListTask, list_folders
 from ffrfs.cluster.piece import Piece
-from ffrfs.cluster.request import Request
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.driver import drive
 from ffrfs.packing.sources.folder_lister import ShownAgain, refuse_outside
@@ -91,9 +90,6 @@ class FolderListing:
                 yield step
             else:
                 stack.append(self._walk(*step))
-
-    def set_id(self, _: Request) -> None:
-        """Return the id of the set, which depends on the pieces alone."""
 
     def _walk(
         self, path: str, above: tuple[tuple[int, int], ...]

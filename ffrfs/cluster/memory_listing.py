@@ -14,8 +14,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from ffrfs.cluster.piece import BLOCK_COUNT, Piece
-from ffrfs.cluster.request import Request
-from ffrfs.packing.cuts import set_id_of
 from ffrfs.packing.sources.contents import Contents
 
 if TYPE_CHECKING:
@@ -44,10 +42,6 @@ class MemoryListing:
 
     def close(self) -> None:
         self._contents.close()
-
-    def set_id(self, request: Request) -> bytes:
-        has_times = request.time_ns is None
-        return set_id_of(self._entries, request.options, has_times=has_times)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the files in the order of their records, after each those that share it."""

@@ -121,7 +121,7 @@ def make_plan(
             _writer(path, header, is_fixed) as writer,
         ):
             links, conflict = _fill(writer, listing.pieces(), existing, request)
-            own_id = listing.set_id(request) or writer.set_id(request.options)
+            own_id = writer.set_id(request.options)
             key = request.key(
                 [own_id.hex(), links] if is_fixed else _digest_of(writer, request, kind)
             )
@@ -169,11 +169,6 @@ class _Listing(Protocol):
     skipped: list[str]
 
     def pieces(self) -> Iterator[Piece]: ...
-
-    def set_id(self, request: Request) -> bytes | None:
-        """Return the id of the set; None: that of the pieces."""
-        ...
-
     def close(self) -> None: ...
 
 

@@ -147,9 +147,9 @@ class ListingDigest:
         return whole.digest()[:ID_SIZE]
 
 
-def set_id_of(entries: EntryList, options: PackOptions, *, has_times: bool) -> bytes:
+def set_id_of(entries: EntryList, options: PackOptions) -> bytes:
     """Return the id of the set that a list in memory becomes."""
-    digest = ListingDigest(has_times=has_times)
+    digest = ListingDigest(has_times=options.time_ns is None)
     count = entries.record_count
     for first in range(0, count, _BATCH_COUNT):
         digest.add(*entries.listing(first, min(_BATCH_COUNT, count - first)))

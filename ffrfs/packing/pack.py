@@ -142,8 +142,7 @@ def pack_any(
                         watcher(files, listed.record_count, size, stored)
 
             runs = runs_of(listed, options)
-            has_times = time_ns is None
-            set_id = set_id_of(listed, options, has_times=has_times) if options.is_set else b""
+            set_id = set_id_of(listed, options) if options.is_set else b""
             if time_ns is not None:
                 listed.normalize(time_ns)
             if not options.dry_run:
