@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ffrfs.convert.example_json import parse_record
 from ffrfs.convert.json_lines import not_an_example
-from ffrfs.convert.source import Record, UnfitRecordError
+from ffrfs.convert.source import Record, UnfitRecordError, changed_source
 from ffrfs.errors import PackError
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
@@ -65,9 +65,7 @@ class Columns:
                 column = self.by_name[name]
                 row[name] = [_values(step, column) for step in listed.feature]
         except (KeyError, ValueError):
-            raise PackError(
-                f"{self.path}: the source has changed while it was read; nothing was written"
-            ) from None
+            raise changed_source(self.path) from None
         return row
 
     def note(self, record: Record) -> None:

@@ -15,7 +15,7 @@ from itertools import islice
 
 from ffrfs.convert.kind import Kind
 from ffrfs.convert.output import Output
-from ffrfs.convert.source import Record
+from ffrfs.convert.source import Record, changed_source
 from ffrfs.errors import PackError
 from ffrfs.remote.url import is_url
 
@@ -45,7 +45,7 @@ def write_shards(
             write(place, _exactly(records, shard_count, path))
             output.written(place)
         if next(records, None) is not None:
-            raise _changed(path)
+            raise changed_source(path)
 
 
 def shard_names(path: str, to: Kind, count: int, compression: str) -> list[str]:
@@ -66,8 +66,4 @@ def _exactly(records: Iterator[Record], count: int, path: str) -> Iterator[Recor
         given += 1
         yield record
     if given < count:
-        raise _changed(path)
-
-
-def _changed(path: str) -> PackError:
-    return PackError(f"{path}: the source has changed while it was read; nothing was written")
+        raise changed_source(path)

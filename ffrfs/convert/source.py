@@ -277,6 +277,10 @@ def bytes_example(values: Mapping[str, bytes]) -> bytes:
     return Example(features=Features(feature=features)).SerializeToString(deterministic=True)
 
 
+def changed_source(path: str) -> PackError:
+    return PackError(f"{path}: the source has changed while it was read; nothing was written")
+
+
 def size_of(file: str) -> int:
     """Return the size. Raises FormatError if it is no regular file: opening a FIFO may block."""
     found = os.stat(file)
