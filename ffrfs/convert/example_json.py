@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ffrfs.tfrecord.examples.content import content, features_in
 from ffrfs.tfrecord.examples.example import (
     Example,
     Feature,
@@ -70,11 +71,12 @@ def to_json(
     message: Example | SequenceExample, encode: Encode = lambda _, value: encode_base64(value)
 ) -> Json:
     """Return a value for json.dumps()."""
+    features, lists = features_in(message)
+    context = {name: _feature_to_json(name, features[name], encode) for name in sorted(features)}
     if isinstance(message, Example):
-        return {"features": _features_to_json(message.features, encode)}
-    lists = message.feature_lists.feature_list
+        return {"features": context}
     return {
-        "context": _features_to_json(message.context, encode),
+        "context": context,
         "feature_lists": {
             name: [_feature_to_json(name, step, encode) for step in lists[name].feature]
             for name in sorted(lists)
@@ -105,22 +107,15 @@ def float_text(value: float) -> str:
     return str(np.float32(value))
 
 
-def _features_to_json(features: Features, encode: Encode) -> Json:
-    return {
-        name: _feature_to_json(name, features.feature[name], encode)
-        for name in sorted(features.feature)
-    }
-
-
 def _feature_to_json(name: str, feature: Feature, encode: Encode) -> Json:
-    kind = feature.WhichOneof("kind")
-    if kind is None:
+    kind, values = content(feature)
+    if kind == "none":
         return {}
-    if kind == "bytes_list":
-        return {kind: [encode(name, value) for value in feature.bytes_list.value]}
-    if kind == "float_list":
-        return {kind: [_float_to_json(value) for value in feature.float_list.value]}
-    return {kind: list(feature.int64_list.value)}
+    if kind == "bytes":
+        return {"bytes_list": [encode(name, value) for value in values]}
+    if kind == "float":
+        return {"float_list": list(map(_float_to_json, values))}
+    return {"int64_list": list(values)}
 
 
 def _float_to_json(value: float) -> float | str:

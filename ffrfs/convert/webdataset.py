@@ -26,6 +26,7 @@ from typing import BinaryIO, cast
 from ffrfs.convert.example_json import (
     decode_base64,
     encode_base64,
+    feature_name,
     from_json,
     parse_record,
     to_json,
@@ -252,7 +253,7 @@ def _serialized(key: str, fields: _Fields) -> bytes:
         if KEY in fields:
             raise ValueError(f"has a member named {KEY}, which is the name of its key")
         return bytes_example(
-            {KEY: os.fsencode(key), **{_text(name): fields[name] for name in fields}}
+            {KEY: os.fsencode(key), **{feature_name(name): fields[name] for name in fields}}
         )
 
     def decode(value: object) -> bytes:
@@ -267,11 +268,3 @@ def _serialized(key: str, fields: _Fields) -> bytes:
     if fields:
         raise ValueError(f"its {EXAMPLE} does not name {quoted(next(iter(fields)))}")
     return message.SerializeToString(deterministic=True)
-
-
-def _text(name: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ValueError("its name is not UTF-8, as the name of a feature must be") from None
-    return name

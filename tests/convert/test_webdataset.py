@@ -127,7 +127,7 @@ def listed(*members: str) -> bytes:
         ([("1.example.json", b'{"features": {"a": {"bytes_list": [{}]}}}')], "not there"),
         ([("1.example.json", b"{}")], 'neither {"features": '),
         ([("1.example.json", b"{")], "sample '1': "),
-        ([("1.\udcff", b"")], "is not UTF-8"),
+        ([("1.\udcff", b"")], "cannot be written as UTF-8"),
         ([("1", b"")], "'1' has no extension"),
         ([("1.a/x", b"")], "'1.a/x' has no extension"),
         ([("1.x", b""), ("1.x", b"")], "'1.x' comes twice"),
