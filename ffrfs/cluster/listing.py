@@ -126,7 +126,7 @@ class _Lister(FolderLister):
         if self._is_elsewhere(real, path):
             raise changed(place)
         self._path, self.entries = path, EntryList()
-        opened = WalkedFolder(Place("", place, path, wanted), info, 0, 0)
+        opened = WalkedFolder(Place("", place, path, wanted), info, 0)
         self._list(opened)
         self.entries.number("path")
         folder = Folder(path, info.st_mode & 0o777, time_ns_of(info), wanted.is_asked_for)

@@ -37,7 +37,6 @@ from ffrfs.packing.sources.archive_member import PIECE_SIZE, Members
 from ffrfs.packing.sources.archive_progress import ArchiveProgress, WatchedFile
 from ffrfs.packing.sources.archive_tree import ArchiveTree
 from ffrfs.packing.sources.contents import Contents, Tick, digest_of, ticking
-from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches
 from ffrfs.packing.sources.path_list import STANDARD_INPUT
@@ -84,7 +83,6 @@ class ArchiveSource(Contents):
         *,
         target: str,
         progress: ArchiveProgress,
-        existing: ExistingTree | None = None,
     ) -> None:
         self.name = "standard input" if archive == STANDARD_INPUT else archive
         self._place = os.path.dirname(os.path.realpath(target))
@@ -102,7 +100,7 @@ class ArchiveSource(Contents):
                 self._magic = self._file.read(_MAGIC_SIZE)
                 tree = self._read_names(ArchiveTree(self.name, selection, options))
             selection.check_matched(self.name)
-            self._listing = ArchiveList(tree, existing)
+            self._listing = ArchiveList(tree)
         except BaseException:
             self.close()
             raise

@@ -17,7 +17,6 @@ from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
 from ffrfs.packing.sources.contents import LinkCounts
-from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import SHOWN_THROUGH_LINKS_LIMIT, OpenFolder, walk
 from ffrfs.printable import quoted
 
@@ -41,13 +40,12 @@ _OpenFolder: TypeAlias = OpenFolder[_Place, _Place]
 class ArchiveList:
     """Makes `entries` of `tree`. Raises PackError for links that cannot be followed."""
 
-    def __init__(self, tree: ArchiveTree, existing: ExistingTree | None) -> None:
+    def __init__(self, tree: ArchiveTree) -> None:
         self.entries = EntryList()
         self.origins = array("Q")  # by file of the list: the file of the tree
         self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first one
         self._others = array("Q")  # files of the list whose file of the tree is listed already
         self._tree = tree
-        self._existing = existing
         self._shown_through_links = 0
         self.links = LinkCounts()
         self._walk()
@@ -65,10 +63,8 @@ class ArchiveList:
         root = self._tree.root
         if root.mode:
             self.entries.describe_folder(0, root.mode, root.mtime_ns)
-        existing = self._existing.root if self._existing else 0
-        opened = OpenFolder[_Place, _Place](
-            _Place(b"", b"", (root,), False), 0, existing, is_asked_for=True
-        )
+        place = _Place(b"", b"", (root,), False)
+        opened = OpenFolder[_Place, _Place](place, 0, is_asked_for=True)
         walk(opened, self.entries, self._fill, self._enter)
 
     def _enter(self, stack: list[_OpenFolder], place: _Place) -> _OpenFolder:
@@ -77,10 +73,7 @@ class ArchiveList:
         if any(above.place.trail[-1] is folder for above in stack):
             raise self._refusal(place.path[:-1], "is a symbolic link that makes a loop")
         number = self.entries.add_folder(parent.number, place.name, folder.mode, folder.mtime_ns)
-        existing = 0
-        if self._existing and parent.existing:
-            existing = self._existing.enter(parent.existing, place.name, self._text(place.path))
-        return OpenFolder(place, number, existing, is_asked_for=folder.is_wanted)
+        return OpenFolder(place, number, is_asked_for=folder.is_wanted)
 
     def _fill(self, opened: _OpenFolder) -> None:
         """Add the names of a directory; the directories among them come later."""
@@ -105,8 +98,6 @@ class ArchiveList:
                 below = _Place(name, place.path + name + b"/", trail, is_behind_link)
                 opened.folders.append(below)
                 continue
-            if self._existing and opened.existing:
-                self._existing.refuse(opened.existing, name, self._text(place.path + name))
             opened.is_empty = False
             if isinstance(node, Link):
                 self.entries.add_link(opened.number, name, node.target, node.mtime_ns)
@@ -164,9 +155,6 @@ class ArchiveList:
             raise self._refusal(
                 path, f"is one of over {SHOWN_THROUGH_LINKS_LIMIT:,} behind links; keep the links"
             )
-
-    def _text(self, path: bytes) -> str:
-        return f"{self._tree.archive}: {path.rstrip(b'/').decode()!r}"
 
     def _refusal(self, path: bytes, reason: str) -> PackError:
         return self._tree.refusal(path.decode(), reason)

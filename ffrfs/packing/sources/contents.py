@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from ffrfs._native import EntryList, Writer
+from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -63,6 +64,10 @@ class Contents:
     entries: EntryList
     skipped: list[str]  # paths that skip_special left out
     links: LinkCounts
+
+    def shown(self, path: str) -> str:
+        """Return how an error names one of its paths."""
+        return f"{self.name}: {quoted(path)}"
 
     def share(self) -> None:
         """Let equal names of one file, such as hard links in an archive, share a record."""

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
 from typing import NoReturn, TypeAlias
 
-from ffrfs._native import Pack, Volume, folder_files
+from ffrfs._native import EntryList, Pack, Volume, folder_files
 from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.tree import PackTree
-from ffrfs.packing.sources.contents import ADVICE
+from ffrfs.packing.sources.contents import ADVICE, Contents
 from ffrfs.printable import quoted
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
 
 # (16 bytes that all shards of a set have, number of this one, how many there are)
 ShardOf: TypeAlias = tuple[bytes, int, int]
+
+# The rows of so many records are Python objects at a time.
+_BATCH_COUNT = 4096
 
 
 class ExistingTree:
@@ -43,40 +48,43 @@ class ExistingTree:
         assert part is not None  # the whole tree of FFRecord files is loaded
         self._part = part
 
-    def enter(self, folder: int, name: bytes, path: str) -> int:
-        """Return the inode of directory `name` in directory `folder`; 0: there is none.
+    def refuse_listed(self, contents: Contents) -> None:
+        """Raise PackError if a path of `contents`, which are numbered, exists and must stay."""
+        listed = contents.entries
+        count = listed.record_count
+        for first in range(0, max(count, 1), _BATCH_COUNT):
+            rows = listed.rows(first, min(_BATCH_COUNT, count - first))
+            for folder, found in groupby(rows, itemgetter(1)):
+                names = [name.decode() for _, _, name, *_ in found if name]
+                self.refuse_all(_path_of(listed, folder), names, contents.shown)
 
-        `path` is what would be packed there. Raises PackError if a file or link is there.
+    def refuse_all(
+        self, folder: str, names: Iterable[str], shown: Callable[[str], str] = str
+    ) -> None:
+        """Raise PackError if one of these names exists in the directory and must stay.
+
+        `shown`: how an error names the path that would be packed there.
         """
-        ino = self._part.lookup(folder, name)
-        if ino == 0:
-            return 0
-        attributes = self._part.attributes(ino)
-        if attributes is None or not stat.S_ISDIR(attributes.mode):
-            self._refuse(ino, path)
-        return ino
-
-    def refuse(self, folder: int, name: bytes, path: str) -> None:
-        """Raise PackError if the name exists, unless it may be replaced."""
-        ino = self._part.lookup(folder, name)
-        if ino == 0:
-            return
-        attributes = self._part.attributes(ino)
-        if not self._replaces or attributes is None or stat.S_ISDIR(attributes.mode):
-            self._refuse(ino, path)
-        self.replaced.append(self.tree.path(ino))
-
-    def refuse_all(self, folder: str, names: Iterable[str]) -> None:
-        """Raise PackError if one of these names exists in the directory."""
         number = self.root
         path = ""
         for step in folder.split("/") if folder else ():
             path = f"{path}/{step}" if path else step
-            number = self.enter(number, step.encode(), path)
-            if not number:
+            number = self._part.lookup(number, step.encode())
+            if number == 0:
                 return
+            if not self._is_folder(number):
+                self._refuse(number, shown(path))
         for name in names:
-            self.refuse(number, name.encode(), f"{path}/{name}" if path else name)
+            ino = self._part.lookup(number, name.encode())
+            if ino == 0:
+                continue
+            if not self._replaces or self._is_folder(ino):
+                self._refuse(ino, shown(f"{path}/{name}" if path else name))
+            self.replaced.append(self.tree.path(ino))
+
+    def _is_folder(self, ino: int) -> bool:
+        attributes = self._part.attributes(ino)
+        return attributes is not None and stat.S_ISDIR(attributes.mode)
 
     def _refuse(self, ino: int, path: str) -> NoReturn:
         there = self.tree.path(ino)
@@ -111,6 +119,14 @@ class ExistingSet(ExistingTree):
         except BaseException:
             tree.close()
             raise
+
+
+def _path_of(listed: EntryList, folder: int) -> str:
+    names: list[str] = []
+    while folder:
+        folder, name, *_ = listed.folder(folder)
+        names.append(name.decode())
+    return "/".join(reversed(names))
 
 
 def packs_with(packs: Sequence[str], paths: Sequence[str]) -> Iterator[str]:

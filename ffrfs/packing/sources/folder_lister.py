@@ -25,7 +25,6 @@ from ffrfs.packing.sources.contents import (
     Symlinks,
     storable_time_ns,
 )
-from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.selection import Selection, Wanted
 
@@ -85,10 +84,9 @@ FolderT = TypeVar("FolderT", bound="OpenFolder[Any, Any]")
 class OpenFolder(Generic[PlaceT, InnerT]):
     """A directory between the root and the place of a walk, also of archives and packs."""
 
-    def __init__(self, place: PlaceT, number: int, existing: int, *, is_asked_for: bool) -> None:
+    def __init__(self, place: PlaceT, number: int, *, is_asked_for: bool) -> None:
         self.place = place
         self.number = number  # in the entries
-        self.existing = existing  # the same directory where new shards are added; 0: none
         self.is_asked_for = is_asked_for  # then it is packed even if it is empty
         self.folders: list[InnerT] = []  # not yet walked, the last first
         self.is_empty = True
@@ -120,8 +118,8 @@ def walk(
 
 
 class WalkedFolder(OpenFolder[Place, tuple[Place, os.stat_result]]):
-    def __init__(self, place: Place, info: os.stat_result, number: int, existing: int) -> None:
-        super().__init__(place, number, existing, is_asked_for=place.wanted.is_asked_for)
+    def __init__(self, place: Place, info: os.stat_result, number: int) -> None:
+        super().__init__(place, number, is_asked_for=place.wanted.is_asked_for)
         self.identity = FolderIdentity.of(info)
 
 
@@ -146,8 +144,7 @@ class ShownAgain:
 
 
 class FolderLister:
-    """Lists directories below `folder`. `existing`: the packs that are added to; `forbidden`: the
-    directory that is written to.
+    """Lists directories below `folder`. `forbidden`: the directory that is written to.
 
     Raises PackError for a file that cannot be packed, OSError for one that cannot be read; they
     name it.
@@ -159,7 +156,7 @@ class FolderLister:
         options: PackOptions,
         *,
         forbidden: FolderIdentity | None = None,
-        existing: ExistingTree | None = None,
+        advice: Advice = ADVICE,
     ) -> None:
         self.name = folder
         self.entries = EntryList()
@@ -173,9 +170,8 @@ class FolderLister:
         self._real_root = os.path.join(os.path.realpath(folder), "")
         self._skip_special = options.skip_special
         self._forbidden = forbidden
-        self._existing = existing
         self._shown_again = ShownAgain()
-        self.advice = existing.advice if existing else ADVICE
+        self.advice = advice
         self._walk()
 
     def _walk(self) -> None:
@@ -196,7 +192,7 @@ class FolderLister:
         with opened_folder(place.path) as fd:
             if FolderIdentity.of(os.fstat(fd)) != folder.identity:  # maybe a link by now
                 raise changed(place.path)
-            if takes_whole and not (self._existing and folder.existing):
+            if takes_whole:
                 self._take(folder, self._others(folder, fd), takes_whole)
             else:
                 self._take(folder, _scanned(fd, place.path), takes_whole)
@@ -295,8 +291,6 @@ class FolderLister:
             folder.folders.append((Place(name, path, below_root, wanted, is_link), info))
         elif stat.S_ISLNK(info.st_mode):
             target = os.readlink(os.fsencode(path))
-            if self._existing and folder.existing:
-                self._existing.refuse(folder.existing, encoded, path)
             self.entries.add_link(folder.number, encoded, target, time_ns_of(info))
             folder.is_empty = False
         else:
@@ -304,15 +298,10 @@ class FolderLister:
             self._refuse(path, f"is {kind}")
 
     def _add(self, folder: WalkedFolder, files: list[tuple[bytes, int, int, int]]) -> None:
-        if not files:
-            return
-        if self._existing and folder.existing:
-            for name, *_ in files:
-                path = os.path.join(folder.place.path, os.fsdecode(name))
-                self._existing.refuse(folder.existing, name, path)
-        self.entries.add_files(folder.number, files)
-        folder.is_empty = False
-        files.clear()
+        if files:
+            self.entries.add_files(folder.number, files)
+            folder.is_empty = False
+            files.clear()
 
     def _encoded(self, place: Place, name: str) -> bytes | None:
         raw = os.fsencode(name)  # its bytes: the locale may have another encoding

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.contents import Contents
+from ffrfs.packing.sources.contents import ADVICE, Contents
 from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
@@ -47,11 +47,12 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
     if kind == "packs":
         from ffrfs.packing.sources.pack_source import PackSource  # with NumPy
 
-        contents = PackSource(sources, options, forbidden=forbidden, existing=existing)
+        contents = PackSource(sources, options, forbidden=forbidden)
     elif options.on_conflict != "error" or options.allow_missing:
         raise PackError(f"{sources[0]}: on_conflict and allow_missing are for packs")
     elif kind == "folder":
-        contents = Source(sources[0], options, forbidden=forbidden, existing=existing)
+        advice = existing.advice if existing else ADVICE
+        contents = Source(sources[0], options, forbidden=forbidden, advice=advice)
     elif options.order is not None:
         raise PackError(f"{sources[0]}: an archive keeps its own order")
     else:
@@ -62,11 +63,13 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
         contents = ArchiveSource(
             sources[0],
             options,
-            existing=existing,
             target=spool,
             progress=progress or ArchiveProgress(lambda *_: None),
         )
     try:
+        if existing is not None:
+            contents.number()
+            existing.refuse_listed(contents)
         _number(contents, options)
     except BaseException:
         contents.close()

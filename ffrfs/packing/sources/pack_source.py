@@ -35,7 +35,6 @@ from ffrfs.packing.sources.contents import (
     digest_of,
     ticking,
 )
-from ffrfs.packing.sources.existing_set import ExistingTree
 from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder, walk
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches, number_by_keys
@@ -88,7 +87,6 @@ class PackSource(Contents):
         *,
         without: PathList | None = None,
         forbidden: FolderIdentity | None = None,
-        existing: ExistingTree | None = None,
     ) -> None:
         self.entries = EntryList()
         self.skipped: list[str] = []  # paths
@@ -96,7 +94,6 @@ class PackSource(Contents):
         self._selection = Selection(options.include, options.exclude, options.listed, without)
         self._symlinks = options.symlinks or "keep"
         self._skip_special = options.skip_special
-        self._existing = existing
         # By file of the entries.
         self._inos = array("Q")
         self._records = array("Q")
@@ -204,8 +201,7 @@ class PackSource(Contents):
         tree.check_depth(root.ino)
         if (stored := tree.stored(root.ino)) is not None:
             self.entries.describe_folder(0, *stored)
-        existing = self._existing.root if self._existing else 0
-        walk(_open_folder(root, 0, existing), self.entries, self._list, self._enter)
+        walk(_open_folder(root, 0), self.entries, self._list, self._enter)
         self._selection.check_matched(self.name)
 
     def _enter(self, stack: list[_OpenFolder], place: _Place) -> _OpenFolder:
@@ -213,10 +209,7 @@ class PackSource(Contents):
         if any(above.place.ino == place.ino for above in stack):
             raise self._refusal(place.path, "is a symbolic link that makes a loop; exclude it")
         number = self.entries.add_folder(parent.number, place.name, *self._stored(place.ino))
-        existing = 0
-        if self._existing and parent.existing:
-            existing = self._existing.enter(parent.existing, place.name, self._text(place.path))
-        return _open_folder(place, number, existing)
+        return _open_folder(place, number)
 
     def _list(self, folder: _OpenFolder) -> None:
         """Add the names of a directory; the directories among them come later."""
@@ -259,8 +252,6 @@ class PackSource(Contents):
         if is_folder:
             folder.folders.append(place)
             return
-        if self._existing and folder.existing:
-            self._existing.refuse(folder.existing, place.name, self._text(place.path))
         folder.is_empty = False
         if stat.S_ISLNK(kind.mode):
             target = self._tree.volume.target(place.ino)
@@ -310,19 +301,16 @@ class PackSource(Contents):
                     place.path,
                     "the name is not UTF-8; exclude it, or skip such files (--skip-special)",
                 ) from None
-            self.skipped.append(self._text(place.path))
+            self.skipped.append(self.shown(place.path))
             return False
         return True
 
-    def _text(self, path: str) -> str:
-        return f"{self.name}: {quoted(path)}"
-
     def _refusal(self, path: str, reason: str) -> PackError:
-        return PackError(f"{self._text(path)}: {reason}")
+        return PackError(f"{self.shown(path)}: {reason}")
 
 
-def _open_folder(place: _Place, number: int, existing: int) -> _OpenFolder:
-    return OpenFolder(place, number, existing, is_asked_for=place.wanted.is_asked_for)
+def _open_folder(place: _Place, number: int) -> _OpenFolder:
+    return OpenFolder(place, number, is_asked_for=place.wanted.is_asked_for)
 
 
 def _refuse_own_set(pack: str, forbidden: FolderIdentity | None) -> None:

@@ -37,6 +37,9 @@ _PIECE_SIZE = 1 << 20
 class Source(FolderLister, Contents):
     """The files to pack of one directory. Hard links become files of their own."""
 
+    def shown(self, path: str) -> str:
+        return os.path.join(self.name, path)
+
     def number(self) -> None:
         """Number the records by path, or in the order of the list, if there is one."""
         if self.selection.has_list:
@@ -87,8 +90,7 @@ class Source(FolderLister, Contents):
         info = os.stat(self.name)
         self.entries.describe_folder(0, info.st_mode, time_ns_of(info))
         place = Place("", self.name, "", self.selection.root)
-        root = WalkedFolder(place, info, 0, self._existing.root if self._existing else 0)
-        walk(root, self.entries, self._list, self._enter)
+        walk(WalkedFolder(place, info, 0), self.entries, self._list, self._enter)
         refuse_outside(self.name, self.outside, self.outside_count, self.advice)
         self.selection.check_matched(self.name)
 
@@ -103,10 +105,7 @@ class Source(FolderLister, Contents):
             )
         name = os.fsencode(place.name)
         number = self.entries.add_folder(parent.number, name, info.st_mode, time_ns_of(info))
-        existing = 0
-        if self._existing and parent.existing:
-            existing = self._existing.enter(parent.existing, name, place.path)
-        return WalkedFolder(place, info, number, existing)
+        return WalkedFolder(place, info, number)
 
 
 def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result, advice: Advice) -> None:
