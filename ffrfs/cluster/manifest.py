@@ -238,7 +238,7 @@ def _waiting(plan: Plan) -> list[tuple[str, str]]:
 @contextlib.contextmanager
 def _locked_bucket(plan: Plan) -> Iterator[None]:
     """Lock the set in a bucket; an equal command, which does the same, shares the lock."""
-    with contextlib.closing(AppendLock(plan.target, plan.own_id.hex())) as lock:
+    with AppendLock(plan.target, plan.own_id.hex()) as lock:
         lock.take()
         yield
 

@@ -108,7 +108,7 @@ def make_plan(
     is_added = request.options.append
     if is_added and not is_url(request.target) and not options.dry_run:
         mend_set(request.target)
-    opened = closing(ExistingSet(request.target)) if is_added else nullcontext()
+    opened = ExistingSet(request.target) if is_added else nullcontext()
     with opened as existing:
         header = Header(
             kind=kind,

@@ -15,6 +15,7 @@ import socket
 import time
 
 from ffrfs.errors import PackError, RemoteError
+from ffrfs.files.closing import Closing
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over
 from ffrfs.remote.pin import Pin
@@ -27,7 +28,7 @@ _LOCK_SIZE_MAX = 300
 _PROCESS = re.compile(rb"\n([0-9a-f-]{36} pid:\[[0-9]{1,20}\] ([1-9][0-9]{0,8})), ([0-9]{1,6})\n")
 
 
-class AppendLock:
+class AppendLock(Closing):
     """The lock of the set at the URL `path`.
 
     `owner`: commands of this owner share it, on any machine. Without an owner, the lock belongs to

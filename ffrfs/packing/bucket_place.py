@@ -43,9 +43,11 @@ class BucketPlace(Place):
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
         tmp_dir = None if options.tmp_dir is None else os.fspath(options.tmp_dir)
-        self._target = BucketTarget(path, is_set=options.is_set, tmp_dir=tmp_dir, as_in="data.ffr")
+        self._target = self._ends.enter_context(
+            BucketTarget(path, is_set=options.is_set, tmp_dir=tmp_dir, as_in="data.ffr")
+        )
         self.force = True  # files in the temporary directory may be replaced
-        self._lock = AppendLock(path) if options.append else None
+        self._lock = self._ends.enter_context(AppendLock(path)) if options.append else None
         self._is_dry_run = options.dry_run
         self._names: set[str] = set()
         self._given = 0
@@ -117,7 +119,7 @@ class BucketPlace(Place):
         self._first = parse_url(packs_in(self._target.url.text)[0])
         # Listed before the set is opened, so that later changes are noticed.
         self._first_pin = pin_of(self._first, self._target.settings)
-        self.existing = ExistingSet(self._target.url.text)
+        self.existing = self._ends.enter_context(ExistingSet(self._target.url.text))
 
     def _take_over(self, lock: AppendLock, first: int) -> None:
         """Remove the shards that a dead process has added."""
@@ -137,9 +139,3 @@ class BucketPlace(Place):
         is_same = pin_of(self._first, self._target.settings) == self._first_pin
         if not is_same or lock.names() != self._names:
             raise PackError(f"{self.path}: was changed meanwhile; nothing was added; try again")
-
-    def close(self) -> None:
-        super().close()
-        if self._lock is not None:
-            self._lock.close()
-        self._target.close()

@@ -57,6 +57,7 @@ class Place(Closing):
         self.path = path
         self.force = options.force  # replace files that have the name of a pack
         self.say: Callable[[str], object] = lambda _: None  # gets a line for each pack that is sent
+        self._ends = contextlib.ExitStack()  # what close() ends, the last first
 
     @property
     def identity(self) -> FolderIdentity:
@@ -85,8 +86,7 @@ class Place(Closing):
         """Take a finished pack; `sent` is called while its bytes are sent."""
 
     def close(self) -> None:
-        if self.existing is not None:
-            self.existing.close()
+        self._ends.close()
 
 
 class FilePlace(Place):
@@ -105,8 +105,7 @@ class SamePlace(Place):
 
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
-        self._lock = contextlib.ExitStack()
-        self._refuse_replaced = self._lock.enter_context(locked_pack(path))
+        self._refuse_replaced = self._ends.enter_context(locked_pack(path))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -123,10 +122,6 @@ class SamePlace(Place):
     def place_of(self, number: int) -> str:
         return self._made
 
-    def close(self) -> None:
-        super().close()
-        self._lock.close()
-
 
 class FolderPlace(Place):
     """The set in a directory, which exists if packs are appended.
@@ -139,15 +134,14 @@ class FolderPlace(Place):
         self._folder = os.path.realpath(path)
         self._is_new = not os.path.lexists(self._folder)
         self._staging = ""
-        self._lock = contextlib.ExitStack()
         lock = locked_set(path, mends=not options.dry_run)
         try:
             if options.append:
                 _refuse_no_folder(path, self._folder)
-                self._lock.enter_context(lock)
-                self.existing = ExistingSet(path)
+                self._ends.enter_context(lock)
+                self.existing = self._ends.enter_context(ExistingSet(path))
             elif not self._is_new:
-                self._lock.enter_context(lock)
+                self._ends.enter_context(lock)
                 remove_leftovers(self._folder, again=True)
                 self._refuse_content()
         except BaseException:
@@ -192,10 +186,6 @@ class FolderPlace(Place):
         with os.scandir(self._folder) as entries:
             if any(entry.name != but for entry in entries):
                 raise not_empty(self.path)
-
-    def close(self) -> None:
-        super().close()
-        self._lock.close()
 
 
 def copy_owner_and_mode(old: str, new: str) -> None:

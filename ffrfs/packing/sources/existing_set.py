@@ -16,6 +16,7 @@ from typing import NoReturn, TypeAlias
 
 from ffrfs._native import EntryList, Pack, Volume, folder_files
 from ffrfs.errors import FormatError, PackError
+from ffrfs.files.closing import Closing
 from ffrfs.folder.tree import PackTree
 from ffrfs.packing.sources.contents import ADVICE, Contents
 from ffrfs.printable import quoted
@@ -29,7 +30,7 @@ ShardOf: TypeAlias = tuple[bytes, int, int]
 _BATCH_COUNT = 4096
 
 
-class ExistingTree:
+class ExistingTree(Closing):
     """The packs `tree`, to which paths will be added; it is closed with this object.
 
     `replaces`: a file or link may take the place of another, which is noted in `replaced`.
