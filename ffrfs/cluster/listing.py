@@ -111,9 +111,7 @@ def list_folders(task: ListTask) -> Listed:
 
 
 class _Lister(FolderLister):
-    def __init__(self, root: str, options: PackOptions) -> None:
-        self._path = ""  # the path of the directory that is read
-        super().__init__(root, options)
+    _path = ""  # the path of the directory that is read
 
     def read(self, path: str) -> Folder:
         """List a directory below the root."""

@@ -153,7 +153,7 @@ def test_links_that_cannot_be_followed(folder: Path, out: Path) -> None:
 
 
 def test_too_much_behind_links(linked: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack_source, "_BEHIND_LINKS_MAX", 2)
+    monkeypatch.setattr(pack_source, "SHOWN_THROUGH_LINKS_LIMIT", 2)
     with pytest.raises(PackError, match="is one of over 2 behind links"):
         repack(linked, out, symlinks="follow")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import deque
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from ffrfs._native import EntryList
@@ -79,7 +80,7 @@ class ArchiveList:
         """Add the names of a directory; the directories among them come later."""
         place = opened.place
         files: list[tuple[bytes, int]] = []
-        for name, child in sorted(place.trail[-1].children.items(), key=_name):
+        for name, child in sorted(place.trail[-1].children.items(), key=itemgetter(0)):
             node: Node = child
             trail = place.trail
             is_behind_link = place.is_behind_link
@@ -158,10 +159,6 @@ class ArchiveList:
 
     def _refusal(self, path: bytes, reason: str) -> PackError:
         return self._tree.refusal(path.decode(), reason)
-
-
-def _name(item: tuple[bytes, Node]) -> bytes:
-    return item[0]
 
 
 def _steps(target: bytes) -> list[bytes]:

@@ -13,6 +13,7 @@ from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 
 # So many bytes of a file are in memory at a time.
 PIECE_SIZE: Final = 1 << 20
+TARGET_LIMIT: Final = 4095  # bytes of a symbolic link's target, the limit of Linux
 
 
 class Kind(enum.Enum):

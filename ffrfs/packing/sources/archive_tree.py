@@ -14,7 +14,7 @@ from array import array
 from typing import TypeAlias
 
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.archive_member import Kind, Member
+from ffrfs.packing.sources.archive_member import TARGET_LIMIT, Kind, Member
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 from ffrfs.packing.sources.options import PackOptions
@@ -22,7 +22,6 @@ from ffrfs.packing.sources.selection import Selection
 from ffrfs.printable import quoted
 
 _SIZE_MAX = (1 << 63) - 1
-_TARGET_LIMIT = 4095  # bytes, the limit of Linux
 
 
 class Link:
@@ -101,7 +100,7 @@ class ArchiveTree:
     def _node(self, member: Member) -> Node:
         if member.kind is Kind.SYMLINK:
             target = member.target.encode("utf-8", "surrogateescape")
-            if not 0 < len(target) <= _TARGET_LIMIT or b"\0" in target:
+            if not 0 < len(target) <= TARGET_LIMIT or b"\0" in target:
                 raise self.refusal(member.name, "is a symbolic link that leads nowhere")
             return Link(target, member.mtime_ns)
         if member.kind is Kind.HARD_LINK:

@@ -35,7 +35,12 @@ from ffrfs.packing.sources.contents import (
     digest_of,
     ticking,
 )
-from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder, walk
+from ffrfs.packing.sources.folder_lister import (
+    SHOWN_THROUGH_LINKS_LIMIT,
+    FolderIdentity,
+    OpenFolder,
+    walk,
+)
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import batches, number_by_keys
 from ffrfs.packing.sources.path_list import PathList
@@ -48,9 +53,6 @@ if TYPE_CHECKING:
 _LIST_COUNT = 4096  # so many entries of the core at a time
 _BATCH_SIZE = 8 << 20  # larger files are read in pieces
 _BATCH_COUNT = 1024
-
-# Links to directories with links to directories multiply; no data set needs so many.
-_BEHIND_LINKS_MAX = 1_000_000
 
 _Files: TypeAlias = list[tuple[bytes, int, int, int]]  # as EntryList.add_files() takes them
 
@@ -283,10 +285,9 @@ class PackSource(Contents):
 
     def _count_behind_links(self, place: _Place) -> None:
         self._behind_links_count += 1
-        if self._behind_links_count > _BEHIND_LINKS_MAX:
-            raise self._refusal(
-                place.path, f"is one of over {_BEHIND_LINKS_MAX:,} behind links; keep the links"
-            )
+        if self._behind_links_count > SHOWN_THROUGH_LINKS_LIMIT:
+            many = f"{SHOWN_THROUGH_LINKS_LIMIT:,} behind links"
+            raise self._refusal(place.path, f"is one of over {many}; keep the links")
 
     def _stored(self, ino: int) -> tuple[int, int]:
         """Return the packed permissions and time, or the values that mean unknown."""

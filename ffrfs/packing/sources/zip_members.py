@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
+from ffrfs.packing.sources.archive_member import PIECE_SIZE, TARGET_LIMIT, Kind, Member
 from ffrfs.packing.sources.contents import SPECIAL_KINDS
 
 _ENCRYPTED = 0x1
 _UNIX = 3
-_LINK_TARGET_LIMIT = 4095
 _OFFSET_MAX = (1 << 63) - 1
 # The extra field "extended timestamp" of Info-ZIP: flags, and if bit 0 is set the mtime.
 _TIME_FIELD = 0x5455
@@ -69,7 +68,7 @@ class ZipMembers:
         return Member(name, Kind.FILE, info.file_size, mode & 0o777 or 0o644, mtime_ns)
 
     def _target(self, info: zipfile.ZipInfo) -> str:
-        if info.file_size > _LINK_TARGET_LIMIT:
+        if info.file_size > TARGET_LIMIT:
             raise PackError(
                 f"{self._archive}: {info.filename!r} is a symbolic link of {info.file_size} bytes, "
                 "longer than any path"
