@@ -17,6 +17,7 @@ from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Missing
 from ffrfs.errors import ChecksumError, FormatError, RemoteDeniedError, text_within
+from ffrfs.files.closing import closing_fd
 from ffrfs.packing.sources.contents import Symlinks, storable_time_ns
 from ffrfs.packing.sources.folder_lister import is_elsewhere, real_path
 from ffrfs.packing.sources.options import PackOptions
@@ -59,19 +60,14 @@ class _Listed:
         try:
             # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-            fd = os.open(os.path.join(self._root, path), flags)
+            with closing_fd(os.open(os.path.join(self._root, path), flags)) as fd:
+                fault, real = _fault_of(fd, size, mtime_ns), real_path(fd)
         except OSError as error:
             return error.strerror or str(error)
-        try:
-            fault = _fault_of(fd, size, mtime_ns)
-            # The packer follows no other links than the lister.
-            if fault is None and is_elsewhere(real_path(fd), self._real_root, path, self._symlinks):
-                return "is behind a symbolic link by now"
-            return fault
-        except OSError as error:
-            return error.strerror or str(error)
-        finally:
-            os.close(fd)
+        # The packer follows no other links than the lister.
+        if fault is None and is_elsewhere(real, self._real_root, path, self._symlinks):
+            return "is behind a symbolic link by now"
+        return fault
 
 
 def _fault_of(fd: int, size: int, mtime_ns: int) -> str | None:

@@ -1,7 +1,13 @@
-"""The base of what a `with` block closes at its end. No state: safe from any thread."""
+"""What a `with` block closes at its end: a base class, and descriptors.
+
+No state: safe from any thread.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 
@@ -14,3 +20,11 @@ class Closing:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -19,6 +19,8 @@ import os
 import re
 import stat
 
+from ffrfs.files.closing import closing_fd
+
 # A staging name has this many bytes of the name at most, so that it stays below NAME_MAX.
 _NAME_PART_SIZE = 200
 _MACHINE_ID = "/etc/machine-id"
@@ -67,7 +69,7 @@ def remove_leftovers(folder: str | int, *, again: bool = False) -> None:
             fd = os.open(".", flags, dir_fd=folder)
         else:
             fd = os.open(folder, flags)
-        try:
+        with closing_fd(fd):
             info = os.fstat(fd)
             key = (info.st_dev, info.st_ino)
             if key in _seen and not again:
@@ -80,8 +82,6 @@ def remove_leftovers(folder: str | int, *, again: bool = False) -> None:
                 if match is not None and match[1] == _machine():
                     with contextlib.suppress(OSError):
                         _remove_dead(fd, name, is_private=_is_private(info))
-        finally:
-            os.close(fd)
 
 
 def remove_leftovers_beside(path: str) -> None:
@@ -99,8 +99,8 @@ def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
         return
     # NFS locks a file exclusively only if it is open for writing.
     mode = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDWR
-    fd = os.open(name, mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    try:
+    flags = mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with closing_fd(os.open(name, flags, dir_fd=folder)) as fd:
         if not os.path.samestat(info, os.fstat(fd)):
             return
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: a process holds it
@@ -112,8 +112,6 @@ def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
             shutil.rmtree(name, dir_fd=folder)
         else:
             os.unlink(name, dir_fd=folder)
-    finally:
-        os.close(fd)
 
 
 def is_at(fd: int, name: str, folder: int | None = None) -> bool:

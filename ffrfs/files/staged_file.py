@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ffrfs.errors import PackError, naming
-from ffrfs.files.closing import Closing
+from ffrfs.files.closing import Closing, closing_fd
 from ffrfs.files.leftovers import hold, remove_leftovers, staging_name, take_lock
 
 if TYPE_CHECKING:
@@ -189,11 +189,9 @@ def _is_taken(name: str, folder: int | None) -> bool:
 def sync_folder(path: str, above: int | None = None) -> None:
     """Sync the names in a directory to disk, if its file system can."""
     with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
-        try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        with closing_fd(os.open(path, flags, dir_fd=above)) as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _refuse_irregular(path: str, follow: bool) -> None:

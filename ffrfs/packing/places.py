@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from ffrfs.errors import PackError
-from ffrfs.files.closing import Closing
+from ffrfs.files.closing import Closing, closing_fd
 from ffrfs.files.leftovers import hold, is_at, remove_leftovers, take_lock
 from ffrfs.files.own_folder import open_own, refused
 from ffrfs.files.replacing import may_replace, not_empty
@@ -226,15 +226,13 @@ def _move_whole(folder: str) -> None:
         whole = open_own(place)
     except FileNotFoundError:
         return
-    try:
+    with closing_fd(whole):
         names = sorted(os.listdir(whole))
         if not all(map(SHARD_NAME.fullmatch, names)):
             raise refused(place)
         refuse_existing(names, folder)
         for name in names:
             os.rename(name, os.path.join(folder, name), src_dir_fd=whole)
-    finally:
-        os.close(whole)
     os.rmdir(place)
     sync_folder(folder)
 
@@ -267,8 +265,7 @@ def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[
     Raises PackError if another one still has it after `wait_s`, OSError.
     """
     until = time.monotonic() + wait_s
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         while not take_lock(fd):
             if time.monotonic() < until:
                 time.sleep(_TURN_S)
@@ -277,8 +274,6 @@ def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[
         if mends:
             _move_whole(path)
         yield
-    finally:
-        os.close(fd)
 
 
 @contextmanager
@@ -293,13 +288,10 @@ def locked_pack(path: str) -> Iterator[Callable[[], None]]:
         if not is_at(fd, place):
             raise PackError(f"{path}: was replaced meanwhile; nothing was changed")
 
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with closing_fd(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         if not hold(fd, place):
             raise PackError(f"{path}: another process is changing it; try again")
         yield refuse_replaced
-    finally:
-        os.close(fd)
 
 
 def shard_name(number: int) -> str:

@@ -8,15 +8,16 @@ Not here: going down (source.py, ffrfs/cluster/listing.py). Concurrency: one thr
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs._native import EntryList
 from ffrfs.errors import PackError, naming
+from ffrfs.files.closing import closing_fd
 from ffrfs.packing.sources.contents import (
     ADVICE,
     SPECIAL_KINDS,
@@ -331,13 +332,8 @@ class FolderLister:
         ) from None
 
 
-@contextlib.contextmanager
-def opened_folder(folder: str) -> Iterator[int]:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+def opened_folder(folder: str) -> AbstractContextManager[int]:
+    return closing_fd(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
 def real_path(fd: int) -> str:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ffrfs._native import Writer
 from ffrfs.errors import PackError, naming
+from ffrfs.files.closing import closing_fd
 from ffrfs.packing.sources.contents import Advice, Contents, Tick
 from ffrfs.packing.sources.folder_lister import (
     BATCH_COUNT,
@@ -63,8 +64,8 @@ class Source(FolderLister, Contents):
         """Return the SHA-256 of a file. PackError if it is not, or no longer, as it was listed."""
         path = os.path.join(self.name, below_root)
         # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        with closing_fd(os.open(path, flags)) as fd:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
                 raise PackError(f"{path}: is no longer a regular file")
@@ -78,8 +79,6 @@ class Source(FolderLister, Contents):
                     read_size += len(piece)
                     if read_size > size:
                         break
-        finally:
-            os.close(fd)
         if read_size != size:
             raise PackError(
                 f"{path}: changed size while it was packed (was {size} bytes); pack again"
