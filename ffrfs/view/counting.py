@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ffrfs.errors import FfrfsError, MissingPackageError
-from ffrfs.view.sandbox import FEW_THREADS
+from ffrfs.view.child import FEW_THREADS
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto

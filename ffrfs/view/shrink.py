@@ -1,8 +1,6 @@
 """The program of a child process that makes thumbnails: a picture comes, its thumbnail goes.
 
-    python -m ffrfs.view.shrink FD SECONDS
-
-SECONDS: of CPU time, for each picture.
+Its argument: how many seconds of CPU time it may take for each picture.
 
 The bytes are hostile, so the process has limits on memory and time; one that exceeds them ends,
 and thumbnails.py starts another. Only decoders of common formats are used.
@@ -14,10 +12,11 @@ import io
 import resource
 import sys
 import warnings
-from multiprocessing.connection import Connection
 from typing import cast
 
 from PIL import Image, ImageOps
+
+from ffrfs.view.child import connection, limit
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "PPM", "TIFF")
 _PIXELS_MAX = 50_000_000
@@ -25,20 +24,15 @@ _MEMORY_MAX = 512 << 20  # bytes of address space
 _QUALITY = 82
 
 
-def main() -> None:
-    connection, seconds = Connection(int(sys.argv[1])), int(sys.argv[2])
+def serve() -> None:
+    link, seconds = connection(), int(sys.argv[3])
     warnings.simplefilter("ignore")
     Image.MAX_IMAGE_PIXELS = _PIXELS_MAX
     Image.init()
-    for limit, most in (
-        (resource.RLIMIT_AS, _MEMORY_MAX),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (most, most))
+    limit(_MEMORY_MAX)
     while True:
         try:
-            request = connection.recv_bytes()
+            request = link.recv_bytes()
         except (EOFError, OSError):
             return
         _limit_time(seconds)
@@ -46,7 +40,7 @@ def main() -> None:
             made = shrink(request[2:], int.from_bytes(request[:2], "big"))
         except Exception:  # decoders raise anything for bytes that are no picture
             made = b""
-        connection.send_bytes(made)
+        link.send_bytes(made)
 
 
 def _limit_time(seconds: int) -> None:
@@ -74,7 +68,3 @@ def shrink(picture: bytes, side: int) -> bytes:
     else:
         shown.convert("RGB").save(made, "JPEG", quality=_QUALITY)
     return made.getvalue()
-
-
-if __name__ == "__main__":
-    main()

@@ -11,21 +11,17 @@ import hashlib
 import os
 import queue
 import signal
-import socket
-import subprocess
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ffrfs.view.child import Child, EndedError
 from ffrfs.view.page import collection_of, whole_number
 from ffrfs.view.pictures import is_picture, picture_of
-from ffrfs.view.sandbox import bare_environment
 
 _CHILDREN_MAX = 4
 _KEPT_SIZE = 64 << 20  # bytes of thumbnails
@@ -47,7 +43,7 @@ class Thumbnails:
         self._kept_size = 0
         self._lock = threading.Lock()
         # The child that was used last comes first, so that few are started if few are needed.
-        self._children: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        self._children: queue.LifoQueue[Child | None] = queue.LifoQueue()
         self._count = max(2, min(_CHILDREN_MAX, os.cpu_count() or 1))
         for _ in range(self._count):
             self._children.put(None)
@@ -65,9 +61,9 @@ class Thumbnails:
             key = hashlib.sha256(picture).digest() + side.to_bytes(2, "big")
             made = self._find(key)
             if made is None:
-                if child is None or child.has_ended:
-                    child = _Child(self._seconds)
-                made = child.ask(side.to_bytes(2, "big") + picture)
+                if child is None or child.process.poll() is not None:
+                    child = Child("ffrfs.view.shrink", str(self._seconds))
+                made = _ask(child, side.to_bytes(2, "big") + picture)
                 self._keep(key, made)
             return made or None
         finally:
@@ -93,49 +89,20 @@ class Thumbnails:
                 child.end()
 
 
-class _Child:
-    def __init__(self, seconds: int) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._connection = Connection(ours.detach())
-            arguments = [str(theirs.fileno()), str(seconds)]
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ffrfs.view.shrink", *arguments],
-                pass_fds=[theirs.fileno()],
-                env=bare_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # signals of the caller's terminal do not reach it
-            )
+def _ask(child: Child, request: bytes) -> bytes:
+    """Return the child's answer. b"": it is no picture, or took too much, which ended the child.
 
-    @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def ask(self, request: bytes) -> bytes:
-        """Return the answer. b"": it is no picture, or took too much, which ended the child.
-
-        Raises _KilledError.
-        """
-        # The timer also ends a child that does not take the request.
-        timer = threading.Timer(_WAIT_S, self._process.kill)
-        timer.start()
-        try:
-            self._connection.send_bytes(request)
-            return self._connection.recv_bytes(4 << 20)
-        except (EOFError, OSError):
-            self.end()
-            if self._process.returncode == -signal.SIGKILL:  # no limit of the child's ends it so
-                raise _KilledError from None
-            return b""
-        finally:
-            timer.cancel()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._connection.close()
+    Raises _KilledError.
+    """
+    try:
+        with child.within(_WAIT_S):
+            child.send(request)
+            return child.receive(4 << 20)
+    except EndedError:
+        child.end()
+        if child.process.returncode == -signal.SIGKILL:  # no limit of the child's ends it so
+            raise _KilledError from None
+        return b""
 
 
 def thumbnail(request: Request) -> Response:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from ffrfs.errors import RemoteTimeoutError, TooLargeError
-from ffrfs.view import item, sandbox
+from ffrfs.view import child, item, sandbox
 from ffrfs.view.safe_bytes import Content
 from tests.ffrecord_file import flip_byte, record_extents, write_folder
 from tests.index_file import Index, indexed_pack
@@ -287,9 +287,7 @@ def test_an_error_of_reading_is_not_the_decoders() -> None:
 
 
 def test_a_child_that_cannot_begin_is_no_matter_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sandbox, "_PROGRAM", "import sys; sys.exit(3); from ffrfs.view import sandbox"
-    )
+    monkeypatch.setattr(child, "_PROGRAM", "import sys; sys.exit(3)")
     sandbox.end_ahead()
     with pytest.raises(TooLargeError, match=r"process that decodes has ended \(status 3\)"):
         sandbox.run("arrays.npy", content(npy_of("(1,)") + bytes(8)))
@@ -302,12 +300,12 @@ def test_the_child_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, str] = {}
 
     def look() -> None:
-        for child in " ".join(of_threads(os.getpid(), "children")).split():
+        for pid in " ".join(of_threads(os.getpid(), "children")).split():
             with contextlib.suppress(OSError):  # it has ended
-                if "sandbox.serve" in Path(f"/proc/{child}/cmdline").read_text():
-                    limits = Path(f"/proc/{child}/limits").read_text()
+                if "view.sandbox" in Path(f"/proc/{pid}/cmdline").read_text():
+                    limits = Path(f"/proc/{pid}/limits").read_text()
                     found.update(re.findall(r"^Max (.+?)  +(\S+)", limits, re.MULTILINE))
-                    found["variables"] = Path(f"/proc/{child}/environ").read_text()
+                    found["variables"] = Path(f"/proc/{pid}/environ").read_text()
 
     sandbox.end_ahead()  # so that there is one child
     sandbox.run("arrays.npy", content(npy_of("(1,)") + bytes(8), look))

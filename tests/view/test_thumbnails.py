@@ -19,7 +19,7 @@ from PIL import Image
 from ffrfs import PackWriter
 from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.examples.example import from_dict
-from ffrfs.view import thumbnails as thumbnails_module
+from ffrfs.view import child as child_module
 from ffrfs.view.thumbnails import Thumbnails
 from tests.view.pages import Pages
 
@@ -151,7 +151,7 @@ def test_what_took_too_long_is_tried_again(
             self.function()
 
     with monkeypatch.context() as busy:
-        busy.setattr(thumbnails_module, "threading", SimpleNamespace(Timer=AtOnce))
+        busy.setattr(child_module, "threading", SimpleNamespace(Timer=AtOnce))
         answer = pages.get("/thumbnail", key="a.png", v="1")
         assert (answer.status, answer.headers["cache-control"]) == (204, "no-store")
     assert pages.get("/thumbnail", key="a.png", v="1").status == 200
