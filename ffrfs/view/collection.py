@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import stat
+from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import accumulate
-from typing import Literal, NamedTuple, Protocol
+from itertools import accumulate, pairwise
+from typing import Literal, NamedTuple
 
 from ffrfs.errors import PathNotFoundError
 from ffrfs.folder.tree import PackTree
@@ -56,65 +57,120 @@ class Place(NamedTuple):
     offset: int
 
 
-class Collection(Protocol):
-    name: str
-    count: int  # item numbers are below it; some numbers of packs are indexes, not items
+class Collection(ABC):
+    """Items are the records of `files`, which have so many each; some of packs are indexes."""
 
-    @property
-    def kind(self) -> Literal["files", "examples"]: ...
+    kind: Literal["files", "examples"]
 
-    def numbered(self, first: int, count: int) -> list[Item]:
-        """Return the items with these numbers, in their order."""
+    def __init__(self, name: str, files: Sequence[str], counts: Iterable[int]) -> None:
+        self.name = name
+        self._files = files
+        self._ends = list(accumulate(counts))
+        self.count = self._ends[-1]
 
-    def folder(self, path: str, first: int, count: int) -> tuple[list[Item], bool]:
-        """Return entries of a directory by position, and whether there are more."""
+    @abstractmethod
+    def by_number(self, number: int) -> Item | None:
+        """Return the item of a record; None: the record is an index."""
 
+    @abstractmethod
     def item(self, key: str) -> Item:
         """Return the item with that key. Raises PathNotFoundError."""
 
-    def neighbours(self, key: str) -> tuple[str | None, str | None]:
-        """Return the keys of the items before and after it, by number."""
+    @abstractmethod
+    def folder(self, path: str, first: int, count: int) -> tuple[list[Item], bool]:
+        """Return entries of a directory by position, and whether there are more."""
 
+    @abstractmethod
     def facts(self, key: str) -> Facts: ...
 
-    def place(self, number: int) -> Place:
-        """Return the place of a record."""
-
-    def size_before(self, number: int) -> int:
-        """Return the bytes of all records before one, or of all, for the number of all."""
-
+    @abstractmethod
     def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
         """Read records; return the numbers and errors of those that are damaged."""
 
+    @abstractmethod
     def read(self, key: str, offset: int = 0, size: int | None = None) -> bytes:
         """Return verified bytes, fewer at the end. Raises ChecksumError naming the item."""
 
+    @abstractmethod
     def close(self) -> None: ...
 
+    @abstractmethod
+    def _key(self, number: int) -> str | None: ...
 
-class FileCollection:
+    @abstractmethod
+    def _number(self, key: str) -> int: ...
+
+    @abstractmethod
+    def _offset(self, shard: int, within: int) -> int:
+        """Return where a record of one of the files begins, or the last one ends."""
+
+    def numbered(self, first: int, count: int) -> list[Item]:
+        """Return the items with these numbers, in their order."""
+        numbers = range(max(first, 0), min(first + count, self.count))
+        return [item for item in map(self.by_number, numbers) if item]
+
+    def neighbours(self, key: str) -> tuple[str | None, str | None]:
+        """Return the keys of the items before and after it, by number."""
+        number = self._number(key)
+        return self._nearest(range(number - 1, -1, -1)), self._nearest(
+            range(number + 1, self.count)
+        )
+
+    def _nearest(self, numbers: range) -> str | None:
+        # Only a hostile pack has so many records side by side that no file has.
+        keys = map(self._key, numbers[:_GAP_MAX])
+        return next((key for key in keys if key is not None), None)
+
+    def place(self, number: int) -> Place:
+        """Return the place of a record."""
+        shard, within = self._within(number)
+        key, offset = self._key(number), self._offset(shard, within)
+        return Place(key, self._files[shard], within, offset)
+
+    def size_before(self, number: int) -> int:
+        """Return the bytes of all records before one, or of all, for the number of all."""
+        shard, within = self._within(number)
+        if shard == len(self._files):
+            return self._sizes_before[-1]
+        return self._sizes_before[shard] + self._offset(shard, within) - self._offset(shard, 0)
+
+    @cached_property
+    def _sizes_before(self) -> list[int]:
+        counts = (end - first for first, end in pairwise([0, *self._ends]))
+        sizes = (self._offset(shard, n) - self._offset(shard, 0) for shard, n in enumerate(counts))
+        return [0, *accumulate(sizes)]
+
+    def _within(self, number: int) -> tuple[int, int]:
+        """Return the file that has a record, and the record's number within it."""
+        shard = bisect_right(self._ends, number)
+        return shard, number - (self._ends[shard - 1] if shard else 0)
+
+
+class FileCollection(Collection):
     """The files of a pack, of several as one tree, or the records of a plain FFRecord file."""
 
-    kind: Literal["files"] = "files"
+    kind = "files"
 
     def __init__(self, tree: PackTree) -> None:
         self.tree = tree
-        self.name = tree.file
         self._volume = tree.volume
-        self.count = self._volume.record_count
         self._packs = self._volume.packs
-        self._ends = list(accumulate(pack.record_count for pack in self._packs))
+        files = [os.fsdecode(path) for path in self._volume.paths]
+        super().__init__(tree.file, files, (pack.record_count for pack in self._packs))
 
-    def numbered(self, first: int, count: int) -> list[Item]:
-        numbers = range(max(first, 0), min(first + count, self.count))
-        inos = (self._volume.file_of(number) for number in numbers)
-        return [self.by_ino(ino) for ino in inos if ino]
+    def by_number(self, number: int) -> Item | None:
+        ino = self._volume.file_of(number)
+        return self.by_ino(ino) if ino else None
 
     def by_ino(self, ino: int) -> Item:
         attributes = self._volume.attributes(ino)
         assert attributes is not None
         path = self.tree.path(ino)
         return _file_item(path, attributes.mode, attributes.size)
+
+    def item(self, key: str) -> Item:
+        attributes = self.tree.attributes(key)
+        return _file_item(key, attributes.mode, attributes.size)
 
     def folder(self, path: str, first: int, count: int) -> tuple[list[Item], bool]:
         found = self._volume.list(self.tree.folder_ino(path), first, count + 1)
@@ -125,27 +181,6 @@ class FileCollection:
         ]
         return items, len(found) > count
 
-    def item(self, key: str) -> Item:
-        attributes = self.tree.attributes(key)
-        return _file_item(key, attributes.mode, attributes.size)
-
-    def neighbours(self, key: str) -> tuple[str | None, str | None]:
-        number = self._number(key)
-        return self._nearest(range(number - 1, -1, -1)), self._nearest(
-            range(number + 1, self.count)
-        )
-
-    def _nearest(self, numbers: range) -> str | None:
-        # Only a hostile pack has so many records side by side that no file has.
-        inos = (self._volume.file_of(number) for number in numbers[:_GAP_MAX])
-        ino = next((ino for ino in inos if ino), 0)
-        return self.tree.path(ino) if ino else None
-
-    def _number(self, key: str) -> int:
-        record = self._volume.record(self.tree.file_ino(key))
-        assert record is not None
-        return record[0]
-
     def facts(self, key: str) -> Facts:
         ino = self.tree.file_ino(key)
         attributes = self._volume.attributes(ino)
@@ -153,35 +188,8 @@ class FileCollection:
         assert attributes is not None and record is not None
         number, checksum = record
         _, pack, within, offset = self.place(number)
-        return Facts(
-            pack=pack,
-            record=within,
-            offset=offset,
-            size=attributes.size,
-            checksum=None if checksum is None else f"{checksum:08x}",
-        )
-
-    def place(self, number: int) -> Place:
-        shard, within = _within(self._ends, number)
-        ino = self._volume.file_of(number)
-        return Place(
-            self.tree.path(ino) if ino else None,
-            os.fsdecode(self._volume.paths[shard]),
-            within,
-            self._packs[shard].offset(within),
-        )
-
-    @cached_property
-    def _sizes_before(self) -> list[int]:
-        sizes = (pack.offset(pack.record_count) - pack.offset(0) for pack in self._packs)
-        return [0, *accumulate(sizes)]
-
-    def size_before(self, number: int) -> int:
-        shard, within = _within(self._ends, number)
-        if shard == len(self._packs):
-            return self._sizes_before[-1]
-        pack = self._packs[shard]
-        return self._sizes_before[shard] + pack.offset(within) - pack.offset(0)
+        shown = None if checksum is None else f"{checksum:08x}"
+        return Facts(pack, within, offset, attributes.size, shown)
 
     def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
         return self._volume.verify(first, count)
@@ -195,72 +203,46 @@ class FileCollection:
     def close(self) -> None:
         self.tree.close()
 
+    def _key(self, number: int) -> str | None:
+        ino = self._volume.file_of(number)
+        return self.tree.path(ino) if ino else None
 
-class ExampleCollection:
+    def _number(self, key: str) -> int:
+        record = self._volume.record(self.tree.file_ino(key))
+        assert record is not None
+        return record[0]
+
+    def _offset(self, shard: int, within: int) -> int:
+        return self._packs[shard].offset(within)
+
+
+class ExampleCollection(Collection):
     """The records of TFRecord files. `name`: of the data set, in titles."""
 
-    kind: Literal["examples"] = "examples"
+    kind = "examples"
 
     def __init__(self, name: str, files: Sequence[str]) -> None:
-        self.name = name
         self.reader = TFRecordReader(list(files))
-        self.count = self.reader.n
-        self._ends = list(accumulate(self.reader.counts))
         self._offsets = cache(self.reader.offsets)  # 8 bytes a record, of shards that were seen
+        super().__init__(name, self.reader.paths, self.reader.counts)
 
-    def numbered(self, first: int, count: int) -> list[Item]:
-        return list(self._items(range(max(first, 0), min(first + count, self.count))))
+    def by_number(self, number: int) -> Item:
+        key = str(number)
+        return Item(key, f"record {number:,}", "example", self.facts(key).size)
 
-    def _items(self, numbers: range) -> Iterator[Item]:
-        for number in numbers:
-            yield Item(str(number), f"record {number:,}", "example", self._place(number)[3])
+    def item(self, key: str) -> Item:
+        return self.by_number(self._number(key))
 
     def folder(self, path: str, first: int, count: int) -> tuple[list[Item], bool]:
         if path.strip("/"):
             raise PathNotFoundError(f"{self.name}: TFRecord files have no directories")
         return self.numbered(first, count), first + count < self.count
 
-    def item(self, key: str) -> Item:
-        number = self._number(key)
-        return next(self._items(range(number, number + 1)))
-
-    def _number(self, key: str) -> int:
-        if not (key.isascii() and key.isdigit() and len(key) < 20 and int(key) < self.count):
-            raise PathNotFoundError(f"{self.name}: has no record {key[:20]}")
-        return int(key)
-
-    def neighbours(self, key: str) -> tuple[str | None, str | None]:
-        number = self._number(key)
-        return (
-            str(number - 1) if number else None,
-            str(number + 1) if number + 1 < self.count else None,
-        )
-
-    def _place(self, number: int) -> tuple[int, int, int, int]:
-        """Return the shard, the record within it, its offset and its size."""
-        shard, within = _within(self._ends, number)
-        offsets = self._offsets(shard)
-        size = int(offsets[within + 1] - offsets[within]) - FRAME_SIZE
-        return shard, within, int(offsets[within]), size
-
     def facts(self, key: str) -> Facts:
-        shard, within, offset, size = self._place(self._number(key))
-        return Facts(self.reader.paths[shard], within, offset, size, None)
-
-    def place(self, number: int) -> Place:
-        shard, within, offset, _ = self._place(number)
-        return Place(str(number), self.reader.paths[shard], within, offset)
-
-    @cached_property
-    def _sizes_before(self) -> list[int]:
-        shards = map(self._offsets, range(len(self.reader.paths)))
-        return [0, *accumulate(int(offsets[-1]) for offsets in shards)]
-
-    def size_before(self, number: int) -> int:
-        shard, within = _within(self._ends, number)
-        if shard == len(self.reader.paths):
-            return self._sizes_before[-1]
-        return self._sizes_before[shard] + int(self._offsets(shard)[within])
+        shard, within = self._within(self._number(key))
+        offset = self._offset(shard, within)
+        size = self._offset(shard, within + 1) - offset - FRAME_SIZE
+        return Facts(self._files[shard], within, offset, size, None)
 
     def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
         return self.reader.verify(first, count)
@@ -272,11 +254,16 @@ class ExampleCollection:
     def close(self) -> None:
         self.reader.close()
 
+    def _key(self, number: int) -> str:
+        return str(number)
 
-def _within(ends: Sequence[int], number: int) -> tuple[int, int]:
-    """Return the shard that has a record, and the record's number within it."""
-    shard = bisect_right(ends, number)
-    return shard, number - (ends[shard - 1] if shard else 0)
+    def _number(self, key: str) -> int:
+        if not (key.isascii() and key.isdigit() and len(key) < 20 and int(key) < self.count):
+            raise PathNotFoundError(f"{self.name}: has no record {key[:20]}")
+        return int(key)
+
+    def _offset(self, shard: int, within: int) -> int:
+        return int(self._offsets(shard)[within])
 
 
 def _file_item(path: str, mode: int, size: int) -> Item:
