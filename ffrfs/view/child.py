@@ -1,8 +1,9 @@
-"""Child processes that get hostile bytes: they see no secrets, and have limits.
+"""Child processes: those that decode hostile bytes see no secrets, and have limits.
 
 A child runs serve() of a module, which takes messages from a connection and answers them.
 
-Not here: what children do (sandbox.py, shrink.py). Concurrency: one thread for each child.
+Not here: what children do (sandbox.py, shrink.py, counting.py). Concurrency: one
+thread for each child.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
 # Libraries start a thread for each core, each with much address space, and cannot use them here.
-FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
-_SETTINGS = FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+_FEW_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
+_SETTINGS = _FEW_THREADS | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 _NEEDED_BY_PYTHON = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
 _PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from {} import serve; serve()"
 
@@ -30,9 +31,12 @@ class EndedError(Exception):
 
 
 class Child:
-    """A process that runs serve() of a module. `arguments`: sys.argv there, from 3 on."""
+    """A process that runs serve() of a module. `arguments`: sys.argv there, from 3 on.
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    `is_trusted`: it sees and opens what this process does, and writes to its stderr.
+    """
+
+    def __init__(self, module: str, *arguments: str, is_trusted: bool = False) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self._connection = Connection(ours.detach())
@@ -42,11 +46,11 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", *words],
                 pass_fds=[theirs.fileno()],
-                env=needed | _SETTINGS,
-                cwd="/",
+                env={**(os.environ if is_trusted else needed), **_SETTINGS},
+                cwd=None if is_trusted else "/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=None if is_trusted else subprocess.DEVNULL,
                 start_new_session=True,  # signals of a terminal do not reach it
             )
 
@@ -68,7 +72,7 @@ class Child:
         except OSError as error:
             raise EndedError from error
 
-    def receive(self, size_max: int) -> bytes:
+    def receive(self, size_max: int | None = None) -> bytes:
         """Raises EndedError, also if the message is larger."""
         try:
             return self._connection.recv_bytes(size_max)

@@ -17,11 +17,11 @@ from starlette.routing import Route
 
 from ffrfs.view.charts import Scale
 from ffrfs.view.collection import Collection, ExampleCollection, FileCollection
-from ffrfs.view.counting import Counted, count
+from ffrfs.view.counting import count
 from ffrfs.view.feature_rows import SORTS, draw, feature_rows, ordered
-from ffrfs.view.folder_sizes import Survey, shown, survey
+from ffrfs.view.folder_sizes import shown, survey
 from ffrfs.view.job import Job
-from ffrfs.view.page import page, whole_number
+from ffrfs.view.page import collection_of, page, whole_number
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -49,10 +49,12 @@ def statistics(request: Request) -> Response:
         "kind": None,
     }
     results: list[Any] = [job.result for job in jobs]
-    if all(isinstance(result, Counted) for result in results):
-        values |= {"kind": "examples"} | _of_examples(request, results)
-    elif all(isinstance(result, Survey) for result in results):
-        values |= {"kind": "files", "packs": [shown(result) for result in results]}
+    if None not in results:
+        values["kind"] = kind = collection_of(request).kind
+        if kind == "files":
+            values["packs"] = [shown(result) for result in results]
+        else:
+            values |= _of_examples(request, results)
     return page(request, "statistics.html", values)
 
 
