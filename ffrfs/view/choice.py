@@ -44,6 +44,7 @@ _RECORD_SIZE_MAX = 64 << 20  # features of a larger record are not looked at
 _SORTS = ("", "record", "path", "size", "-size")
 _ONLY = ("", "damaged", "duplicates")
 
+_Pass: TypeAlias = Job[NDArray[np.uint64]]
 _Found: TypeAlias = Iterator[tuple[int, int]]  # what Choice.items() needs, and a record number
 
 
@@ -118,7 +119,7 @@ class Choice:
         self._found = array("Q")
         self.skipped = 0
         rounds = 2 if query.only == "duplicates" and collection.kind == "examples" else 1
-        self.job: Job[NDArray[np.uint64]] = Job(self._find, collection.count * rounds, "items")
+        self.job: _Pass = Job(self._find, collection.count * rounds, "items")
         self.job.start()
 
     @property
@@ -161,7 +162,7 @@ class Choice:
         self._found = array("Q")
         return result
 
-    def _find(self, job: Job[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    def _find(self, job: _Pass) -> NDArray[np.uint64]:
         """Fill `_found`; return it in its order."""
         self._found = array("Q")
         self.skipped = 0
@@ -170,9 +171,7 @@ class Choice:
         assert isinstance(self._collection, ExampleCollection)
         return self._find_examples(self._collection, job)
 
-    def _find_files(
-        self, collection: FileCollection, job: Job[NDArray[np.uint64]]
-    ) -> NDArray[np.uint64]:
+    def _find_files(self, collection: FileCollection, job: _Pass) -> NDArray[np.uint64]:
         query = self._query
         sizes = np.concatenate([np.diff(pack.offsets()) for pack in collection.tree.volume.packs])
         order = _order_by_size(query, sizes)
@@ -212,9 +211,7 @@ class Choice:
             chosen &= is_damaged
         return chosen
 
-    def _find_examples(
-        self, collection: ExampleCollection, job: Job[NDArray[np.uint64]]
-    ) -> NDArray[np.uint64]:
+    def _find_examples(self, collection: ExampleCollection, job: _Pass) -> NDArray[np.uint64]:
         query, reader = self._query, collection.reader
         sizes = np.concatenate(
             [np.diff(reader.offsets(shard)) - FRAME_SIZE for shard in range(len(reader.paths))]
@@ -241,7 +238,7 @@ class Choice:
         collection: ExampleCollection,
         sizes: NDArray[np.int64],
         chosen: NDArray[np.bool_],
-        job: Job[NDArray[np.uint64]],
+        job: _Pass,
     ) -> Iterator[tuple[int, bytes]]:
         numbers = np.flatnonzero(chosen)
         job.tick(len(sizes) - len(numbers))
@@ -268,10 +265,7 @@ class Choice:
 
 
 def _numbered(
-    collection: FileCollection,
-    query: Query,
-    chosen: NDArray[np.bool_],
-    job: Job[NDArray[np.uint64]],
+    collection: FileCollection, query: Query, chosen: NDArray[np.bool_], job: _Pass
 ) -> _Found:
     file_of = collection.tree.volume.file_of
     for first in range(0, len(chosen), _STEP):
@@ -282,10 +276,7 @@ def _numbered(
 
 
 def _walked(
-    collection: FileCollection,
-    query: Query,
-    chosen: NDArray[np.bool_],
-    job: Job[NDArray[np.uint64]],
+    collection: FileCollection, query: Query, chosen: NDArray[np.bool_], job: _Pass
 ) -> _Found:
     tree = collection.tree
     for position, entry in enumerate(tree.entries(tree.folder_ino(query.folder), recursive=True)):
@@ -296,7 +287,7 @@ def _walked(
             _take_break(job, _STEP)
 
 
-def _take_break(job: Job[NDArray[np.uint64]], count: int) -> None:
+def _take_break(job: _Pass, count: int) -> None:
     """Count what was looked at, and let pages have the interpreter.
 
     The calls into the core release it for less time than another thread needs to wake up.
@@ -313,11 +304,8 @@ def _order_by_size(query: Query, sizes: NDArray[np.int64]) -> NDArray[np.uint64]
 
 def _is_repeated(groups: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which elements are there more than once."""
-    order = np.argsort(groups, kind="stable")
-    same = groups[order][1:] == groups[order][:-1]
-    repeated = np.zeros(len(groups), dtype=bool)
-    repeated[order[1:][same]] = True
-    repeated[order[:-1][same]] = True
+    _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    repeated: NDArray[np.bool_] = counts[places] > 1
     return repeated
 
 
