@@ -6,6 +6,7 @@ Handlers are plain functions, so Starlette runs them in threads of a limited poo
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -58,10 +59,10 @@ _ROUTES: list[BaseRoute] = [
 ]
 
 
-def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Starlette:
-    """Return the application of one data set.
+def make_app(sets: Sequence[Opened], schema: Proto | None) -> Starlette:
+    """Return the application of the first of `sets`.
 
-    `second`: the one that statistics compare with. `schema`: the one they are checked against.
+    A second one is what statistics compare with. `schema`: the one they are checked against.
     """
     app = Starlette(
         routes=_ROUTES,
@@ -72,21 +73,19 @@ def make_app(opened: Opened, second: Opened | None, schema: Proto | None) -> Sta
             Exception: _fault,
         },
     )
-    app.state.opened = opened
-    app.state.second = second
+    collection = sets[0].collection
+    app.state.sets = sets
     app.state.closing = ExitStack()  # closed after the last request, before the data set
     app.state.thumbnails = thumbnails.Thumbnails()
     app.state.closing.callback(app.state.thumbnails.close)
     app.state.closing.callback(sandbox.end_ahead)
     app.state.schema = schema
-    app.state.statistics = [
-        statistics.statistics_job(one.collection) for one in (opened, second) if one is not None
-    ]
+    app.state.statistics = [statistics.statistics_job(one.collection) for one in sets]
     app.state.streams = 0
-    app.state.scrub = scrub.Scrub(opened.collection)
+    app.state.scrub = scrub.Scrub(collection)
     for job in (*app.state.statistics, app.state.scrub):
         app.state.closing.callback(job.stop)
-    app.state.choices = choice.Choices(opened.collection)
+    app.state.choices = choice.Choices(collection)
     app.state.closing.callback(app.state.choices.close)
     return app
 

@@ -40,7 +40,7 @@ def collection_of(request: Request) -> Collection:
 
 
 def opened(request: Request) -> Opened:
-    found: Opened = request.app.state.opened
+    found: Opened = request.app.state.sets[0]
     return found
 
 

@@ -41,15 +41,17 @@ class Listener:
     is_framed: bool = False
 
     @property
+    def _name(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
     def link(self) -> str:
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{name}:{self.port}/?token={self.token}"
+        return f"http://{self._name}:{self.port}/?token={self.token}"
 
     @property
     def host_headers(self) -> set[str]:
         """Return what a browser may call this server."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        names = {name.lower()}
+        names = {self._name.lower()}
         if self.host == _LOOPBACK:
             names.add("localhost")
         # Browsers leave out the port of http.
@@ -57,7 +59,7 @@ class Listener:
         return {f"{one}:{self.port}" for one in names} | bare
 
 
-def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
+def listen(host: str = _LOOPBACK, port: int = 0, *, is_framed: bool = False) -> Listener:
     """Bind and listen. `port` 0: a free one. Raises OSError, which names host and port.
 
     `host` must be one address: OptionError.
@@ -82,7 +84,7 @@ def listen(host: str = _LOOPBACK, port: int = 0) -> Listener:
     with contextlib.suppress(OSError):
         socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
         host = bound.getsockname()[0]
-    return Listener(bound, host, bound.getsockname()[1], secrets.token_urlsafe(24))
+    return Listener(bound, host, bound.getsockname()[1], secrets.token_urlsafe(24), is_framed)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ def statistics(request: Request) -> Response:
             job.start()
     values: dict[str, Any] = {
         "jobs": [job.progress() for job in jobs],
-        "sets": [one.collection.name for one in _sets(request.app.state)],
+        "sets": [one.collection.name for one in request.app.state.sets],
         "kind": None,
     }
     results: list[Any] = [job.result for job in jobs]
@@ -56,10 +56,6 @@ def statistics(request: Request) -> Response:
         else:
             values |= _of_examples(request, results)
     return page(request, "statistics.html", values)
-
-
-def _sets(state: State) -> list[Any]:
-    return [one for one in (state.opened, state.second) if one is not None]
 
 
 def _of_examples(request: Request, results: list[Any]) -> dict[str, Any]:
@@ -104,7 +100,7 @@ def _anomalies(state: State, statistics: list[Proto]) -> list[dict[str, Any]]:
         pairs = [(1, schema, "the first data set")] if len(statistics) > 1 else []
     for number, schema, of in pairs:
         rows = anomaly_rows(validate_statistics(statistics[number], schema))[1:]
-        name = _sets(state)[number].collection.name
+        name = state.sets[number].collection.name
         found.append({"set": name, "of": of, "rows": rows})
     return found
 

@@ -36,13 +36,11 @@ if TYPE_CHECKING:
 class View(Closing):
     """A server of pages. In a notebook it shows itself; `url` opens it in a browser."""
 
-    def __init__(
-        self, opened: Opened, second: Opened | None, schema: Proto | None, listener: Listener
-    ) -> None:
+    def __init__(self, sets: Sequence[Opened], schema: Proto | None, listener: Listener) -> None:
         self.url = listener.link
-        self._opened = [one for one in (opened, second) if one is not None]
+        self._sets = sets
         self._listener = listener
-        self._app = make_app(opened, second, schema)
+        self._app = make_app(sets, schema)
         self._scope: trio.CancelScope | None = None
         self._trio: trio.lowlevel.TrioToken | None = None
         self._has_begun = threading.Event()
@@ -69,7 +67,7 @@ class View(Closing):
     def _close_data(self) -> None:
         """Close what requests read: here, after the last of them, however late it ends."""
         with contextlib.ExitStack() as closing:
-            for one in self._opened:
+            for one in self._sets:
                 closing.callback(one.collection.close)
             self._app.state.closing.close()
 
@@ -86,7 +84,7 @@ class View(Closing):
         """
         self._has_ended.wait()
         if self._failure is not None:
-            name = self._opened[0].collection.name
+            name = self._sets[0].collection.name
             raise FfrfsError(f"{name}: the server of its pages has ended") from self._failure
 
     def close(self) -> None:
@@ -103,7 +101,7 @@ class View(Closing):
             with contextlib.suppress(trio.RunFinishedError):
                 self._trio.run_sync_soon(self._scope.cancel)
         if not self._has_ended.wait(_CLOSE_S):
-            name = self._opened[0].collection.name
+            name = self._sets[0].collection.name
             log.warning("%s: a request still reads; it is left behind", name)
 
     def _repr_html_(self) -> str:
@@ -143,17 +141,15 @@ def serve_pages(
     """Do what view() does. `is_framed`: a notebook on this machine may show pages in a frame."""
     expected = None if schema is None else _load_schema(schema)
     with contextlib.ExitStack() as failed:
-        opened = open_sources(source)
-        failed.callback(opened.collection.close)
-        other = None if second is None else open_sources(second)
-        if other is not None:
-            failed.callback(other.collection.close)
-            if other.collection.kind != opened.collection.kind:
-                raise OptionError(f"{other.collection.name}: files and Examples are not compared")
-        listener = listen(os.fspath(address[0]), address[1])
-        listener.is_framed = is_framed
+        sets = []
+        for one in (source,) if second is None else (source, second):
+            sets.append(open_sources(one))
+            failed.callback(sets[-1].collection.close)
+        if sets[-1].collection.kind != sets[0].collection.kind:
+            raise OptionError(f"{sets[-1].collection.name}: files and Examples are not compared")
+        listener = listen(os.fspath(address[0]), address[1], is_framed=is_framed)
         failed.pop_all()
-    return View(opened, other, expected, listener)
+    return View(sets, expected, listener)
 
 
 def _load_schema(file: PathType) -> Proto:

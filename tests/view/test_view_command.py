@@ -216,7 +216,7 @@ def test_close_leaves_a_request_behind_that_hangs(
     monkeypatch.setattr(view_module, "_CLOSE_S", 0.1)
     has_begun, goes_on, is_closed = (threading.Event() for _ in range(3))
     served = ffrfs.view(pack)
-    collection = served._opened[0].collection
+    collection = served._sets[0].collection
     close = collection.close
 
     def stall(_key: str) -> Item:
