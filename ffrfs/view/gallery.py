@@ -6,8 +6,7 @@ import os
 import random
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -16,10 +15,11 @@ from starlette.routing import Route
 
 from ffrfs.errors import FormatError, OptionError
 from ffrfs.view.choice import Query
-from ffrfs.view.collection import Item, Kind
+from ffrfs.view.collection import Item
 from ffrfs.view.page import (
     Streamed,
     collection_of,
+    crumbs,
     link,
     opened,
     page,
@@ -40,13 +40,9 @@ _RUN = secrets.token_urlsafe(6)  # browsers keep thumbnails for this run of the 
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Item):
     """An item as the gallery shows it. `letters`: what is shown where there is no thumbnail."""
 
-    key: str
-    name: str
-    kind: Kind
-    size: int
     folder: str
     letters: str
     url: str
@@ -58,10 +54,7 @@ def tile(item: Item) -> Tile:
     extension = extension_of(item.name) if item.kind == "file" else ""
     has_thumbnail = item.kind == "example" or (item.kind == "file" and extension in _PICTURES)
     return Tile(
-        item.key,
-        item.name,
-        item.kind,
-        item.size,
+        **asdict(item),
         folder=item.key.rpartition("/")[0],
         letters=extension[:_LETTERS_MAX] or item.kind,
         url=link("/", folder=item.key) if is_folder else link("/item", key=item.key),
@@ -84,7 +77,7 @@ def gallery(request: Request) -> Response:
     folder = path_parameter(request, "folder")
     values = {
         "folder": folder,
-        "crumbs": _crumbs(folder),
+        "crumbs": [(name, link("/", folder=path)) for name, path in crumbs(folder or "")],
         "sample": _seed(request),
         "parameters": _parameters(request),
         "sources": opened(request).sources,
@@ -98,11 +91,12 @@ def _all_items(request: Request, query: Query) -> dict[str, Any]:
     count, first = collection.count, whole_number(request, "at", 0, 1 << 60)
     if _seed(request) is not None:
         # Some numbers of packs are those of indexes: then others are shown.
-        several = ((number, collection.numbered(number, 1)) for number in _sample(request, count))
-        found = [(number, items[0]) for number, items in several if items][:_PAGE_COUNT]
-        return _shown(
-            [item for _, item in sorted(found, key=itemgetter(0))], 0, count, has_more=False
-        )
+        found: dict[int, Item] = {}
+        for number in _sample(request, count):
+            item = collection.by_number(number)
+            if item is not None and len(found) < _PAGE_COUNT:
+                found[number] = item
+        return _shown([found[number] for number in sorted(found)], 0, count, has_more=False)
     if path_parameter(request, "folder") is not None:
         items, has_more = collection.folder(query.folder, first, _PAGE_COUNT)
         return _shown(items, first, None, has_more)
@@ -158,8 +152,8 @@ def _sample(request: Request, count: int) -> list[int]:
 
 def _damaged(request: Request) -> list[int] | None:
     """Return the records that the scrub of the health page has found; None: it has not run."""
-    scrub = getattr(request.app.state, "scrub", None)
-    return None if scrub is None or not scrub.job.has_begun else list(scrub.damaged)
+    scrub = request.app.state.scrub
+    return list(scrub.damaged) if scrub.job.has_begun else None
 
 
 def _parameters(request: Request) -> dict[str, str]:
@@ -170,14 +164,6 @@ def _parameters(request: Request) -> dict[str, str]:
         name: "/" if name == "folder" and value == "" else value or ""
         for name, value in given.items()
     }
-
-
-def _crumbs(folder: str | None) -> list[tuple[str, str]]:
-    """Return name and URL of each directory on the way to `folder`."""
-    names = [name for name in (folder or "").split("/") if name]
-    return [
-        (name, link("/", folder="/".join(names[: depth + 1]))) for depth, name in enumerate(names)
-    ]
 
 
 def paths(request: Request) -> Response:

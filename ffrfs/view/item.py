@@ -31,7 +31,15 @@ from ffrfs.remote.url import is_url
 from ffrfs.view import plain, sandbox
 from ffrfs.view.collection import Facts, FileCollection, Item
 from ffrfs.view.example import example_page
-from ffrfs.view.page import collection_of, link, opened, page, path_parameter, whole_number
+from ffrfs.view.page import (
+    collection_of,
+    crumbs,
+    link,
+    opened,
+    page,
+    path_parameter,
+    whole_number,
+)
 from ffrfs.view.pictures import is_picture
 from ffrfs.view.safe_bytes import Content, safe_type
 
@@ -66,7 +74,7 @@ def item(request: Request) -> Response:
         return RedirectResponse(link("/", folder=key), 303)
     values: dict[str, Any] = {
         "item": entry,
-        "crumbs": _crumbs(key),
+        "crumbs": crumbs(key)[:-1],
         "stored": _stored(collection, key),
     }
     if entry.kind == "link":
@@ -74,12 +82,6 @@ def item(request: Request) -> Response:
     else:
         values |= _file(request, collection, entry)
     return page(request, "item.html", values)
-
-
-def _crumbs(key: str) -> list[tuple[str, str]]:
-    """Return (name, path) of the directories above, from the root's child on."""
-    names = [name for name in key.split("/") if name not in ("", ".")][:-1]
-    return [(name, "/".join(names[: depth + 1])) for depth, name in enumerate(names)]
 
 
 def _stored(collection: FileCollection, key: str) -> dict[str, str] | None:

@@ -81,6 +81,12 @@ def link(path: str, /, **parameters: object) -> str:
     return path + (f"?{urlencode(given)}" if given else "")
 
 
+def crumbs(folder: str) -> list[tuple[str, str]]:
+    """Return name and path of each directory on the way to one, and its own."""
+    names = [name for name in folder.split("/") if name not in ("", ".")]
+    return [(name, "/".join(names[: depth + 1])) for depth, name in enumerate(names)]
+
+
 def path_parameter(request: Request, name: str) -> str | None:
     """Return a parameter that is a path, of any bytes; None if it is missing.
 
