@@ -66,17 +66,8 @@
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10000);
     },
-    async copy(button) {
-      const code = button.previousElementSibling;
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        button.textContent = "Copied";
-      } catch { // the browser does not let us: the user can copy what is selected
-        getSelection().selectAllChildren(code);
-      }
-    },
   };
-  bar.addEventListener("click", event => actions[event.target.dataset.do]?.(event.target));
+  bar.addEventListener("click", event => actions[event.target.dataset.do]?.());
   main.addEventListener("change", event => event.target.matches(".tile > input") && toggle(event.target.parentElement));
 
   function move(event, from) {

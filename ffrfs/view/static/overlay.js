@@ -2,9 +2,9 @@
 // SVG of the picture's size, masks on a canvas. Names are hostile: they only become text.
 "use strict";
 (() => {
-  // Okabe and Ito's colours, which colour-blind people tell apart; further classes have dashes.
-  const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"];
+  const { COLOURS, numberOf, make, areaOf } = shapes;
   const DARK = ["#009e73", "#0072b2", "#d55e00"];
+  // Classes beyond the colours have dashes.
   const DASHES = ["", "6 3", "2 3", "10 3 2 3"];
   const CITYSCAPES = "128,64,128;244,35,232;70,70,70;102,102,156;190,153,153;153,153,153;250,170,30;220,220,0;107,142,35;"
     + "152,251,152;70,130,180;220,20,60;255,0,0;0,0,142;0,0,70;0,60,100;0,80,100;0,0,230;119,11,32";
@@ -30,17 +30,10 @@
     return [];
   }
 
-  function make(name, attributes, parent, text) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text !== undefined) made.textContent = text;
-    return parent.appendChild(made);
-  }
-
   function addClasses() {
     const taken = new Set(), count = COLOURS.length;
     for (const [key, one] of classes) { // the same class looks the same in all records, as far as there are enough looks
-      const wish = typeof key === "number" ? key : [...key].reduce((sum, char) => (31 * sum + char.codePointAt(0)) % 9973, 0);
+      const wish = typeof key === "number" ? key : numberOf(key);
       let look = wish % count;
       for (let i = 0; i < count * DASHES.length && taken.has(look); ++i) look = (wish + i) % count + count * Math.floor(i / count);
       taken.add(look);
@@ -79,7 +72,7 @@
     const boxes = isOn && hasBoxes ? data.boxes.filter(isShown) : [];
     for (const box of boxes) {
       const { colour, dash } = classes.get(box.label), [x, y] = place(box.at), [right, bottom] = place(box.at.slice(2));
-      const area = { x: Math.min(x, right), y: Math.min(y, bottom), width: Math.abs(right - x), height: Math.abs(bottom - y) };
+      const area = areaOf(x, y, right, bottom);
       const look = highlighted.includes(box.label) ? "box marked" : highlighted.length ? "box dim" : "box";
       const group = make("g", { class: look }, svg), name = box.label + (box.score === null ? "" : ` ${box.score.toFixed(2)}`);
       make("rect", { ...area, class: "back" }, group);

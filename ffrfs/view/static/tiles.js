@@ -1,13 +1,7 @@
 // Draws boxes over the thumbnails of Examples, as soon as these are there.
 "use strict";
 (() => {
-  const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"]; // as overlay.js
-  const colour = (label) => COLOURS[[...label].reduce((sum, char) => (31 * sum + char.codePointAt(0)) % 9973, 0) % COLOURS.length];
-  const make = (name, attributes, parent) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return parent.appendChild(made);
-  };
+  const { COLOURS, numberOf, make, areaOf } = shapes;
 
   async function draw(image) {
     const answer = await fetch(`/boxes?key=${new URLSearchParams(image.closest("a").search).get("key")}`);
@@ -17,9 +11,9 @@
     const svg = make("svg", { class: "boxes", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, image.parentElement);
     for (const [at, label] of boxes) {
       const [x, y, right, bottom] = at.map((part, i) => clamp(part) * (i % 2 ? height : width));
-      const area = { x: Math.min(x, right), y: Math.min(y, bottom), width: Math.abs(right - x), height: Math.abs(bottom - y) };
+      const area = areaOf(x, y, right, bottom);
       make("rect", { ...area, stroke: "#000", "stroke-opacity": .5, "stroke-width": 4 }, svg);
-      make("rect", { ...area, stroke: colour(label), "stroke-width": 2 }, svg);
+      make("rect", { ...area, stroke: COLOURS[numberOf(label) % COLOURS.length], "stroke-width": 2 }, svg);
     }
   }
 
