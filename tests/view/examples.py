@@ -1,4 +1,4 @@
-"""TFRecord files as programs of detection, classification and segmentation write them."""
+"""TFRecord files as programs of detection, classification and segmentation write them; pictures."""
 
 from __future__ import annotations
 
@@ -26,15 +26,29 @@ DETECTION = {
 }
 
 
-def encoded(pixels: np.ndarray[Any, Any], kind: str = "PNG") -> bytes:
-    """Return a picture of these grey or RGB values."""
+def encoded(image: Image.Image | np.ndarray[Any, Any], kind: str = "PNG", **options: Any) -> bytes:
+    """Return a picture, or one of these grey or RGB values."""
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind)
+    shown = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    shown.save(stream, kind, **options)
     return stream.getvalue()
 
 
-def picture(width: int = WIDTH, height: int = HEIGHT) -> bytes:
-    return encoded(np.full((height, width, 3), 90, np.uint8), "JPEG")
+def picture(width: int = WIDTH, height: int = HEIGHT, **options: Any) -> bytes:
+    return encoded(np.full((height, width, 3), 90, np.uint8), "JPEG", **options)
+
+
+def turned() -> Image.Exif:
+    """Return what a camera writes that was held on its side: show it turned to the right."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif
+
+
+def npy(array: np.ndarray[Any, Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
 
 
 def detection(**more: Any) -> dict[str, Any]:

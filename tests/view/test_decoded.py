@@ -17,6 +17,7 @@ from PIL import Image
 from ffrfs.view import sandbox
 from tests.ffrecord_file import write_folder
 from tests.view.conftest import Serve
+from tests.view.examples import npy
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -35,12 +36,6 @@ def view_of(tmp_path: Path, serve: Serve) -> ViewOf:
         return pages.data("/item", key=name, **parameters)["view"]
 
     return shown
-
-
-def npy(array: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def npz(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import ffrfs
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 from tests.index_file import Index, Link, indexed_pack
 from tests.view.conftest import Serve
+from tests.view.examples import encoded, picture
 
 
 @pytest.fixture
@@ -33,12 +33,6 @@ def view_of(tmp_path: Path, serve: Serve) -> Any:
         return pages.data("/item", key=name, **parameters)["view"] | {"html": answer.text}
 
     return shown
-
-
-def picture(kind: str, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (30, 20)).save(stream, kind, **options)
-    return stream.getvalue()
 
 
 def test_facts(tmp_path: Path, serve: Serve) -> None:
@@ -121,7 +115,7 @@ def test_a_picture_and_its_exif(view_of: Any) -> None:
     exif = Image.Exif()
     exif[271] = "<b>Canon</b>"
     exif.get_ifd(0x8769)[0x9003] = "2024:05:01 12:00:00"
-    shown = view_of("a.jpg", picture("JPEG", exif=exif))
+    shown = view_of("a.jpg", picture(30, 20, exif=exif))
     assert (shown["kind"], shown["source"]) == ("picture", "bytes")
     assert shown["facts"] == [["Format", "JPEG, RGB"], ["Pixels", "30 by 20"]]
     assert shown["exif"] == [
@@ -133,7 +127,9 @@ def test_a_picture_and_its_exif(view_of: Any) -> None:
 
 
 def test_a_picture_that_browsers_do_not_know(tmp_path: Path, serve: Serve) -> None:
-    pages = serve(write_folder(tmp_path / "x.ffr", {"a.tiff": picture("TIFF")}))
+    pages = serve(
+        write_folder(tmp_path / "x.ffr", {"a.tiff": encoded(Image.new("RGB", (30, 20)), "TIFF")})
+    )
     source = re.search(r'<img class="shown" src="([^"]+)"', pages.get("/item", key="a.tiff").text)
     assert source is not None
     assert pages.get(html.unescape(source[1])).status == 200

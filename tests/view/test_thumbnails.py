@@ -21,13 +21,8 @@ from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.examples.example import from_dict
 from ffrfs.view import child as child_module
 from ffrfs.view.thumbnails import Thumbnails
+from tests.view.examples import encoded, turned
 from tests.view.pages import Pages
-
-
-def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
 
 
 def shown(data: bytes) -> Image.Image:
@@ -60,11 +55,9 @@ def thumbnails() -> Iterator[Thumbnails]:
 
 
 def test_a_thumbnail_is_as_the_camera_was_held(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
     photo = Image.new("RGB", (800, 400), "red")
     with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a/photo.jpg", encoded(photo, "JPEG", exif=exif))
+        pack.add("a/photo.jpg", encoded(photo, "JPEG", exif=turned()))
     answer = serve(tmp_path / "a.ffr").get("/thumbnail", key="a/photo.jpg", side=200, v="1")
     assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
     assert shown(answer.body).size == (100, 200)

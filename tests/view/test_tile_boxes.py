@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 import ffrfs
 from tests.view.conftest import Serve
-from tests.view.examples import DETECTION, HEIGHT, WIDTH, detection, picture, write
+from tests.view.examples import DETECTION, HEIGHT, WIDTH, detection, picture, turned, write
 
 EXPECTED = [[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 1.0], [0.25, 0.0, 0.5, 0.25]]
 SCALES = {"x": WIDTH, "y": HEIGHT}
@@ -37,10 +35,7 @@ def test_boxes_are_parts_of_the_sides(tmp_path: Path, serve: Serve) -> None:
 
 
 def test_a_turned_picture_has_none(tmp_path: Path, serve: Serve) -> None:
-    stream, turned = io.BytesIO(), Image.Exif()
-    turned[0x0112] = 6
-    Image.open(io.BytesIO(picture())).save(stream, "JPEG", exif=turned)
-    record = detection(**{"image/encoded": stream.getvalue()})
+    record = detection(**{"image/encoded": picture(exif=turned())})
     assert serve(write(tmp_path / "x.tfrecord", record)).data("/boxes", key=0) == {"boxes": []}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 import subprocess
 import sys
@@ -17,15 +16,14 @@ from ffrfs import PackWriter
 from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.examples.example import from_dict
 from tests.view.browser.conftest import Tabs
+from tests.view.examples import encoded
 from tests.view.pages import Pages
 
 ODD = 'it\'s a $(name) \\ "ü"\n.txt'
 
 
 def picture(colour: str) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (400, 300), colour).save(file, "JPEG")
-    return file.getvalue()
+    return encoded(Image.new("RGB", (400, 300), colour), "JPEG")
 
 
 @pytest.fixture

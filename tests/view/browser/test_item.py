@@ -9,23 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from ffrfs.view.page import link
 from tests.ffrecord_file import write_folder
 from tests.view.conftest import Serve
+from tests.view.examples import npy, picture, turned
 from tests.view.pages import Pages
 
 ATTACK = "document.documentElement.dataset.ran = 'yes'"
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{ATTACK}"><script>{ATTACK}</script></svg>'
-
-
-def turned_picture() -> bytes:
-    stream = io.BytesIO()
-    exif = Image.Exif()
-    exif[0x0112] = 6  # a quarter to the right
-    Image.new("RGB", (300, 200)).save(stream, "JPEG", exif=exif)
-    return stream.getvalue()
 
 
 def sound() -> bytes:
@@ -36,20 +28,14 @@ def sound() -> bytes:
     return stream.getvalue()
 
 
-def array(values: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, values)
-    return stream.getvalue()
-
-
 FILES = {
-    "a.jpg": turned_picture(),
+    "a.jpg": picture(300, 200, exif=turned()),
     "b.wav": sound(),
     "c.svg": SVG.encode(),
     "d.html": f"<script>{ATTACK}</script>".encode(),
     "e.gif": f"GIF89a/*<script>{ATTACK}</script>".encode(),
-    "f.npy": array(np.arange(1000)),
-    "g.npy": array(np.arange(600).reshape(20, 30)),
+    "f.npy": npy(np.arange(1000)),
+    "g.npy": npy(np.arange(600).reshape(20, 30)),
     "h.csv": ("name," * 40 + "\n").encode() * 5,
     "i.bin": bytes(2000),
     f"j{'long' * 50}.txt": b"word" * 5000,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,16 @@ from PIL import Image
 from ffrfs.tfrecord import from_dict
 from tests.view.browser.conftest import Tabs
 from tests.view.conftest import Serve
-from tests.view.examples import DETECTION, HEIGHT, WIDTH, detection, encoded, picture, write
+from tests.view.examples import (
+    DETECTION,
+    HEIGHT,
+    WIDTH,
+    detection,
+    encoded,
+    picture,
+    turned,
+    write,
+)
 
 Show = Callable[..., Any]
 TEAL, GREY = (0, 158, 115), (128, 128, 128)
@@ -96,10 +104,7 @@ def test_boxes_lie_where_they_should(show: Show, width: int) -> None:
 
 def test_a_picture_is_not_turned(show: Show) -> None:
     """TensorFlow's decoder does not look at EXIF, so boxes are those of the picture as stored."""
-    stream, turned = io.BytesIO(), Image.Exif()
-    turned[0x0112] = 6
-    Image.open(io.BytesIO(picture())).save(stream, "JPEG", exif=turned)
-    page = show(detection(**{"image/encoded": stream.getvalue()}))
+    page = show(detection(**{"image/encoded": picture(exif=turned())}))
     shape = page.locator("#picture").bounding_box()
     assert shape["width"] == 2 * shape["height"]
     assert page.locator("#stage svg").get_attribute("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
@@ -217,11 +222,9 @@ def test_a_mask_of_one_bit(show: Show) -> None:
 
 
 def test_a_palette_has_its_own_colours(show: Show) -> None:
-    stream = io.BytesIO()
     image = Image.fromarray(segmentation(), "P")
     image.putpalette([0, 0, 0, 10, 20, 30, 200, 100, 50] + [224, 224, 192] * 253)
-    image.save(stream, "PNG")
-    page = show({"image": picture(), "segmentation_mask": stream.getvalue()})
+    page = show({"image": picture(), "segmentation_mask": encoded(image)})
     assert pixel(page, 0.25, 0.25)[3] == 0
     assert pixel(page, 0.75, 0.25) == (200, 100, 50, 255)
     assert page.locator("#classes label").nth(1).text_content() == "#c8643225.0 %"
