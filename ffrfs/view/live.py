@@ -91,34 +91,24 @@ def _look(watched: Watched, place: str) -> dict[str, Any]:
     """Ask the daemon, and return what is known."""
     watched.ask()
     watched.wait(_ANSWER_S)
-    looks = watched.looks()
-    if not looks:
-        return {
-            "mountpoint": place,
-            "condition": "gone",
-            "advice": figures.advice("gone", place),
-        } | _NONE
-    look, answer, last = looks[0], looks[0].answer, looks[0].last
+    look = next(iter(watched.looks()), None)
+    answer, last = (look.answer, look.last) if look else (None, None)
+    condition = look.condition if look else "gone"
     about = None
     if answer is not None:
         about = f"{printable(', '.join(answer.ways))}, mounted for {units.age(answer['age_s'])}"
     return {
         "mountpoint": place,
-        "condition": look.condition,
-        "advice": figures.advice(look.condition, place),
+        "condition": condition,
+        "advice": figures.advice(condition, place),
         "about": about,
-        "rates": [*_rates(look)],
+        "rates": [*_rates(look)] if look else [],
         "meters": [one._asdict() for one in figures.meters(answer, last)] if answer else [],
         "sources": [*figures.sources(answer, last)] if answer and last else [],
         "error": figures.errors(answer) if answer else "",
         "unreadable": _unreadable(place) if answer and answer["unreadable_files"] else [],
-        "kinds": [*_kinds(look)] if last else [],
+        "kinds": [*_kinds(look)] if look and last else [],
     }
-
-
-_NONE: dict[str, Any] = {"about": None, "error": ""} | dict.fromkeys(
-    ("rates", "meters", "sources", "unreadable", "kinds"), ()
-)
 
 
 def _rates(look: Look) -> Iterator[dict[str, Any]]:
