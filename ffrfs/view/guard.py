@@ -18,7 +18,7 @@ from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -74,7 +74,8 @@ class Guard:
             errors="surrogateescape",
         )
         tokens = [value for name, value in query if name == "token"]
-        if not tokens and self._is_right(self._cookie(scope)):
+        cookie = HTTPConnection(scope).cookies.get(self._cookie_name(scope), "")
+        if not tokens and self._is_right(cookie):
             has_effect = not _EFFECTS.isdisjoint(name for name, _ in query)
             return None if self._is_ours(scope, has_effect) else PlainTextResponse(_OTHERS, 403)
         if len(tokens) != 1 or not self._is_right(tokens[0]):
@@ -121,10 +122,6 @@ class Guard:
     @staticmethod
     def _cookie_name(scope: Scope) -> str:
         return f"ffrfs-{scope['server'][1]}"  # cookies do not tell ports apart
-
-    def _cookie(self, scope: Scope) -> str:
-        cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
-        return cookies.get(self._cookie_name(scope), "")
 
     def _safe(self, message: Message) -> Message:
         if message["type"] == "http.response.start":
