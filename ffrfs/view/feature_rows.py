@@ -46,7 +46,6 @@ class Row:
     name: str
     type: str
     is_number: bool
-    order: int
     sets: list[Feature | None]
     non_uniformity: float
     distance: float | None
@@ -60,10 +59,7 @@ def feature_rows(statistics: Sequence[Proto]) -> list[tuple[Row, Messages]]:
     by_path = [{view.path: view for view in views_of(dataset_of(one))} for one in statistics]
     paths = dict.fromkeys(path for views in by_path for path in views)
     found = [[views.get(path) for views in by_path] for path in paths]
-    return [
-        (_row(order, views), [view and view.stats for view in views])
-        for order, views in enumerate(found)
-    ]
+    return [(_row(views), [view and view.stats for view in views]) for views in found]
 
 
 def ordered(rows: Sequence[tuple[Row, Messages]], sort: str) -> Sequence[tuple[Row, Messages]]:
@@ -78,7 +74,7 @@ def ordered(rows: Sequence[tuple[Row, Messages]], sort: str) -> Sequence[tuple[R
     return rows if key is None else sorted(rows, key=lambda pair: key(pair[0]))
 
 
-def _row(order: int, views: Sequence[FeatureView | None]) -> Row:
+def _row(views: Sequence[FeatureView | None]) -> Row:
     from ffrfs.schema.comparators import jensen_shannon
     from ffrfs.schema.messages import name_of, statistics_pb2
 
@@ -89,7 +85,6 @@ def _row(order: int, views: Sequence[FeatureView | None]) -> Row:
         name=printable(".".join(one.path)),
         type=name_of(statistics_pb2.FeatureNameStatistics.Type, one.type),
         is_number=one.is_number,
-        order=order,
         sets=[None if view is None else _feature(view) for view in views],
         non_uniformity=_non_uniformity(one),
         distance=distance,
