@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, Subset
 
 from ffrfs.torch import TFRecordDataset
+
+pytestmark = pytest.mark.usefixtures("workers_end")
 
 COUNT = 50
 TIMEOUT_S = 60
@@ -65,13 +66,6 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def examples(golden: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(golden / "tf" / "examples.tfrecord", tmp_path))
-
-
-@pytest.fixture(autouse=True)
-def workers_end() -> Iterator[None]:
-    """Whoever starts workers ends them."""
-    yield
-    assert multiprocessing.active_children() == []
 
 
 def number_of(item: dict[str, Any]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import random
 import threading
@@ -38,6 +37,8 @@ from ffrfs.torch import DataLoader as OurLoader
 from ffrfs.torch import hint
 from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount
 
+pytestmark = pytest.mark.usefixtures("workers_end")
+
 COUNT = 60
 BATCH_SIZE = 4
 
@@ -56,12 +57,6 @@ def mount(root: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
     monkeypatch.setattr(hinted_epoch, "_told", set())
     with Mount.at(root, monkeypatch) as mount:
         yield mount
-
-
-@pytest.fixture(autouse=True)
-def workers_end() -> Iterator[None]:
-    yield
-    assert multiprocessing.active_children() == []
 
 
 class Hidden(Dataset[Any]):

@@ -39,7 +39,10 @@ COUNT = 23
 TIMEOUT_S = 60
 EPOCHS = 3
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    pytest.mark.usefixtures("workers_end"),
+]
 
 
 class Numbers:
@@ -82,13 +85,6 @@ class EagerBatchSampler:
 
     def __len__(self) -> int:
         return 6
-
-
-@pytest.fixture(autouse=True)
-def workers_end() -> Iterator[None]:
-    """Whoever starts workers ends them."""
-    yield
-    assert multiprocessing.active_children() == []
 
 
 def seeded(seed: int = 7) -> torch.Generator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import pickle
 import random
@@ -30,6 +29,8 @@ from ffrfs.mount.client import control_client, hint_paths
 from ffrfs.torch import PrefetchSampler
 from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount, wait_until
 
+pytestmark = pytest.mark.usefixtures("workers_end")
+
 COUNT = 1000
 PLACE = "/no/such/mount"
 PATHS = [f"{PLACE}/d/{i}.jpg" for i in range(COUNT)]
@@ -39,13 +40,6 @@ PATHS = [f"{PLACE}/d/{i}.jpg" for i in range(COUNT)]
 def mount(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
     with Mount.at(PLACE, monkeypatch) as mount:
         yield mount
-
-
-@pytest.fixture(autouse=True)
-def workers_end() -> Iterator[None]:
-    """Whoever starts workers ends them."""
-    yield
-    assert multiprocessing.active_children() == []
 
 
 def shuffled(seed: int = 0) -> RandomSampler:

@@ -6,7 +6,6 @@ import gzip
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,11 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ffrfs.torch import MultiTFRecordDataset, RecordStream, TFRecordDataset
 
+pytestmark = pytest.mark.usefixtures("workers_end")
+
 COUNT = 30
 RANKS = 2
 TIMEOUT_S = 60
-
-
-@pytest.fixture(autouse=True)
-def workers_end() -> Iterator[None]:
-    """The data set ends the workers that it starts."""
-    yield
-    assert multiprocessing.active_children() == []
 
 
 def example(number: int, name: bytes = b"n") -> bytes:
