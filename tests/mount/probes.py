@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 CHUNK_SIZE = 1 << 20
 
@@ -328,19 +329,23 @@ def read_directly_until_it_fails(
 ) -> Iterator[object]:
     """With O_DIRECT, so that each read is a request: "going", then the errno."""
     yield "going"
+    try:
+        _read_directly(folder, contents, seed)
+    except OSError as error:
+        yield error.errno
+
+
+def _read_directly(folder: str, contents: dict[str, bytes], seed: int) -> NoReturn:
+    """One file after another, each by one request. Raises OSError, or ValueError if one differs."""
     order = random.Random(seed)
     memory = mmap.mmap(-1, CHUNK_SIZE)
     while True:
         name = order.choice(list(contents))
+        fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_DIRECT)
         try:
-            fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_DIRECT)
-            try:
-                size = os.preadv(fd, [memory], 0)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            yield error.errno
-            return
+            size = os.preadv(fd, [memory], 0)
+        finally:
+            os.close(fd)
         if memory[:size] != contents[name]:
             raise ValueError(f"wrong bytes in {name}")
 
@@ -357,22 +362,10 @@ def read_directly_in_turn(folder: str, contents: dict[str, bytes]) -> Iterator[l
 
 def read_open_files(folder: str, contents: dict[str, bytes], seed: int) -> Iterator[object]:
     """Read by path until the paths are gone, then go on with files that are open."""
-    order = random.Random(seed)
     fds = {name: os.open(os.path.join(folder, name), os.O_RDONLY) for name in contents}
-    memory = mmap.mmap(-1, CHUNK_SIZE)
     yield "going"
-    while True:
-        name = order.choice(list(contents))
-        try:
-            fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_DIRECT)
-        except FileNotFoundError:
-            break
-        try:
-            size = os.preadv(fd, [memory], 0)
-        finally:
-            os.close(fd)
-        if memory[:size] != contents[name]:
-            raise ValueError(f"wrong bytes in {name}")
+    with contextlib.suppress(FileNotFoundError):
+        _read_directly(folder, contents, seed)
     yield "paths are gone"
     right = [name for name, fd in fds.items() if os.pread(fd, CHUNK_SIZE, 0) == contents[name]]
     yield len(right)
