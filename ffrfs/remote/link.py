@@ -69,7 +69,6 @@ class Link:
         self._opening: dict[int, int] = {}  # number of an object → id of its OPEN
         self._tasks: dict[int, tuple[Request, asyncio.Task[None]]] = {}  # by request id
         self._waits: dict[int, tuple[int, FetchedObject, Wait]] = {}  # by request id
-        self._hints: dict[Wait, FetchedObject] = {}  # waits that need no answer
         self._open_blocks = 0
         self._answers: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._is_read = False
@@ -86,8 +85,6 @@ class Link:
         for _, task in self._tasks.values():
             task.cancel()
         for _, target, wait in self._waits.values():
-            self._home.schedule.cancel(target, wait)
-        for wait, target in self._hints.items():
             self._home.schedule.cancel(target, wait)
         for target in self._objects.values():
             self._home.leave(target, self)
@@ -158,26 +155,20 @@ class Link:
         if request.kind is Ask.USED:
             self._home.schedule.used(target, request.first, request.count)
             return
-        wait = Wait(
-            request.first, request.count, lambda error: self._finish_wait(request, wait, error)
-        )
+        self._check_id(request)
+        wait = Wait(request.first, request.count, lambda error: self._finish_wait(request, error))
         self._open_blocks += request.count
-        if request.id == 0 and request.kind is Ask.SOON:
-            self._hints[wait] = target
-        else:
-            self._check_id(request)
-            self._waits[request.id] = (request.object, target, wait)
+        self._waits[request.id] = (request.object, target, wait)
         if request.kind is Ask.AGAIN:
             self._home.schedule.again(target, wait)
         else:
             self._home.schedule.want(target, wait, urgent=request.kind is Ask.WANT)
         self._read_on()
 
-    def _finish_wait(self, request: Request, wait: Wait, error: FfrfsError | None) -> None:
-        self._open_blocks -= wait.count
-        if self._hints.pop(wait, None) is None:
-            self._waits.pop(request.id, None)
-            self._answer(request, error)
+    def _finish_wait(self, request: Request, error: FfrfsError | None) -> None:
+        self._open_blocks -= request.count
+        self._waits.pop(request.id, None)
+        self._answer(request, error)
         self._read_on()
 
     def _check_id(self, request: Request) -> None:
@@ -213,10 +204,6 @@ class Link:
             return
         for id_ in [id_ for id_, (of, _, _) in self._waits.items() if of == number]:
             self._cancel(id_)
-        for wait in [wait for wait, of in self._hints.items() if of is target]:
-            del self._hints[wait]
-            self._open_blocks -= wait.count
-            self._home.schedule.cancel(target, wait)
         self._home.leave(target, self)
 
     # Requests that take a while.

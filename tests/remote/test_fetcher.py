@@ -104,15 +104,6 @@ def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
     wait_until(lambda: running.figure(limit) == 20 << 30, "so is its limit", 60)
 
 
-def test_a_hint_without_id_gets_no_answer(start: Start, tmp_path: Path) -> None:
-    client = start().client()
-    opened = client.open(put(tmp_path, "a", content()))
-    client.send(Ask.SOON, opened.number, id=0, first=0, count=6)
-    client.ask(opened, 5, 1)
-    client.ask(opened, 0, 6)
-    assert 0 not in client.kept
-
-
 @pytest.mark.promise("S65")
 def test_a_client_of_a_mount_opens_what_was_mounted_and_nothing_else(
     start: Start, tmp_path: Path

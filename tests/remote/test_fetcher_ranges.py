@@ -113,7 +113,7 @@ def test_a_client_that_goes_takes_its_hints_along(start: Start, server: Faulty) 
     running = start()
     gone = running.client()
     opened = gone.open(url(server))
-    gone.send(Ask.SOON, opened.number, id=0, first=0, count=BLOCKS)
+    gone.send(Ask.SOON, opened.number, first=0, count=BLOCKS)
     gone.socket.close()
     client = running.client()
     assert client.ask(client.open(url(server)), 0, 1).kind is Tell.READY
