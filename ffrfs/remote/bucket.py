@@ -171,11 +171,7 @@ def bytes_of(pin: Pin, offset: int, size: int, settings: RemoteSettings) -> byte
 
 def urls_in(url: RemoteUrl, settings: RemoteSettings) -> list[str]:
     """Return the URLs of the objects directly in a directory. Raises RemoteError."""
-
-    async def collect() -> list[str]:
-        return [text async for text in origin_for(url, settings).list(url)]
-
-    return _answer_of(collect())
+    return _answer_of(origin_for(url, settings).list(url))
 
 
 class Found(NamedTuple):

@@ -13,7 +13,7 @@ import asyncio
 import functools
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -45,10 +45,9 @@ class LocalOrigin:
         await self._in_thread(pin.url, lambda: _read(pin, rest))
         self._traffic.bytes += size
 
-    async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
+    async def list(self, url: RemoteUrl) -> list[str]:
         names = await self._in_thread(url, lambda: _names(url))
-        for name in sorted(names, key=os.fsencode):
-            yield url.child(name).text
+        return [url.child(name).text for name in sorted(names, key=os.fsencode)]
 
     async def _in_thread(self, url: RemoteUrl, call: Callable[[], T]) -> T:
         self._traffic.requests += 1

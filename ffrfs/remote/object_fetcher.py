@@ -54,7 +54,6 @@ Identity = tuple[str, str, int, str]
 
 _DATA_SIZE_MAX = 2 << 30
 _PR_SET_DUMPABLE = 4
-_LIST_MAX = 100_000
 _OPENING_MAX = 64  # requests at a time
 _START_SIZE_MAX = 1 << 24
 _HELLO_SIZE = 16
@@ -148,11 +147,7 @@ class ObjectFetcher:
         url = self._parse(url_text)
         if not url.is_directory:
             raise OptionError(f"{url.shown}: the URL of a directory ends in /")
-        urls = []
-        async for one in origin_for(url, self._settings, self._traffic).list(url):
-            urls.append(one)
-            if len(urls) > _LIST_MAX:
-                raise RemoteError.at(url.shown, f"has more than {_LIST_MAX:,} objects")
+        urls = await origin_for(url, self._settings, self._traffic).list(url)
         self.update_counters()
         await self._loop.run_in_executor(None, keep_listing, url, urls, self._settings)
         is_whole = self._start.whole(url_text) == url_text  # else the client knows no secret part

@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import functools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -86,15 +86,14 @@ class ObjectOrigin:
             await self._persistently(pin.url, once, self._seconds(), rest)
             self._traffic.bytes += size
 
-    async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
+    async def list(self, url: RemoteUrl) -> list[str]:
         if not url.is_directory:
             raise RemoteError.at(url.shown, "the URL of a directory ends in /")
         once = functools.partial(self._list_once, url)
         names = await self._persistently(url, once, self._seconds())
         if len(names) > _NAMES_MAX:
             raise RemoteError.at(url.shown, f"has more than {_NAMES_MAX:,} objects")
-        for name in sorted(names):
-            yield url.child(name).text
+        return [url.child(name).text for name in sorted(names)]
 
     async def _pin_once(self, url: RemoteUrl) -> Pin:
         result = await _first_byte(bucket_store(url, self._settings), url.key)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
@@ -43,9 +43,8 @@ class OfflineOrigin:
             pin.url.shown, "offline, and not all of it is in the cache; read it without --offline"
         )
 
-    async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
-        for name in await asyncio.to_thread(self._listed, url):
-            yield url.child(name).text
+    async def list(self, url: RemoteUrl) -> list[str]:
+        return [url.child(name).text for name in await asyncio.to_thread(self._listed, url)]
 
     def _absent(self, url: RemoteUrl) -> RemoteNotFoundError:
         why = f"offline, and it is not in the cache {self._path}"

@@ -7,7 +7,6 @@ Concurrency: asyncio, in the fetcher alone (and in `ffrfs pack`, which uploads).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Protocol
 
 from ffrfs.remote.pin import Pin, Traffic
@@ -30,8 +29,8 @@ class Origin(Protocol):
         """
         ...
 
-    def list(self, url: RemoteUrl) -> AsyncIterator[str]:
-        """Yield the URLs of the objects directly in directory `url`, sorted by name."""
+    async def list(self, url: RemoteUrl) -> list[str]:
+        """Return the URLs of the objects directly in directory `url`, sorted by name."""
         ...
 
 

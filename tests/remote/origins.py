@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin
@@ -21,8 +20,5 @@ def read(of: Pin, offset: int, size: int, settings: RemoteSettings) -> bytes:
 
 
 def names(text: str, settings: RemoteSettings) -> list[str]:
-    async def collect(found: AsyncIterator[str]) -> list[str]:
-        return [name async for name in found]
-
     url = parse_url(text)
-    return asyncio.run(collect(origin_for(url, settings).list(url)))
+    return asyncio.run(origin_for(url, settings).list(url))

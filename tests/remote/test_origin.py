@@ -39,7 +39,7 @@ def read(of: Pin, offset: int, size: int) -> bytes:
 
 
 async def names(url: RemoteUrl) -> list[str]:
-    return [name async for name in origin_for(url, SETTINGS).list(url)]
+    return await origin_for(url, SETTINGS).list(url)
 
 
 def test_a_pin_as_text_keeps_no_signature() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,10 +51,7 @@ def read(of: Pin, offset: int, size: int, settings: RemoteSettings = SETTINGS) -
 
 
 def names(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> list[str]:
-    async def collect(found: AsyncIterator[str]) -> list[str]:
-        return [text async for text in found]
-
-    return asyncio.run(collect(origin_for(url, settings).list(url)))
+    return asyncio.run(origin_for(url, settings).list(url))
 
 
 def test_ranges(web: Nginx, folder: Path) -> None:
