@@ -19,7 +19,8 @@ from typing import TypeVar
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError, RemoteTimeoutError
 from ffrfs.remote.failures import changed
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.fetch_counters import FetchCounters
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Rest, Take, buffers
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
@@ -33,9 +34,9 @@ _THREADS = 32
 class LocalOrigin:
     """The Origin for file://."""
 
-    def __init__(self, settings: RemoteSettings, traffic: Traffic) -> None:
+    def __init__(self, settings: RemoteSettings, counters: FetchCounters) -> None:
         self._settings = settings
-        self._traffic = traffic
+        self._counters = counters
 
     async def pin(self, url: RemoteUrl) -> Pin:
         return await self._in_thread(url, lambda: _pin(url))
@@ -43,14 +44,14 @@ class LocalOrigin:
     async def read(self, pin: Pin, offset: int, size: int, take: Take) -> None:
         rest = Rest(pin, offset, size, take)
         await self._in_thread(pin.url, lambda: _read(pin, rest))
-        self._traffic.bytes += size
+        self._counters.add("remote_bytes", size)
 
     async def list(self, url: RemoteUrl) -> list[str]:
         names = await self._in_thread(url, lambda: _names(url))
         return [url.child(name).text for name in sorted(names, key=os.fsencode)]
 
     async def _in_thread(self, url: RemoteUrl, call: Callable[[], T]) -> T:
-        self._traffic.requests += 1
+        self._counters.add("remote_requests")
         seconds = self._settings.timeout_s
         try:
             async with asyncio.timeout(seconds):

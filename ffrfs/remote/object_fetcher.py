@@ -38,7 +38,7 @@ from ffrfs.remote.named_store import admit, settings_for
 from ffrfs.remote.offline_origin import keep_listing
 from ffrfs.remote.origin import Origin, origin_for
 from ffrfs.remote.pace import memory_cache_size
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.schedule import Schedule
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
 from ffrfs.remote.start import Start
@@ -69,10 +69,8 @@ class ObjectFetcher:
 
     def __init__(self, start: Start, counters: FetchCounters) -> None:
         self._start, self._settings, self._counters = start, start.settings, counters
-        self._traffic = Traffic()
-        self._counted = Traffic()  # the part that the counters already contain
         self._loop = asyncio.get_running_loop()
-        self.schedule = Schedule(counters, self._traffic, self, start)
+        self.schedule = Schedule(counters, self, start)
         self._filling = Filling(self.schedule, counters)
         self._links: set[Link] = set()
         self._objects: dict[tuple[str, str], FetchedObject] = {}
@@ -100,9 +98,8 @@ class ObjectFetcher:
     async def open(self, url_text: str, pin_text: str, link: Link) -> FetchedObject:
         url = self._parse(url_text)
         async with self._opening:
-            origin = origin_for(url, self._settings, self._traffic)
+            origin = origin_for(url, self._settings, self._counters)
             pin = Pin.from_text(pin_text, url) if pin_text else await self._pin(origin, url)
-        self.update_counters()
         key = (url.text, pin.to_text())
         target = self._objects.get(key)
         if target is None or target.broken:
@@ -147,8 +144,7 @@ class ObjectFetcher:
         url = self._parse(url_text)
         if not url.is_directory:
             raise OptionError(f"{url.shown}: the URL of a directory ends in /")
-        urls = await origin_for(url, self._settings, self._traffic).list(url)
-        self.update_counters()
+        urls = await origin_for(url, self._settings, self._counters).list(url)
         await self._loop.run_in_executor(None, keep_listing, url, urls, self._settings)
         is_whole = self._start.whole(url_text) == url_text  # else the client knows no secret part
         return urls if is_whole else [shown_name(one) for one in urls]
@@ -269,14 +265,6 @@ class ObjectFetcher:
 
     def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return self._loop.run_in_executor(None, work)
-
-    # Counters and messages.
-
-    def update_counters(self) -> None:
-        for name in ("bytes", "requests", "retries", "throttled"):
-            now = getattr(self._traffic, name)
-            self._counters.add(f"remote_{name}", now - getattr(self._counted, name))
-            setattr(self._counted, name, now)
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None:
         if self._start.roots is None:  # a program raises it; readers of a mount get EIO alone

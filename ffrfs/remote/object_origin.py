@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ffrfs.errors import ChangedAtOriginError, RemoteError
 from ffrfs.remote.failures import Failure, changed, failure_of, timed_out
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.fetch_counters import FetchCounters
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import PIECE_SIZE, Rest, Take, threads
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.store import bucket_store
@@ -55,9 +56,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class ObjectOrigin:
     """The Origin for s3://, gs:// and az://."""
 
-    def __init__(self, settings: RemoteSettings, traffic: Traffic) -> None:
+    def __init__(self, settings: RemoteSettings, counters: FetchCounters) -> None:
         self._settings = settings
-        self._traffic = traffic
+        self._counters = counters
         self._replaced: set[Pin] = set()  # objects that are read by their versions
 
     async def pin(self, url: RemoteUrl) -> Pin:
@@ -78,13 +79,13 @@ class ObjectOrigin:
                     is_changed = isinstance(failure_of(error, pin.url).error, ChangedAtOriginError)
                     if pin.version is None or not is_changed:
                         raise
-                self._traffic.requests += 1
+                self._counters.add("remote_requests")
             await self._read_version(pin, rest)
             self._replaced.add(pin)
 
         if size:
             await self._persistently(pin.url, once, self._seconds(), rest)
-            self._traffic.bytes += size
+            self._counters.add("remote_bytes", size)
 
     async def list(self, url: RemoteUrl) -> list[str]:
         if not url.is_directory:
@@ -176,7 +177,7 @@ class ObjectOrigin:
             async with asyncio.timeout(seconds) as limit:
                 with _prolonging(limit, rest, seconds) as stop:
                     for attempt in range(1 << 30):
-                        self._traffic.requests += 1
+                        self._counters.add("remote_requests")
                         try:
                             return await once()
                         except Exception as error:
@@ -184,8 +185,8 @@ class ObjectOrigin:
                             last = failure_of(error, url)
                             if not (last.again or (rest is not None and last.renewal)):
                                 raise last.error from None
-                        self._traffic.retries += 1
-                        self._traffic.throttled += last.throttled
+                        self._counters.add("remote_retries")
+                        self._counters.add("remote_throttled", last.throttled)
                         await asyncio.sleep(_pause(attempt, last.throttled))
         except TimeoutError as error:
             if isinstance(error, RemoteError):

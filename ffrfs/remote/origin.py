@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.fetch_counters import FetchCounters
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Take
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
@@ -34,15 +35,18 @@ class Origin(Protocol):
         ...
 
 
-def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None = None) -> Origin:
+def origin_for(
+    url: RemoteUrl, settings: RemoteSettings, counters: FetchCounters | None = None
+) -> Origin:
     """Return the origin for the scheme and bucket of `url`. Raises RemoteError.
 
     Callers may call it for each object: connections are shared.
     """
+    counters = counters or FetchCounters()
     if url.scheme == "file":
         from ffrfs.remote.local_origin import LocalOrigin
 
-        return LocalOrigin(settings, traffic or Traffic())
+        return LocalOrigin(settings, counters)
     if settings.offline:
         from ffrfs.remote.offline_origin import OfflineOrigin
 
@@ -50,10 +54,10 @@ def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None
     if url.scheme in ("http", "https"):
         from ffrfs.remote.http_origin import HttpOrigin
 
-        return HttpOrigin(settings, traffic or Traffic())
+        return HttpOrigin(settings, counters)
     from ffrfs.remote.object_origin import ObjectOrigin
 
-    return ObjectOrigin(settings, traffic or Traffic())
+    return ObjectOrigin(settings, counters)
 
 
 async def read_bytes(origin: Origin, pin: Pin, offset: int, size: int) -> bytearray:

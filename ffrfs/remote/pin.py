@@ -1,4 +1,4 @@
-"""The pin, which identifies the bytes of an object, and the traffic that reading objects makes.
+"""The pin, which identifies the bytes of an object.
 
 Not here: where pins come from (origin.py). No state; any thread.
 """
@@ -83,16 +83,6 @@ class Pin:
         else:
             return self
         raise RemoteError.at(self.url.shown, why)
-
-
-@dataclass
-class Traffic:
-    """Counts of one fetcher, over all its origins."""
-
-    requests: int = 0
-    bytes: int = 0
-    retries: int = 0
-    throttled: int = 0  # retries after 429, 503 or SlowDown
 
 
 def _is_kind(value: object, kind: type | tuple[type, ...]) -> bool:

@@ -21,7 +21,6 @@ from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import Block, FetchedObject, Wait
 from ffrfs.remote.landing import Landing
 from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
-from ffrfs.remote.pin import Traffic
 from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
 
@@ -43,26 +42,15 @@ class ObjectOwner(Protocol):
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None: ...
 
-    def update_counters(self) -> None:
-        """Add the new traffic to the counters, before clients get their answers."""
-        ...
-
     def close_if_idle(self, target: FetchedObject) -> None: ...
 
 
 class Schedule:
     """The queues of blocks, and the ranges in flight."""
 
-    def __init__(
-        self,
-        counters: FetchCounters,
-        traffic: Traffic,
-        owner: ObjectOwner,
-        start: Start,
-    ) -> None:
+    def __init__(self, counters: FetchCounters, owner: ObjectOwner, start: Start) -> None:
         self.pace = Pace()
-        self._counters, self._traffic = counters, traffic
-        self._owner = owner
+        self._counters, self._owner = counters, owner
         self._timeout_s = start.settings.timeout_s
         # Blocks that are not whole yet cannot be evicted: a cache full of them has no room left.
         self._flight_size = min(start.flight_size, start.settings.cache_size // 2)
@@ -77,7 +65,7 @@ class Schedule:
         self._ranges = 0
         self._bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._throttled = traffic.throttled
+        self._throttled = counters["remote_throttled"]
 
     def want(self, target: FetchedObject, wait: Wait, urgent: bool) -> None:
         """Fetch the absent blocks of the wait; `urgent`: a reader waits for them."""
@@ -275,7 +263,6 @@ class Schedule:
             full = bool(self._demand or self._ahead)
             self.pace.finished(now, landing.size, now - begin, full=full)
         except Exception as error:
-            self._owner.update_counters()
             failure = error
             if not isinstance(failure, RemoteError):
                 failure = RemoteError.at(target.pin.url.shown, describe(error))
@@ -288,7 +275,6 @@ class Schedule:
                     self._fail(block, failure)
         else:
             self._counters.add("remote_blocks_fetched", len(blocks))
-            self._owner.update_counters()
             target.note_fetched(block.number for block in blocks)
             self._counters.add("remote_changed", -(target.broken is not None))
             target.broken = None
@@ -298,8 +284,8 @@ class Schedule:
             target.ranges -= 1
             self._ranges -= 1
             self._bytes -= landing.size
-            if self._traffic.throttled != self._throttled:
-                self._throttled = self._traffic.throttled
+            if self._counters["remote_throttled"] != self._throttled:
+                self._throttled = self._counters["remote_throttled"]
                 self.pace.throttled()
             self._owner.close_if_idle(target)
             self._pump()

@@ -18,8 +18,9 @@ from ffrfs.errors import (
     RemoteNotFoundError,
     RemoteTimeoutError,
 )
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 
@@ -178,8 +179,8 @@ def test_a_child_of_fork_has_threads_of_its_own(tmp_path: Path) -> None:
 def test_traffic_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
-    traffic = Traffic()
+    traffic = FetchCounters()
     origin = origin_for(url_of(path), SETTINGS, traffic)
     found = asyncio.run(origin.pin(url_of(path)))
     asyncio.run(read_bytes(origin, found, 0, 60))
-    assert (traffic.requests, traffic.bytes) == (2, 60)
+    assert (traffic["remote_requests"], traffic["remote_bytes"]) == (2, 60)

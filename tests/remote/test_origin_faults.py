@@ -17,8 +17,9 @@ from ffrfs.errors import (
     RemoteError,
     RemoteTimeoutError,
 )
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 from tests.remote.servers.fault import Kind
@@ -53,7 +54,7 @@ def pin(server: Faulty, settings: RemoteSettings = PATIENT) -> Pin:
     return asyncio.run(origin_for(url, settings).pin(url))
 
 
-def read(of: Pin, settings: RemoteSettings, traffic: Traffic | None = None) -> bytes:
+def read(of: Pin, settings: RemoteSettings, traffic: FetchCounters | None = None) -> bytes:
     origin = origin_for(of.url, settings, traffic)
     return bytes(asyncio.run(read_bytes(origin, of, 1000, 500_000)))
 
@@ -63,11 +64,12 @@ def read(of: Pin, settings: RemoteSettings, traffic: Traffic | None = None) -> b
 )
 def test_what_passes_is_tried_again(server: Faulty, kind: Kind) -> None:
     found = pin(server)
-    traffic = Traffic()
+    traffic = FetchCounters()
     server.do(kind, times=3)
     assert read(found, PATIENT, traffic) == DATA[1000:501_000]
-    assert (traffic.requests, traffic.retries, traffic.bytes) == (4, 3, 500_000)
-    assert traffic.throttled == (3 if kind is Kind.SLOW_DOWN else 0)
+    counts = [traffic[f"remote_{name}"] for name in ("requests", "retries", "bytes")]
+    assert counts == [4, 3, 500_000]
+    assert traffic["remote_throttled"] == (3 if kind is Kind.SLOW_DOWN else 0)
 
 
 def test_what_has_come_is_not_asked_for_again(server: Faulty, shared_root: Path) -> None:
@@ -145,13 +147,13 @@ def test_wrong_answers_are_errors_at_once(
 ) -> None:
     found = pin(server)
     server.do(kind)
-    traffic = Traffic()
+    traffic = FetchCounters()
     with pytest.raises(error, match=reason) as caught:
         read(found, PATIENT, traffic)
     assert str(caught.value).startswith(f"{server.url}/a.ffr: ")
     assert "\n" not in str(caught.value)
     assert not isinstance(caught.value, RemoteTimeoutError)
-    assert (traffic.requests, traffic.bytes) == (1, 0)
+    assert (traffic["remote_requests"], traffic["remote_bytes"]) == (1, 0)
 
 
 def test_a_page_to_sign_in_is_no_file(server: Faulty) -> None:

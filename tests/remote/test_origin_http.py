@@ -16,8 +16,9 @@ from ffrfs.errors import (
     RemoteNotFoundError,
     RemoteTimeoutError,
 )
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
-from ffrfs.remote.pin import Pin, Traffic
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.interpreter import python
@@ -227,11 +228,11 @@ def test_a_server_that_comes_back(tmp_path: Path) -> None:
 
     async def reading(found: Pin, server: Nginx) -> bytes:
         server.program.kill()
-        traffic = Traffic()
+        traffic = FetchCounters()
         task = asyncio.create_task(
             read_bytes(origin_for(found.url, SETTINGS, traffic), found, 0, 5)
         )
-        while traffic.retries < 2:
+        while traffic["remote_retries"] < 2:
             await asyncio.sleep(0.02)
         await asyncio.to_thread(server.start_again)
         return bytes(await task)

@@ -10,8 +10,8 @@ import pytest
 from obstore.store import S3Store
 
 from ffrfs.errors import ChangedAtOriginError
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
-from ffrfs.remote.pin import Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 from tests.remote.conftest import Give
@@ -50,7 +50,7 @@ def test_the_version_that_was_opened_is_read(
         obstore.delete(kept, "a")
     else:
         obstore.put(kept, "a", {"replaced": AFTER, "the same": BEFORE, "shorter": b"x"}[how])
-    traffic = Traffic()
+    traffic = FetchCounters()
     origin = origin_for(parse_url(url), settings, traffic)
 
     async def parts() -> list[bytes]:
@@ -58,7 +58,7 @@ def test_the_version_that_was_opened_is_read(
 
     assert asyncio.run(parts()) == [BEFORE[:100], BEFORE[1000:1100], BEFORE[4900:]]
     # That it was replaced is found out once.
-    assert (traffic.requests, traffic.retries) == (4, 0)
+    assert (traffic["remote_requests"], traffic["remote_retries"]) == (4, 0)
     if how != "removed":
         again = pin(url, settings)
         assert again.version != found.version
