@@ -20,33 +20,18 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ffrfs.cache.locks import try_lock, unlock
 from ffrfs.cache.sparse import is_full, punch_hole
 from ffrfs.cache.state_file import BLOCK_SIZE, BLOCKS_AT, StateFile
 from ffrfs.errors import CacheError, describe
 
+if TYPE_CHECKING:
+    from ffrfs.cache.quota import Quota
+
 _SYNC_BLOCKS = 64
 _SYNC_S = 5.0
-
-
-class Room(Protocol):
-    """The limit on the bytes that a directory, or a cache in memory, may hold."""
-
-    lasts: bool  # whether the blocks outlast a boot
-
-    def writing(self, size: int) -> AbstractContextManager[None]:
-        """Count `size` more bytes, and let the caller write them, as one of a few at a time.
-
-        It waits until old blocks have been evicted. Raises CacheError.
-        """
-        ...
-
-    def make_room(self) -> bool:
-        """Evict old blocks of any object from a full disk. Return False if there are none."""
-        ...
 
 
 class CachedObject:
@@ -57,7 +42,7 @@ class CachedObject:
         name: str,
         state: StateFile,
         data: int,
-        room: Room,
+        room: Quota,
         on_close: Callable[[CachedObject], None] = lambda _: None,
     ) -> None:
         """Take ownership of both descriptors. `name` is the object's, for messages."""

@@ -39,7 +39,11 @@ class Number(Protocol):
 
 
 class Quota:
-    """The limit. `alone`: a lock over all processes, for one eviction; it yields success."""
+    """The limit on the bytes that a directory, or a cache in memory, may hold.
+
+    `alone`: a lock over all processes, for one eviction; it yields success. `lasts`: whether the
+    blocks outlast a boot.
+    """
 
     def __init__(  # noqa: PLR0913
         self,
@@ -75,9 +79,9 @@ class Quota:
 
     @contextlib.contextmanager
     def writing(self, size: int) -> Iterator[None]:
-        """Count `size` more bytes, which the caller writes; wait for room if needed.
+        """Count `size` more bytes, and let the caller write them, as one of a few at a time.
 
-        Raises CacheError if there is none.
+        It waits until old blocks have been evicted. Raises CacheError if there is no room.
         """
         with self._writers:
             self._reserve(size)
@@ -96,7 +100,7 @@ class Quota:
             raise CacheError.at(self.name, "is full, and no block can be removed now")
 
     def make_room(self) -> bool:
-        """Evict at least one block, whatever the count is; return False if none can go."""
+        """Evict old blocks from a full disk, whatever the count is; return False if none can go."""
         return self._pass(at_least=1)
 
     def begin(self) -> None:
