@@ -10,6 +10,7 @@ Concurrency: any thread.
 from __future__ import annotations
 
 import configparser
+import functools
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -46,7 +47,7 @@ def configuration() -> dict[str, Any]:
     if any(map(os.environ.get, _BY_ENVIRONMENT[: 1 if name else None])):
         return found
     if "aws_access_key_id" in profile and "role_arn" not in profile:
-        found["credential_provider"] = _KeysOfProfile(name or "default")
+        found["credential_provider"] = functools.partial(_keys_of, name or "default")
     elif any(key in profile for key in _FOR_BOTO3):
         found["credential_provider"] = _boto3_credentials(name or "default")
     elif name and not profile:
@@ -56,22 +57,17 @@ def configuration() -> dict[str, Any]:
     return found
 
 
-class _KeysOfProfile:
-    """A callable that gives the keys of a profile to obstore."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self) -> dict[str, Any]:
-        profile = _profile(self._name)
-        if not {"aws_access_key_id", "aws_secret_access_key"} <= profile.keys():
-            raise RemoteDeniedError(f"profile {self._name!r} of ~/.aws has no keys any more")
-        return {
-            "access_key_id": profile["aws_access_key_id"],
-            "secret_access_key": profile["aws_secret_access_key"],
-            "token": profile.get("aws_session_token"),
-            "expires_at": datetime.now(UTC) + _VALID,
-        }
+def _keys_of(name: str) -> dict[str, Any]:
+    """Return the keys of a profile, as obstore wants them."""
+    profile = _profile(name)
+    if not {"aws_access_key_id", "aws_secret_access_key"} <= profile.keys():
+        raise RemoteDeniedError(f"profile {name!r} of ~/.aws has no keys any more")
+    return {
+        "access_key_id": profile["aws_access_key_id"],
+        "secret_access_key": profile["aws_secret_access_key"],
+        "token": profile.get("aws_session_token"),
+        "expires_at": datetime.now(UTC) + _VALID,
+    }
 
 
 def _profile(name: str) -> dict[str, str]:
