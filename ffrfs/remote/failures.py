@@ -87,20 +87,16 @@ class NoProxyError(Exception):
         self.proxy, self.cause = proxy, cause
 
 
+WHOLE_FILES = (
+    "the server sends whole files only (it ignores Range requests); download the file, or use "
+    "another server"
+)
+OTHER_BYTES = "the server sent other bytes than requested (Content-Range): its fault"
+NO_LENGTH = "the server does not say how many bytes it sends (Content-Length): its fault"
 _WRONG_ANSWERS = (
-    (
-        ("RangeNotSupported", "NotPartial"),
-        "the server sends whole files only (it ignores Range requests); download the file, or use "
-        "another server",
-    ),
-    (
-        ("UnexpectedRange", "ContentRange", "CONTENT_RANGE"),
-        "the server sent other bytes than requested (Content-Range): its fault",
-    ),
-    (
-        ("Content-Length", "MissingContentLength"),
-        "the server does not say how many bytes it sends (Content-Length): its fault",
-    ),
+    (("RangeNotSupported", "NotPartial"), WHOLE_FILES),
+    (("UnexpectedRange", "ContentRange", "CONTENT_RANGE"), OTHER_BYTES),
+    (("Content-Length", "MissingContentLength"), NO_LENGTH),
     (
         ("LastModified", "ETag"),
         "the server sent a Last-Modified or ETag that cannot be read: its fault",

@@ -28,10 +28,17 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ffrfs.errors import RemoteError
-from ffrfs.remote.failures import REDIRECTS, BadStatusError, changed
+from ffrfs.remote.failures import (
+    NO_LENGTH,
+    OTHER_BYTES,
+    REDIRECTS,
+    WHOLE_FILES,
+    BadStatusError,
+    changed,
+)
 from ffrfs.remote.http_line import Line
 from ffrfs.remote.http_listing import names_in, server_of
-from ffrfs.remote.object_origin import PAGE, ObjectOrigin
+from ffrfs.remote.object_origin import ObjectOrigin, refuse_page
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Rest, buffers, threads
 from ffrfs.remote.settings import RemoteSettings
@@ -72,11 +79,9 @@ class HttpOrigin(ObjectOrigin):
             answer = await server.ask("HEAD", _target(url), {}, _up_to(0))
         finally:
             patience.cancel()
-        is_page = answer.kind == "text/html"
-        if is_page and not url.key.lower().endswith((".html", ".htm")):
-            raise RemoteError.at(url.shown, PAGE)
+        refuse_page(url, answer.headers.get("Content-Type", ""))
         if answer.status == 200 and answer.size > 0:
-            raise RemoteError.at(url.shown, _WHOLE)
+            raise RemoteError.at(url.shown, WHOLE_FILES)
         return answer.pin(url)
 
     async def _read_once(self, pin: Pin, rest: Rest, version: str | None = None) -> None:
@@ -107,23 +112,11 @@ class HttpOrigin(ObjectOrigin):
         return _server(url.scheme, url.bucket, self._settings)
 
 
-_OTHER_BYTES = "the server sent other bytes than requested (Content-Range): its fault"
-_NO_LENGTH = "the server does not say how many bytes it sends (Content-Length): its fault"
-_WHOLE = (
-    "the server sends whole files only (it ignores Range requests); download the file, or use "
-    "another server"
-)
-
-
 @dataclass(frozen=True)
 class _Answer:
     status: int
     headers: HTTPMessage
     data: bytes = b""
-
-    @property
-    def kind(self) -> str:
-        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     @property
     def size(self) -> int:
@@ -142,7 +135,7 @@ class _Answer:
         """Return the pin of the answer. Raises RemoteError for hostile sizes and ETags."""
         size = self.size
         if size < 0:
-            raise RemoteError.at(url.shown, _NO_LENGTH)
+            raise RemoteError.at(url.shown, NO_LENGTH)
         mtime_ns = _time_ns(self.headers.get("Last-Modified", ""))
         return Pin(url, size, self.headers.get("ETag"), None, mtime_ns).checked()
 
@@ -318,13 +311,13 @@ def _receive(pin: Pin, rest: Rest, response: HTTPResponse) -> None:
     """Receive the rest of a range. Raises RemoteError, before any byte, if it is another one."""
     answer = _Answer(response.status, response.headers)
     if answer.status == 200:
-        raise RemoteError.at(pin.url.shown, _WHOLE)
+        raise RemoteError.at(pin.url.shown, WHOLE_FILES)
     if answer.pin(pin.url) != pin:
         raise changed(pin.url)
     if "Content-Length" not in answer.headers:
-        raise RemoteError.at(pin.url.shown, _NO_LENGTH)
+        raise RemoteError.at(pin.url.shown, NO_LENGTH)
     if answer.part != rest.part or response.length != len(rest.part):
-        raise RemoteError.at(pin.url.shown, _OTHER_BYTES)
+        raise RemoteError.at(pin.url.shown, OTHER_BYTES)
     with buffers.one() as buffer:
         while rest.part:
             _receive_piece(response, buffer[: len(rest.part)], rest)

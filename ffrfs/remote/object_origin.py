@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from ffrfs.errors import ChangedAtOriginError, RemoteError
-from ffrfs.remote.failures import Failure, changed, failure_of, timed_out
+from ffrfs.remote.failures import OTHER_BYTES, Failure, changed, failure_of, timed_out
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import PIECE_SIZE, Rest, Take, threads
@@ -47,7 +47,6 @@ _PATIENCE_S = 10.0
 _SHARE = 0.9
 _PROLONGED_MAX = 10  # times that share, for a range whose bytes come slowly
 _NAMES_MAX = 100_000
-PAGE = "the server answered with a web page, perhaps a login page, not with a file"
 # For a range outside of the object, some servers answer 416, others 206 with a bad Content-Range.
 _NO_SUCH_RANGE = ("status code: 416", "CONTENT_RANGE")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,8 +97,7 @@ class ObjectOrigin:
 
     async def _pin_once(self, url: RemoteUrl) -> Pin:
         result = await _first_byte(bucket_store(url, self._settings), url.key)
-        if _is_page(result) and not url.key.lower().endswith((".html", ".htm")):
-            raise RemoteError.at(url.shown, PAGE)
+        refuse_page(url, _content_type(result))
         return _pin_of(url, result.meta).checked()
 
     async def _read_version(self, pin: Pin, rest: Rest) -> None:
@@ -133,9 +131,7 @@ class ObjectOrigin:
         if _pin_of(pin.url, result.meta) != pin:
             raise changed(pin.url)
         if result.range != (part.start, part.stop):
-            raise RemoteError.at(
-                pin.url.shown, "the server sent other bytes than requested: its fault"
-            )
+            raise RemoteError.at(pin.url.shown, OTHER_BYTES)
         for piece in result.stream(min_chunk_size=PIECE_SIZE):
             with memoryview(piece) as view:
                 if len(view) > len(rest.part):
@@ -236,7 +232,7 @@ async def _first_byte(store: ObjectStore, path: str) -> GetResult:
         if not is_whole and not any(word in str(error) for word in _NO_SUCH_RANGE):
             raise
         result = await obstore.get_async(store, path, options={"head": True})
-        if result.meta["size"] and not (is_whole and _is_page(result)):
+        if result.meta["size"] and not (is_whole and _is_page(_content_type(result))):
             raise
         return result
 
@@ -246,9 +242,19 @@ def _pin_of(url: RemoteUrl, meta: ObjectMeta) -> Pin:
     return Pin(url, meta["size"], meta["e_tag"], meta["version"], mtime_ns)
 
 
-def _is_page(result: GetResult) -> bool:
-    kind = str(result.attributes.get("Content-Type", ""))
-    return kind.partition(";")[0].strip().lower() == "text/html"
+def refuse_page(url: RemoteUrl, content_type: str) -> None:
+    """Raise RemoteError if the answer is a web page, and the URL not that of one."""
+    if _is_page(content_type) and not url.key.lower().endswith((".html", ".htm")):
+        why = "the server answered with a web page, perhaps a login page, not with a file"
+        raise RemoteError.at(url.shown, why)
+
+
+def _is_page(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "text/html"
+
+
+def _content_type(result: GetResult) -> str:
+    return str(result.attributes.get("Content-Type", ""))
 
 
 def _pause(attempt: int, throttled: bool) -> float:
