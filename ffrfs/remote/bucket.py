@@ -13,6 +13,7 @@ Concurrency: any thread. Separate threads wait for the network.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -85,10 +86,8 @@ def put(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> None:
     """Put a small object, or replace it. Raises RemoteError."""
     import obstore
 
-    try:
+    with _failing_as_ours(url):
         obstore.put(_store(url, settings), url.key, data)
-    except Exception as error:
-        raise failure_of(error, url).error from None
 
 
 def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
@@ -98,14 +97,13 @@ def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
     """
     import obstore
 
-    try:
-        obstore.put(_store(url, settings), url.key, data, mode="create")
-    except obstore.exceptions.AlreadyExistsError:
-        return False
-    except (obstore.exceptions.NotSupportedError, NotImplementedError):
-        return True
-    except Exception as error:
-        raise failure_of(error, url).error from None
+    with _failing_as_ours(url):
+        try:
+            obstore.put(_store(url, settings), url.key, data, mode="create")
+        except obstore.exceptions.AlreadyExistsError:
+            return False
+        except (obstore.exceptions.NotSupportedError, NotImplementedError):
+            pass
     return True
 
 
@@ -118,40 +116,32 @@ def put_over(pin: Pin, data: bytes, settings: RemoteSettings) -> bool:
 
     if not pin.etag:
         return False
-    try:
-        obstore.put(_store(pin.url, settings), pin.url.key, data, mode={"e_tag": pin.etag})
-    except (
+    refusals = (
         obstore.exceptions.PreconditionError,
         obstore.exceptions.NotSupportedError,
         FileNotFoundError,
         NotImplementedError,
-    ):
-        return False
-    except Exception as error:
-        raise failure_of(error, pin.url).error from None
-    return True
+    )
+    with _failing_as_ours(pin.url), contextlib.suppress(*refusals):
+        obstore.put(_store(pin.url, settings), pin.url.key, data, mode={"e_tag": pin.etag})
+        return True
+    return False
 
 
 def remove(url: RemoteUrl, settings: RemoteSettings) -> None:
     """Remove an object, if it is there. Raises RemoteError."""
     import obstore
 
-    try:
+    with _failing_as_ours(url), contextlib.suppress(FileNotFoundError):
         obstore.delete(_store(url, settings), url.key)
-    except FileNotFoundError:
-        pass
-    except Exception as error:
-        raise failure_of(error, url).error from None
 
 
 def copy(source: RemoteUrl, target: RemoteUrl, settings: RemoteSettings) -> None:
     """Make another object of one, at the server. Raises RemoteError."""
     import obstore
 
-    try:
+    with _failing_as_ours(source):
         obstore.copy(_store(source, settings), source.key, target.key)
-    except Exception as error:
-        raise failure_of(error, source).error from None
 
 
 def pin_of(url: RemoteUrl, settings: RemoteSettings) -> Pin | None:
@@ -191,10 +181,8 @@ def objects_in(url: RemoteUrl, settings: RemoteSettings) -> tuple[list[Found], l
     import obstore
 
     store = _store_of(url, settings, is_directory=True)
-    try:
+    with _failing_as_ours(url):
         listed = obstore.list_with_delimiter(store, prefix=url.key or None)
-    except Exception as error:
-        raise failure_of(error, url).error from None
     start = len(url.key)
     objects = [
         Found(meta["path"][start:], meta["size"], _time_ns(meta), meta["e_tag"] or "")
@@ -211,28 +199,19 @@ def whole_objects(pins: Iterable[Pin], settings: RemoteSettings) -> Iterator[Ite
     """
     with ThreadPoolExecutor(1, "ffrfs-read") as thread:
         ahead: Future[list[Buffer]] | None = None
-        waiting: list[Pin] = []
         for batch in in_batches(pins, attrgetter("size"), _BATCH_SIZE, _BATCH_COUNT):
-            if batch[0].size > _BATCH_SIZE:
-                yield from _single(ahead, waiting)
-                ahead, waiting = None, []
+            is_large = batch[0].size > _BATCH_SIZE
+            reading = None if is_large else thread.submit(asyncio.run, _read_all(batch, settings))
+            yield from _single(ahead)
+            ahead = reading
+            if is_large:
                 yield _pieces(batch[0], settings)
-                continue
-            reading = thread.submit(_read_batch, batch, settings)
-            yield from _single(ahead, waiting)
-            ahead, waiting = reading, batch
-        yield from _single(ahead, waiting)
+        yield from _single(ahead)
 
 
-def _single(ahead: Future[list[Buffer]] | None, pins: list[Pin]) -> Iterator[Iterator[Buffer]]:
+def _single(ahead: Future[list[Buffer]] | None) -> Iterator[Iterator[Buffer]]:
     if ahead is not None:
-        contents = ahead.result()
-        assert len(contents) == len(pins)
-        yield from (iter([content]) for content in contents)
-
-
-def _read_batch(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:
-    return asyncio.run(_read_all(pins, settings))
+        yield from (iter([content]) for content in ahead.result())
 
 
 async def _read_all(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:
@@ -252,7 +231,7 @@ def _time_ns(meta: ObjectMeta) -> int:
 def _answer_of(asking: Coroutine[object, object, T]) -> T:
     """Return the result, computed in a thread: the caller's may run an event loop (notebooks)."""
     with ThreadPoolExecutor(1, "ffrfs-look") as thread:
-        return thread.submit(lambda: asyncio.run(asking)).result()
+        return thread.submit(asyncio.run, asking).result()
 
 
 class _Source:
@@ -351,7 +330,14 @@ def _store_of(url: RemoteUrl, settings: RemoteSettings, *, is_directory: bool) -
         what = "directories" if is_directory else "objects"
         done = "packed" if is_directory else "written"
         raise RemoteError.at(url.shown, f"only {what} of s3://, gs:// and az:// can be {done}")
-    try:
+    with _failing_as_ours(url):
         return writable_store(url, settings)
+
+
+@contextlib.contextmanager
+def _failing_as_ours(url: RemoteUrl) -> Iterator[None]:
+    """Raise an exception of obstore as the RemoteError that it means."""
+    try:
+        yield
     except Exception as error:
         raise failure_of(error, url).error from None
