@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -38,6 +39,7 @@ from ffrfs.cache.usage import EVICTION_AT, UsageFile
 from ffrfs.errors import CacheError
 from ffrfs.files.staged_file import StagedFile
 
+_STATE = re.compile(r"[0-9a-f]{64}\.state")
 _OPEN_S = 5.0
 _LOOK_S = 0.005
 _DROP_S = 2.0
@@ -175,11 +177,8 @@ class CacheDirectory:
         """Make the files of the object; return None if another process was faster."""
         relative = self.place.relative(label.name, "state")
         self.place.make_folder(label.name[:2])
-        folder = os.open(
-            label.name[:2], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.place.fd
-        )
         with contextlib.ExitStack() as ends, contextlib.ExitStack() as failed:
-            ends.callback(os.close, folder)
+            folder = ends.enter_context(self.place.opened_folder(label.name[:2]))
             staged = ends.enter_context(
                 StagedFile(f"{label.name}.state", folder=folder, mode=self.place.mode, follow=False)
             )
@@ -234,7 +233,13 @@ class Store:
         self.place = place
 
     def names(self) -> list[str]:
-        return self.place.names()
+        """Return the names of all objects, whether their files are sound or not."""
+        found = []
+        for folder in self.place.folders():
+            with contextlib.suppress(OSError), self.place.opened_folder(folder) as fd:
+                states = filter(_STATE.fullmatch, sorted(os.listdir(fd)))
+                found += [name.partition(".")[0] for name in states if name.startswith(folder)]
+        return found
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[Files | None]:

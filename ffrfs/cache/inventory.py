@@ -156,14 +156,9 @@ class Inventory:
     def _remove_staged(self) -> int:
         """Remove unfinished state files, which remain on file systems without O_TMPFILE."""
         freed = 0
-        for folder in {name[:2] for name in os.listdir(self.place.fd) if len(name) == 2}:
-            with contextlib.suppress(OSError):
-                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                fd = os.open(folder, flags, dir_fd=self.place.fd)
-                try:
-                    freed += sum(_remove_old(fd, name) for name in os.listdir(fd))
-                finally:
-                    os.close(fd)
+        for folder in self.place.folders():
+            with contextlib.suppress(OSError), self.place.opened_folder(folder) as fd:
+                freed += sum(_remove_old(fd, name) for name in os.listdir(fd))
         return freed
 
     @contextlib.contextmanager

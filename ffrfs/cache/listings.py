@@ -46,7 +46,8 @@ def keep_listing(place: CachePlace, name: str, url: str, names: Sequence[str]) -
     except BaseException:
         place.unlink(staged)
         raise
-    _remove_oldest(place)
+    with place.opened_folder(_FOLDER) as folder:
+        _remove_oldest(folder)
 
 
 def kept_listing(place: CachePlace, name: str, url: str) -> list[str] | None:
@@ -71,19 +72,14 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isprintable() and name != "" and "/" not in name
 
 
-def _remove_oldest(place: CachePlace) -> None:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(_FOLDER, flags, dir_fd=place.fd)
-    try:
-        names = os.listdir(fd)
-        if len(names) <= _COUNT_MAX:
-            return
-        times: dict[str, int] = {}
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                times[name] = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime_ns
-        for name in sorted(times, key=times.__getitem__)[:-_COUNT_MAX]:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=fd)
-    finally:
-        os.close(fd)
+def _remove_oldest(folder: int) -> None:
+    names = os.listdir(folder)
+    if len(names) <= _COUNT_MAX:
+        return
+    times: dict[str, int] = {}
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            times[name] = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns
+    for name in sorted(times, key=times.__getitem__)[:-_COUNT_MAX]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)

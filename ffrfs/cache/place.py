@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from ffrfs.cache.sparse import punch_hole
 from ffrfs.errors import CacheError, describe
 
-_NAME = re.compile(r"[0-9a-f]{64}")
+_FOLDER = re.compile(r"[0-9a-f]{2}")
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 OTHER = "choose another with --cache-dir or FFRFS_CACHE_DIR"
 
@@ -114,27 +114,19 @@ class CachePlace:
     def shown(self, name: str, ending: str) -> str:
         return os.path.join(self.path, self.relative(name, ending))
 
-    def names(self) -> list[str]:
-        """Return the names of all objects, whether their files are sound or not."""
-        found = []
-        for folder in sorted(os.listdir(self.fd)):
-            if re.fullmatch(r"[0-9a-f]{2}", folder):
-                with contextlib.suppress(OSError):
-                    found += self._names_in(folder)
-        return found
+    def folders(self) -> list[str]:
+        """Return the names of the directories that hold objects."""
+        return [name for name in sorted(os.listdir(self.fd)) if _FOLDER.fullmatch(name)]
 
-    def _names_in(self, folder: str) -> list[str]:
+    @contextlib.contextmanager
+    def opened_folder(self, folder: str) -> Iterator[int]:
+        """Yield a descriptor of a directory in the cache, never of one behind a link."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(folder, flags, dir_fd=self.fd)
         try:
-            parts = [name.rpartition(".") for name in os.listdir(fd)]
+            yield fd
         finally:
             os.close(fd)
-        return sorted(
-            name
-            for name, _, ending in parts
-            if ending == "state" and _NAME.fullmatch(name) and name[:2] == folder
-        )
 
     def make_folder(self, folder: str) -> None:
         with contextlib.suppress(FileExistsError):
