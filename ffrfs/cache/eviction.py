@@ -140,27 +140,40 @@ def evict_blocks(files: Files, blocks: Blocks, newest_us: int = int(~_PINNED)) -
 
     Blocks that were used after `newest_us` stay.
     """
-    state, locked = files.state, []
-    try:
-        for block in map(int, blocks):
-            if try_lock(state.fd, BLOCKS_AT + block):
-                locked.append(block)
-        old = _used_us(state, np.array(locked, np.int64)) <= newest_us
-        going = [block for block, is_old in zip(locked, old, strict=True) if is_old]
+    with _locked(files.state, blocks.tolist()) as ours:
+        old = _used_us(files.state, np.array(ours, np.int64)) <= newest_us
+        going = [block for block, is_old in zip(ours, old, strict=True) if is_old]
         going = [block for block in going if files.is_there(block)]
-        durable = [block for block in going if state.may_be_durable(block)]
-        for block in durable:
-            state.set_durable(block, False)
-        if durable:
-            os.fdatasync(state.fd)
-        for block in going:
-            state.set_absent(block)
-        for block in going:
-            punch_hole(files.data, block * BLOCK_SIZE, BLOCK_SIZE)
-        return sum(map(state.size_of, going))
+        _punch(files, going)
+        return sum(map(files.state.size_of, going))
+
+
+@contextlib.contextmanager
+def _locked(state: StateFile, blocks: list[int]) -> Iterator[list[int]]:
+    """Yield those of the blocks that no process is filling, locked."""
+    ours: list[int] = []
+    try:
+        for block in blocks:
+            if try_lock(state.fd, BLOCKS_AT + block):
+                ours.append(block)
+        yield ours
     finally:
-        for block in locked:
+        for block in ours:
             unlock(state.fd, BLOCKS_AT + block)
+
+
+def _punch(files: Files, blocks: list[int]) -> None:
+    """Make locked blocks absent, and holes."""
+    state = files.state
+    durable = [block for block in blocks if state.may_be_durable(block)]
+    for block in durable:
+        state.set_durable(block, False)
+    if durable:
+        os.fdatasync(state.fd)
+    for block in blocks:
+        state.set_absent(block)
+    for block in blocks:
+        punch_hole(files.data, block * BLOCK_SIZE, BLOCK_SIZE)
 
 
 def _used_us(state: StateFile, blocks: Blocks) -> NDArray[np.uint64]:
@@ -185,20 +198,6 @@ def _punch_leaks(files: Files, present: Blocks) -> None:
     there[present] = True
     for begin, end in data_ranges(files.data, 0, state.size):
         first, last = begin // BLOCK_SIZE, (end - 1) // BLOCK_SIZE
-        for block in map(int, np.flatnonzero(~there[first : last + 1]) + first):
-            _punch_leak(files, block)
-
-
-def _punch_leak(files: Files, block: int) -> None:
-    state = files.state
-    if not try_lock(state.fd, BLOCKS_AT + block):
-        return
-    try:
-        if not files.is_there(block):
-            if state.may_be_durable(block):
-                state.set_durable(block, False)
-                os.fdatasync(state.fd)
-            punch_hole(files.data, block * BLOCK_SIZE, BLOCK_SIZE)
-    finally:
-        with contextlib.suppress(OSError):
-            unlock(state.fd, BLOCKS_AT + block)
+        for block in (np.flatnonzero(~there[first : last + 1]) + first).tolist():
+            with _locked(state, [block]) as ours:  # one by one: fills need not wait for all
+                _punch(files, [each for each in ours if not files.is_there(each)])
