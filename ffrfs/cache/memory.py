@@ -12,7 +12,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.files import Files
@@ -29,7 +28,7 @@ class MemoryCache:
         self.size_max = size_max
         self._mutex = threading.Lock()
         self._one_pass = threading.Lock()
-        self._opened: dict[str, _Kept] = {}
+        self._opened: dict[str, tuple[StateFile, int]] = {}  # its state file and its data
         self._opened_count = 0
         self._number = _Number()
         self._room = Quota(
@@ -55,7 +54,7 @@ class MemoryCache:
             opened = CachedObject(url, state, data, self._room, lambda _: self._forget(name))
             failed.pop_all()
         with self._mutex:
-            self._opened[name] = _Kept(data, fd, size)
+            self._opened[name] = state, data
         return opened
 
     def usage(self) -> int:
@@ -79,14 +78,12 @@ class MemoryCache:
     def opened(self, name: str) -> Iterator[Files | None]:
         with contextlib.ExitStack() as ends:
             with self._mutex:  # so that the object is not closed meanwhile
-                kept = self._opened.get(name)
-                if kept is not None:
-                    data = _reopen(kept.data, ends)
-                    state = _reopen(kept.state, ends)
-            if kept is None:
-                yield None
-            else:
-                yield Files(StateFile(state, kept.size), data, pinned=False, is_current=True)
+                files = None
+                if name in self._opened:
+                    state, data = self._opened[name]
+                    own = StateFile(_reopen(state.fd, ends), state.size)
+                    files = Files(own, _reopen(data, ends), pinned=False, is_current=True)
+            yield files
 
     def remove_if_empty(self, name: str) -> bool:
         """Do nothing: closing the descriptors removes the object."""
@@ -96,13 +93,6 @@ class MemoryCache:
     def _alone(self) -> Iterator[bool]:
         with self._one_pass:
             yield True
-
-
-@dataclass
-class _Kept:
-    data: int
-    state: int
-    size: int
 
 
 class _Number:
