@@ -73,14 +73,12 @@ class Inventory:
                 if files is not None:
                     yield _facts(name, files)
 
-    def unreadable(self) -> list[str]:
-        """Return the names of objects that are damaged, or belong to other users."""
-        found = []
+    def unreadable(self) -> Iterator[tuple[str, str]]:
+        """Yield the names of objects that are damaged, or of other users, and what is wrong."""
         for name in self.store.names():
             with self.store.opened(name) as files:
                 if files is None:
-                    found.append(name)
-        return found
+                    yield name, self._reason(name)
 
     def find(self, wanted: Sequence[str]) -> list[ObjectFacts]:
         """Return objects by URL, or by the beginning of the name. Raises CacheError if absent."""
@@ -138,7 +136,7 @@ class Inventory:
         else:
             self.place.unlink(relative)
 
-    def header_reason(self, name: str) -> str:
+    def _reason(self, name: str) -> str:
         """Return why an object cannot be read."""
         shown = self.place.shown(name, "state")
         try:

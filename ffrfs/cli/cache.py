@@ -144,9 +144,8 @@ def _verify(inventory: Inventory, args: argparse.Namespace) -> int:
                 report = dataclasses.asdict(check_object(files, facts.url))
                 reports.append({"name": facts.name, "url": facts.url, **report})
     if not args.objects:
-        for name in inventory.unreadable():
-            reason = [inventory.header_reason(name)]
-            reports.append({"name": name, "url": "", "records": None, "problems": reason})
+        for name, reason in inventory.unreadable():
+            reports.append({"name": name, "url": "", "records": None, "problems": [reason]})
     if args.json:
         output.json_array(reports)
     else:
