@@ -16,10 +16,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 from collections.abc import Sequence
 
 from ffrfs.cache.place import CachePlace
+from ffrfs.files.staged_file import StagedFile
 
 _FOLDER = "listings"
 _SIZE_MAX = 4 << 20
@@ -37,16 +37,10 @@ def keep_listing(place: CachePlace, name: str, url: str, names: Sequence[str]) -
         place.unlink(relative)
         return
     place.make_folder(_FOLDER)
-    staged = f"{relative}.{secrets.token_hex(8)}.partial"
-    fd = place.open_file(staged, os.O_CREAT | os.O_EXCL)
-    try:
-        with open(fd, "wb") as file:
-            file.write(text)
-        os.rename(staged, relative, src_dir_fd=place.fd, dst_dir_fd=place.fd)
-    except BaseException:
-        place.unlink(staged)
-        raise
     with place.opened_folder(_FOLDER) as folder:
+        with StagedFile(name, folder=folder, mode=place.mode, follow=False) as file:
+            file.write(text)
+            file.publish(sync=False)
         _remove_oldest(folder)
 
 
