@@ -45,7 +45,7 @@ class CachedObject:
         room: Quota,
         on_close: Callable[[CachedObject], None] = lambda _: None,
     ) -> None:
-        """Take ownership of both descriptors. `name` is the object's, for messages."""
+        """Take ownership of both descriptors, also on failure. `name` is for messages."""
         self.name = name
         self._state, self._data = state, data
         self._room, self._on_close = room, on_close
@@ -60,6 +60,8 @@ class CachedObject:
         # Held while the file's length is compared, and until what follows from it is noted.
         self._length = threading.Lock()
         with contextlib.ExitStack() as failed:
+            failed.callback(os.close, state.fd)
+            failed.callback(os.close, data)
             # The file is opened again, because a duplicate would be writable.
             self.data_fd = _reopen(data)
             failed.callback(os.close, self.data_fd)

@@ -93,7 +93,7 @@ class CacheDirectory:
                         raise
                     continue
             if files is not None:
-                return self._opened(label, *files)
+                return CachedObject(label.url, *files, self._quota)
             time.sleep(_LOOK_S)
         raise CacheError.at(
             self.place.shown(label.name, "state"),
@@ -114,14 +114,6 @@ class CacheDirectory:
     def _alone(self) -> Iterator[bool]:
         with locked(self._usage.fd, EVICTION_AT, _EVICTION_S) as taken:
             yield taken
-
-    def _opened(self, label: Label, state: StateFile, data: int) -> CachedObject:
-        try:
-            return CachedObject(label.url, state, data, self._quota)
-        except BaseException:
-            os.close(state.fd)
-            os.close(data)
-            raise
 
     def _open_there(self, label: Label, size: int) -> tuple[StateFile, int] | None:
         """Open the files, or return None if there are none, or another process locks them."""

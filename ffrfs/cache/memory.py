@@ -9,6 +9,7 @@ Concurrency: any thread.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -18,18 +19,16 @@ from ffrfs.cache.files import Files
 from ffrfs.cache.quota import Quota
 from ffrfs.cache.state_file import Label, StateFile, boot_id, check_size, object_name
 
-MEMORY_SIZE = 256 << 20
-
 
 class MemoryCache:
     """Holds at most `size_max` bytes of all objects. Raises CacheError if that is too small."""
 
-    def __init__(self, size_max: int = MEMORY_SIZE) -> None:
+    def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self._mutex = threading.Lock()
         self._one_pass = threading.Lock()
         self._opened: dict[str, tuple[StateFile, int]] = {}  # its state file and its data
-        self._opened_count = 0
+        self._names = itertools.count(1)
         self._number = _Number()
         self._room = Quota(
             "the cache in memory", size_max, self._number, self, self._alone, lasts=False
@@ -48,11 +47,9 @@ class MemoryCache:
             state = StateFile(fd, size)
             os.ftruncate(fd, state.file_size)
             state.write_header(label, boot_id())
-            with self._mutex:
-                self._opened_count += 1
-                name = str(self._opened_count)
-            opened = CachedObject(url, state, data, self._room, lambda _: self._forget(name))
             failed.pop_all()
+        name = str(next(self._names))
+        opened = CachedObject(url, state, data, self._room, lambda _: self._forget(name))
         with self._mutex:
             self._opened[name] = state, data
         return opened

@@ -154,7 +154,7 @@ def test_another_cache_takes_the_place_of_one_that_fails(kept: CachedObject, gat
     with pytest.raises(RemoteError, match="the disk has failed"):
         land(landing, sent(2, 2 * BLOCK_SIZE))
     assert landing.failure is gate.failure
-    other = MemoryCache().open(URL, "v1", kept.size)
+    other = MemoryCache(256 << 20).open(URL, "v1", kept.size)
     landing.move(other)
     claimed(kept, 2, 3)
     assert landing.failure is None
