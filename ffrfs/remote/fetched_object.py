@@ -76,10 +76,7 @@ class Follower(Protocol):
 class FetchedObject:
     """An object in the version of its pin."""
 
-    def __init__(
-        self, key: tuple[str, str], pin: Pin, origin: Origin, cached: CachedObject
-    ) -> None:
-        self.key = key
+    def __init__(self, pin: Pin, origin: Origin, cached: CachedObject) -> None:
         self.pin, self.origin, self.cached = pin, origin, cached
         # Caches that failed; ranges in flight may still use them.
         self.retired: list[CachedObject] = []

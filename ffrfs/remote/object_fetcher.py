@@ -73,7 +73,7 @@ class ObjectFetcher:
         self.schedule = Schedule(counters, self, start)
         self._filling = Filling(self.schedule, counters)
         self._links: set[Link] = set()
-        self._objects: dict[tuple[str, str], FetchedObject] = {}
+        self._objects: dict[Pin, FetchedObject] = {}
         self._cache_lock = threading.Lock()
         self._cache: CacheDirectory | MemoryCache | None = None  # None: not opened yet
         self._has_failed = False  # whether the cache directory has failed
@@ -100,15 +100,14 @@ class ObjectFetcher:
         async with self._opening:
             origin = origin_for(url, self._settings, self._counters)
             pin = Pin.from_text(pin_text, url) if pin_text else await self._pin(origin, url)
-        key = (url.text, pin.to_text())
-        target = self._objects.get(key)
+        target = self._objects.get(pin)
         if target is None or target.broken:
-            made = FetchedObject(key, pin, origin, await self._opened(pin, bool(pin_text)))
-            target = self._objects.get(key)  # another link may have been faster
+            made = FetchedObject(pin, origin, await self._opened(pin, bool(pin_text)))
+            target = self._objects.get(pin)  # another link may have been faster
             if target is None or target.broken:
                 if target is None:
                     self._count_object(pin, 1)
-                target = self._objects[key] = made
+                target = self._objects[pin] = made
             else:
                 self._in_thread(made.close)
         target.followers.append(link)
@@ -243,8 +242,8 @@ class ObjectFetcher:
     def close_if_idle(self, target: FetchedObject) -> None:
         if target.followers or target.ranges or target.blocks:
             return
-        if self._objects.get(target.key) is target:
-            del self._objects[target.key]
+        if self._objects.get(target.pin) is target:
+            del self._objects[target.pin]
             self._count_object(target.pin, -1)
         self._counters.add("remote_changed", -(target.broken is not None))
         self._in_thread(target.close)

@@ -39,7 +39,7 @@ def test_closing_holds_up_nothing_else(tmp_path: Path) -> None:
     async def run() -> None:
         fetcher = ObjectFetcher(Start(settings, {}, 1 << 20), FetchCounters())
         origin = origin_for(url, settings)
-        target = FetchedObject((url.text, ""), await origin.pin(url), origin, slow)
+        target = FetchedObject(await origin.pin(url), origin, slow)
         target.retired.append(retired)
         fetcher.close_if_idle(target)
         slow.released.set()
