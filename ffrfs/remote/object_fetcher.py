@@ -189,7 +189,8 @@ class ObjectFetcher:
                 self._warn_of(pin)
             elif self._settings.cache_mode == "full" and not self._has_failed:
                 try:
-                    return self._open_in_directory(identity)
+                    self._cache = self._directory  # raises if the directory cannot be used at all
+                    return self._cache.open(*identity)
                 except OSError as error:
                     if not is_in_use and self._cache is None and self._settings.cache_dir:
                         raise
@@ -197,10 +198,6 @@ class ObjectFetcher:
                         raise
                     self._give_up_directory(error)
             return self._memory.open(*identity)
-
-    def _open_in_directory(self, identity: Identity) -> CachedObject:
-        self._cache = self._directory  # raises if the directory cannot be used at all
-        return self._cache.open(*identity)
 
     def _warn_of(self, pin: Pin) -> None:
         if not self._has_warned:
