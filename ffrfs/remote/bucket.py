@@ -180,7 +180,7 @@ def objects_in(url: RemoteUrl, settings: RemoteSettings) -> tuple[list[Found], l
     """
     import obstore
 
-    store = _store_of(url, settings, is_directory=True)
+    store = _store(url, settings, is_directory=True)
     with _failing_as_ours(url):
         listed = obstore.list_with_delimiter(store, prefix=url.key or None)
     start = len(url.key)
@@ -321,11 +321,7 @@ def _is_there(store: ObjectStore, url: RemoteUrl) -> bool:
         return False
 
 
-def _store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
-    return _store_of(url, settings, is_directory=False)
-
-
-def _store_of(url: RemoteUrl, settings: RemoteSettings, *, is_directory: bool) -> ObjectStore:
+def _store(url: RemoteUrl, settings: RemoteSettings, *, is_directory: bool = False) -> ObjectStore:
     if url.scheme not in ("s3", "gs", "az") or url.is_directory != is_directory:
         what = "directories" if is_directory else "objects"
         done = "packed" if is_directory else "written"
