@@ -191,14 +191,17 @@ class TFRecords:
     def close(self) -> None: ...
 
 class TFRecordScan:
-    """A TFRecord file from front to end. One thread at a time: ValueError for a second."""
+    """A Scan (ffrfs/tfrecord/scan.py) of an uncompressed file.
+
+    One thread at a time: ValueError for a second; the child of a fork() may continue where its
+    parent was. Memory: the records of one read(), up to 8 MiB or one record, and 256 KiB.
+    """
 
     def __init__(self, path: bytes, check_data: bool = True) -> None:
         """`check_data=False` compares no checksum, neither of lengths nor of data."""
-    def next(self) -> list[bytes]:
-        """Return the next records, at least one; [] at the end. See ffrfs/tfrecord/scan.py."""
+    def read(self) -> list[bytes]: ...
     def close(self) -> None:
-        """Close the file; next() raises ValueError then. It may be closed already."""
+        """Close the file; read() raises ValueError then. It may be closed already."""
 
 class Attributes(NamedTuple):
     ino: int

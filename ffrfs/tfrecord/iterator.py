@@ -1,7 +1,7 @@
 """tf_record_iterator: the records of one TFRecord file, one after the other.
 
 This module chooses the scan for a file, and handles bad records. Not here: the reading
-(file_scan.py, stream_scan.py), random access (reader.py). Concurrency: one thread at a
+(the native core, stream_scan.py), random access (reader.py). Concurrency: one thread at a
 time.
 """
 
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.files.closing import Closing
 from ffrfs.remote.named_store import StoreKeywords, in_store
-from ffrfs.remote.paths import let_urls_in
-from ffrfs.remote.url import is_url
+from ffrfs.remote.stream import open_stream
 from ffrfs.tfrecord.compression import DecompressedStream, recognise
 from ffrfs.tfrecord.framing import HEADER
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
@@ -74,10 +73,7 @@ def standard_input_iterator() -> RecordIterator:
         begin = _beginning(file)
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from None
-    if kind := recognise(begin):
-        stream = DecompressedStream(file, kind, begin)
-        return RecordIterator(StreamScan(stream, name, is_compressed=True), "raise")
-    return RecordIterator(StreamScan(file, name, begin=begin), "raise")
+    return RecordIterator(_stream_scan(file, name, recognise(begin), begin), "raise")
 
 
 class _StandardInput(io.FileIO):
@@ -188,48 +184,32 @@ class RecordIterator(Closing):
 
 def _open_scan(path: str, options: OptionsLike, check_data: bool) -> Scan:
     kind = TFRecordOptions(options).compression_type
-    if is_url(path):
-        return _open_url(path, kind, check_data)
-    file = io.FileIO(path)
+    file = open_stream(path)
     try:
         begin = b""
         if kind is None:
             begin = _beginning(file)
             kind = recognise(begin)
-        if kind:
-            stream = DecompressedStream(file, kind, begin)
-            return StreamScan(stream, path, check_data=check_data, is_compressed=True)
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return StreamScan(file, path, begin=begin, check_data=check_data)
+        is_pipe = isinstance(file, io.FileIO) and not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        if kind or is_pipe:
+            return _stream_scan(file, path, kind, begin, check_data)
     except BaseException:
         file.close()
         raise
     file.close()
-    from ffrfs.tfrecord.file_scan import FileScan
+    from ffrfs._native import TFRecordScan
 
-    return FileScan(path, check_data)
+    return TFRecordScan(os.fsencode(path), check_data)
 
 
-def _open_url(url: str, kind: str | None, check_data: bool) -> Scan:
-    from ffrfs.remote.stream import RemoteStream
-
-    begin = b""
-    stream = RemoteStream(url)
-    try:
-        if kind is None:
-            begin = _beginning(stream)
-            kind = recognise(begin)
-        if kind:
-            unpacked = DecompressedStream(stream, kind, begin)
-            return StreamScan(unpacked, url, check_data=check_data, is_compressed=True)
-    except BaseException:
-        stream.close()
-        raise
-    stream.close()
-    let_urls_in([url])
-    from ffrfs.tfrecord.file_scan import FileScan
-
-    return FileScan(url, check_data)
+def _stream_scan(
+    file: ByteStream, name: str, kind: str, begin: bytes, check_data: bool = True
+) -> StreamScan:
+    """Return a scan of a stream that is compressed as `kind` says; `begin` was read already."""
+    if kind:
+        file = DecompressedStream(file, kind, begin)
+        return StreamScan(file, name, check_data=check_data, is_compressed=True)
+    return StreamScan(file, name, begin=begin, check_data=check_data)
 
 
 def _beginning(file: ByteStream) -> bytes:

@@ -61,7 +61,7 @@ class TFRecordReader(RecordReader[bytes]):
         """Yield all records in order. Raises ChecksumError at a damaged one, and ends there."""
         for shard in range(len(self.paths)):
             scan = self._records.scan(shard)
-            while records := scan.next():
+            while records := scan.read():
                 yield from records
 
     def offsets(self, shard: int) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Scan: the interface for reading the records of one TFRecord file from front to end.
 
-There are two: FileScan (file_scan.py, native, uncompressed regular files) and StreamScan
+There are two: the native core's TFRecordScan (uncompressed regular files) and StreamScan
 (stream_scan.py, pure Python, everything else). One suite of tests checks that both give the
 same answers. Concurrency: one thread at a time.
 """

@@ -2,7 +2,7 @@
 
 It reads compressed files and pipes, which the native scan does not. Memory grows with the
 bytes that have arrived, never with a length that was only declared. Not here: regular
-files (file_scan.py), decompression (compression.py), the policy for a bad record
+files (the native core), decompression (compression.py), the policy for a bad record
 (iterator.py). Concurrency: one thread at a time.
 """
 

@@ -183,7 +183,7 @@ void bind_tfrecords(py::module_& module) {
       .def("clear", &FrameBuffer::clear);
   py::class_<PyTfrecordScan>(module, "TFRecordScan")
       .def(py::init(&PyTfrecordScan::open), py::arg("path"), py::arg("check_data") = true)
-      .def("next", &PyTfrecordScan::next)
+      .def("read", &PyTfrecordScan::next)
       .def("close", &PyTfrecordScan::close);
   py::class_<TFRecords>(module, "TFRecords")
       .def(py::init<const std::vector<std::string>&, bool, bool>(), py::arg("paths"),

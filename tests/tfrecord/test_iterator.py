@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ffrfs._native import TFRecordScan
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import (
     TFRecordCompressionType,
@@ -27,7 +28,6 @@ from ffrfs.tfrecord import (
     stream_scan,
     tf_record_iterator,
 )
-from ffrfs.tfrecord.file_scan import FileScan
 from ffrfs.tfrecord.stream_scan import StreamScan
 from tests.interruption import Interruption
 from tests.tfrecord_file import flip_record, frame, framed, tfrecord_extents, write_tfrecord
@@ -223,7 +223,7 @@ def test_unverified(tmp_path: Path) -> None:
 
 
 def test_the_native_scan_reads_plain_files(small: Path, tmp_path: Path) -> None:
-    assert type(tf_record_iterator(small)._scan) is FileScan
+    assert type(tf_record_iterator(small)._scan) is TFRecordScan
     (tmp_path / "x").write_bytes(gzip.compress(framed(SMALL)))
     assert type(tf_record_iterator(tmp_path / "x")._scan) is StreamScan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import re
 import tracemalloc
@@ -13,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ffrfs._native import TFRecordScan
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
-from ffrfs.tfrecord.file_scan import FileScan
 from ffrfs.tfrecord.scan import Scan
 from ffrfs.tfrecord.stream_scan import PIECE_SIZE, RECORD_LIMIT, StreamScan
 from tests.tfrecord_file import frame, framed, tfrecord_extents, tfrecord_records, write_tfrecord
@@ -30,7 +31,7 @@ def open_stream_scan(path: Path, check_data: bool = True) -> Scan:
 
 
 def open_file_scan(path: Path, check_data: bool = True) -> Scan:
-    return FileScan(str(path), check_data)
+    return TFRecordScan(os.fsencode(path), check_data)
 
 
 @pytest.fixture(params=[open_stream_scan, open_file_scan], ids=["stream", "file"])
