@@ -18,9 +18,9 @@ from multiprocessing.synchronize import Event
 
 from ffrfs.errors import FfrfsError
 from ffrfs.record.processes import interrupts_held, open_pool
+from ffrfs.remote.stream import size_of
 from ffrfs.schema.source import Part, Tick, parts_of, summarize
 from ffrfs.schema.summary import DatasetSummary
-from ffrfs.tfrecord.info import file_size
 from ffrfs.tfrecord.iterator import OnError
 
 # The number of parts per process that are finished or in work, and not merged yet.
@@ -53,7 +53,7 @@ def summarize_files(
 
 def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Generator[list[Part]]:
     """Yield the parts of each file; large files are divided if there are too few files."""
-    sizes = [file_size(file) for file in files]
+    sizes = [size_of(file) for file in files]
     total = sum(sizes)
     for file, size in zip(files, sizes, strict=True):
         is_large = 2 * jobs * size > total

@@ -10,19 +10,16 @@ Not here: distributing the parts (parallel.py). Concurrency: functions for one t
 from __future__ import annotations
 
 import functools
-import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from ffrfs.errors import FormatError
-from ffrfs.remote.url import is_url
+from ffrfs.remote.stream import size_of
 from ffrfs.schema.columns import ColumnParser
 from ffrfs.schema.summary import DatasetSummary, Numbered
-from ffrfs.tfrecord.compression import recognise
-from ffrfs.tfrecord.info import compression_of, file_size
-from ffrfs.tfrecord.iterator import BEGIN_SIZE, OnError, RecordIterator, tf_record_iterator
+from ffrfs.tfrecord.info import compression_of
+from ffrfs.tfrecord.iterator import OnError, RecordIterator, tf_record_iterator
 from ffrfs.tfrecord.reader import TFRecordReader
 
 UNIT_COUNT = 1 << 16
@@ -105,7 +102,7 @@ def _groups(records: RecordIterator) -> Iterator[Iterable[Numbered]]:
 def _range(part: Part) -> Iterator[Iterable[Numbered]]:
     assert part.length is not None
     reader = _kept_reader(part.file)
-    mean = file_size(part.file) // max(1, reader.n)
+    mean = size_of(part.file) // max(1, reader.n)
     step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
     end = part.first + part.length
     if end > reader.n:
@@ -121,11 +118,6 @@ _kept_reader = functools.lru_cache(maxsize=1)(TFRecordReader)
 def _is_plain(path: str) -> bool:
     """Return whether it is a regular file without compression; False if it cannot be opened."""
     try:
-        if is_url(path):
-            return not compression_of(path)
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe can be opened only once
-            return False
-        with open(path, "rb", buffering=0) as file:
-            return not recognise(file.read(BEGIN_SIZE))
-    except OSError:
+        return not compression_of(path)
+    except (FormatError, OSError):
         return False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ffrfs._native import TFRecords
 from ffrfs.errors import FormatError
+from ffrfs.remote.stream import open_stream, size_of
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.compression import recognise
 from ffrfs.tfrecord.framing import FRAME_SIZE
@@ -22,8 +23,6 @@ from ffrfs.tfrecord.iterator import BEGIN_SIZE, tf_record_iterator
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from ffrfs.remote.stream import RemoteStream
 
 # Called for each record with the numbers of records and bytes of its file that were read so far.
 Progress: TypeAlias = Callable[[int, int], object]
@@ -53,12 +52,10 @@ class TFRecordInfo(NamedTuple):
 
 def compression_of(file: str) -> str:
     """Return "GZIP", "ZLIB" or "". Raises FormatError if it is not a regular file, OSError."""
-    if is_url(file):
-        with _url_stream(file) as remote:
-            return recognise(remote.read(BEGIN_SIZE))
-    if not stat.S_ISREG(os.stat(file).st_mode):  # opening a FIFO waits for its writer
+    # Opening a FIFO waits for its writer.
+    if not is_url(file) and not stat.S_ISREG(os.stat(file).st_mode):
         raise FormatError.at(file, "not a regular file")
-    with open(file, "rb") as stream:
+    with open_stream(file) as stream:
         return recognise(stream.read(BEGIN_SIZE))
 
 
@@ -85,24 +82,10 @@ def info(files: Sequence[str], progress: Progress | None = None) -> TFRecordInfo
                 has_sidecar=has_sidecar,
                 record_count=len(of_records),
                 byte_count=int(of_records.sum()),
-                file_size=file_size(file),
+                file_size=size_of(file),
             )
         )
     return TFRecordInfo(found, _summary(np.concatenate(sizes)) if sizes else None)
-
-
-def file_size(file: str) -> int:
-    """Return the size in bytes, also of a URL. Raises OSError."""
-    if is_url(file):
-        with _url_stream(file) as remote:
-            return remote.size
-    return os.path.getsize(file)
-
-
-def _url_stream(url: str) -> RemoteStream:
-    from ffrfs.remote.stream import RemoteStream
-
-    return RemoteStream(url)
 
 
 def _indexed_sizes(file: str) -> tuple[NDArray[np.int64], bool]:

@@ -26,7 +26,7 @@ from ffrfs.files import index_cache
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.paths import let_urls_in
-from ffrfs.remote.stream import RemoteStream
+from ffrfs.remote.stream import open_stream, size_of
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.framing import FRAME_SIZE
 
@@ -49,13 +49,10 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
     """
     name = os.fspath(path)
     let_urls_in([name])
-    records = TFRecords([os.fsencode(name)], sidecar=False)
-    try:
+    with contextlib.closing(TFRecords([os.fsencode(name)], sidecar=False)) as records:
         if is_url(name):
             return _write(records, 0, _cached_place(name))
         return _write_named(records, f"{name}.idx")
-    finally:
-        records.close()
 
 
 def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.PathLike[str]) -> None:
@@ -65,11 +62,8 @@ def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.Pat
     file is at `index_file`; OSError.
     """
     let_urls_in([os.fspath(tfrecord_file)])
-    records = TFRecords([os.fsencode(tfrecord_file)], sidecar=False)
-    try:
+    with contextlib.closing(TFRecords([os.fsencode(tfrecord_file)], sidecar=False)) as records:
         _write_named(records, os.fspath(index_file))
-    finally:
-        records.close()
 
 
 def check_index(
@@ -81,7 +75,7 @@ def check_index(
     Raises FormatError if the file is no index, or another file's; OSError.
     """
     name, end, count = os.fspath(index_file), 0, 0
-    with io.BufferedReader(RemoteStream(name)) if is_url(name) else open(name, "rb") as file:
+    with io.BufferedReader(open_stream(name)) as file:
         while line := file.readline(_LINE_MAX):
             try:
                 offset, size = map(int, line.split())
@@ -91,7 +85,7 @@ def check_index(
                 raise FormatError.at(name, f"line {count + 1} is none of an index of records")
             end, count = offset + size, count + 1
     path = None if tfrecord_file is None else os.fspath(tfrecord_file)
-    if path is not None and _size_of(path) != end:
+    if path is not None and size_of(path) != end:
         raise FormatError.at(
             name, f"is not the index of {path}, or of an older state of it; write it again"
         )
@@ -107,13 +101,6 @@ def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
         if not used and cached_index_path(os.fsencode(paths[shard])):
             with contextlib.suppress(OSError):
                 _write(records, shard, _cached_place(paths[shard]))
-
-
-def _size_of(path: str) -> int:
-    if not is_url(path):
-        return os.path.getsize(path)
-    with RemoteStream(path) as stream:
-        return stream.size
 
 
 def _cached_place(path: str) -> str:
