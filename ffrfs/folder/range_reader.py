@@ -86,8 +86,7 @@ def _pack_source(part: RecordRange) -> Iterator[_Source]:
 
 @contextlib.contextmanager
 def _record_source(part: RecordRange) -> Iterator[_Source]:
-    records = open_records(part.file.kind, part.file.path)
-    try:
+    with contextlib.closing(open_records(part.file.kind, part.file.path)) as records:
         offsets = records.offsets(0)
         identity = identity_of(part.file.path, records)
         _check_same(part, records.count, int(offsets[-1] - offsets[0]), identity)
@@ -98,8 +97,6 @@ def _record_source(part: RecordRange) -> Iterator[_Source]:
             records.read,
             lambda record: first_number + record,
         )
-    finally:
-        records.close()
 
 
 def _check_same(part: RecordRange, record_count: int, byte_count: int, identity: int) -> None:

@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -93,29 +94,26 @@ class RangeCutter:
         kind = kind or _kind_of(paths)
         self.kind: Kind = kind
         if kind == "tfrecord":
-            self._look_at([file for path in paths for file in shard_paths(path)], True)
+            self._add([file for path in paths for file in shard_paths(path)], True)
         elif kind == "ffrecord":
-            self._look_at([file for path in paths for file in pack_files(path)], True)
+            self._add([file for path in paths for file in pack_files(path)], True)
         else:
             with PackTree(paths) as tree:
                 volume = tree.volume
                 # Without links, and with the root. A conflict would have been an error.
                 is_plain = volume.file_count == volume.record_count - len(volume.paths)
-                self._look_at([os.fsdecode(path) for path in volume.paths], is_plain)
+                self._add([os.fsdecode(path) for path in volume.paths], is_plain)
 
-    def _look_at(self, paths: Sequence[str], is_plain: bool) -> None:
+    def _add(self, paths: Sequence[str], is_plain: bool) -> None:
         number = 0
         with ThreadPoolExecutor(_OPEN_COUNT) as threads:
-            looks = threads.map(functools.partial(_Look.at, self.kind), paths)
-            for path, look in zip(paths, looks, strict=True):
+            looks = threads.map(functools.partial(_look_at, self.kind, is_plain), paths)
+            for file, unverified in looks:
                 if self.kind != "pack":  # for packs, opening the tree has warned already
-                    for unverified in look.unverified:
-                        warnings.warn(UnverifiedHeaderWarning.of(unverified), stacklevel=4)
-                sizes = look.record_count, look.byte_count, look.row_size
-                facts = is_plain, look.identity, look.mtime_ns
-                file = RecordFile(path, self.kind, number, *sizes, *facts)
-                self.files.append(file)
-                number += look.record_count
+                    for each in unverified:
+                        warnings.warn(UnverifiedHeaderWarning.of(each), stacklevel=4)
+                self.files.append(file._replace(first_number=number))
+                number += file.record_count
 
     @property
     def weight(self) -> int:
@@ -197,33 +195,21 @@ def identity_of(path: str, records: Records | TFRecords | None = None) -> int:
     return crc32(records.checksums(0).tobytes(), identity)
 
 
-class _Look(NamedTuple):
-    """The facts about a file that cutting needs."""
-
-    record_count: int  # without a pack's index
-    byte_count: int  # with the index
-    row_size: int  # without the index
-    identity: int
-    mtime_ns: int
-    unverified: list[str]  # the file, if its header has no checksum
-
-    @classmethod
-    def at(cls, kind: Kind, path: str) -> _Look:
-        records = open_records(kind, path)
-        try:
-            offsets = records.offsets(0)
-            identity = identity_of(path, records)
-            mtime_ns, unverified = 0, list[str]()
-            if isinstance(records, TFRecords):
-                [mtime_ns] = records.mtimes_ns
-            else:
-                unverified = [os.fsdecode(file) for file in records.unverified_paths]
-        finally:
-            records.close()
-        count = len(offsets) - 1 - (kind == "pack")
-        begin = int(offsets[0])
-        byte_count, row_size = int(offsets[-1]) - begin, int(offsets[count]) - begin
-        return cls(count, byte_count, row_size, identity, mtime_ns, unverified)
+def _look_at(kind: Kind, is_plain: bool, path: str) -> tuple[RecordFile, list[str]]:
+    """Return a file, as if it were the first, and its path if its header has no checksum."""
+    with closing(open_records(kind, path)) as records:
+        offsets = records.offsets(0)
+        identity = identity_of(path, records)
+        mtime_ns, unverified = 0, list[str]()
+        if isinstance(records, TFRecords):
+            [mtime_ns] = records.mtimes_ns
+        else:
+            unverified = [os.fsdecode(file) for file in records.unverified_paths]
+    count = len(offsets) - 1 - (kind == "pack")
+    begin = int(offsets[0])
+    byte_count, row_size = int(offsets[-1]) - begin, int(offsets[count]) - begin
+    sizes = count, byte_count, row_size
+    return RecordFile(path, kind, 0, *sizes, is_plain, identity, mtime_ns), unverified
 
 
 def _kind_of(paths: Sequence[str]) -> Kind:
