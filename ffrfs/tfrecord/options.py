@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 
 class TFRecordCompressionType(IntEnum):
@@ -28,7 +28,9 @@ _FLUSH_MODES = (
     zlib.Z_FULL_FLUSH,
     zlib.Z_BLOCK,
 )
-_BUFFER_MAX = 1 << 30
+_SIZES = range(1, (1 << 30) + 1)  # of a buffer
+
+Default = TypeVar("Default", bound=int | None)
 
 
 class TFRecordOptions:
@@ -78,8 +80,8 @@ class TFRecordOptions:
         if flush_mode not in (None, *_FLUSH_MODES):
             raise ValueError(f"flush_mode is one of {_FLUSH_MODES}, not {flush_mode!r}")
         self.flush_mode = zlib.Z_NO_FLUSH if flush_mode is None else flush_mode
-        self.input_buffer_size = _size("input_buffer_size", input_buffer_size)
-        self.output_buffer_size = _size("output_buffer_size", output_buffer_size)
+        self.input_buffer_size = _chosen("input_buffer_size", input_buffer_size, _SIZES, None)
+        self.output_buffer_size = _chosen("output_buffer_size", output_buffer_size, _SIZES, None)
         windows = _WINDOW_BITS.get(self.compression_type or "", range(9, 32))
         self.window_bits = _chosen("window_bits", window_bits, windows, windows[-1])
         self.compression_level = _chosen(
@@ -126,13 +128,7 @@ _SETTINGS = (
 )
 
 
-def _size(name: str, value: int | None) -> int | None:
-    if value is not None and not 0 < value <= _BUFFER_MAX:
-        raise ValueError(f"{name} is 1 to {_BUFFER_MAX}, not {value!r}")
-    return value
-
-
-def _chosen(name: str, value: int | None, allowed: range, default: int) -> int:
+def _chosen(name: str, value: int | None, allowed: range, default: Default) -> int | Default:
     if value is None:
         return default
     if value not in allowed:

@@ -14,11 +14,8 @@ import numpy as np
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.parsing.features import AnyFeature, own_feature
-from ffrfs.tfrecord.parsing.parse import (
-    FeatureMap,
-    parse_single_example,
-    parse_single_sequence_example,
-)
+from ffrfs.tfrecord.parsing.parse import parse_single_example, parse_single_sequence_example
+from ffrfs.tfrecord.parsing.plan import FeatureMap
 
 if TYPE_CHECKING:  # without protobuf, the other data sets work
     from ffrfs.tfrecord.examples.example import FeatureValue, SequenceExample

@@ -34,15 +34,6 @@ from ffrfs.tfrecord.parsing.plan import (
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = [
-    "FeatureMap",
-    "Parsed",
-    "Record",
-    "parse_example",
-    "parse_single_example",
-    "parse_single_sequence_example",
-]
-
 Record: TypeAlias = "Buffer | NDArray[np.uint8]"
 # Several records, or a single one.
 Records: TypeAlias = Iterable[Record] | bytes | bytearray | memoryview

@@ -200,10 +200,7 @@ class _Division:
         return np.bincount(given + offsets[rows], minlength=int(offsets[-1])), counts
 
     def _require(self, right: NDArray[np.bool_], wrong: str) -> None:
-        if (row := _first(~right)) is not None:
-            raise FormatError(
-                f'{self._place(row)}feature "{self._name}": {self._counts[row]} values {wrong}'
-            )
+        self._require_each(right, np.arange(len(right)), wrong)
 
     def _require_each(
         self,
@@ -212,7 +209,7 @@ class _Division:
         wrong: str,
         where: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Check each entry of a partition, which belongs to one of `rows`, as _require() does."""
+        """Check each entry of a partition, which belongs to one of `rows`."""
         faults = ~right if where is None else ~right & where
         if (entry := _first(faults)) is not None:
             row = int(rows[entry])
