@@ -99,14 +99,13 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return self._info(path, found, self._tree.find(path) not in (0, found.ino))
 
     def _below(self, path: str, recursive: bool = False) -> Iterator[dict[str, Any]]:
-        for entry in self._tree.entries(self._tree.folder_ino(path), recursive):
+        found = self._tree.followed(path, self._tree.folder_ino(path), recursive)
+        for entry, is_link in found:
             name = f"{path}/{entry.path}" if path else entry.path
-            found = self._tree.target_attributes(name) if entry.is_link else entry.attributes
-            if found is not None:
-                info = self._info(name, found, entry.is_link)
-                # What walks through all must not enter it.
-                is_way_out = entry.is_link and info["type"] == "directory"
-                yield {**info, "type": "link"} if is_way_out else info
+            info = self._info(name, entry.attributes, is_link)
+            # What walks through all must not enter it.
+            is_way_out = is_link and entry.is_folder
+            yield {**info, "type": "link"} if is_way_out else info
 
     def ls(self, path: str, detail: bool = True, **_: object) -> list[Any]:
         path = self._strip_protocol(path)

@@ -117,14 +117,9 @@ class PackedFolder(Closing, Mapping[str, bytes]):
     __hash__ = object.__hash__
 
     def _files(self) -> Iterator[Entry]:
-        for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
-            if not entry.is_link:
-                if not entry.is_folder:
-                    yield entry
-                continue
-            target = self._tree.target_attributes(entry.path)
-            if target is not None and not stat.S_ISDIR(target.mode):
-                yield Entry(entry.path, target)
+        for entry, _ in self._tree.followed("", self._tree.folder_ino(""), recursive=True):
+            if not entry.is_folder:
+                yield entry
 
     @cached_property
     def reader(self) -> FileReader:
@@ -175,20 +170,9 @@ class PackedFolder(Closing, Mapping[str, bytes]):
         They are in order of the names; if `recursive`, a directory's content follows its name.
         Raises PathNotFoundError, NotAFolderError.
         """
-        ino = self._tree.folder_ino("" if path is None else path)
-        return [
-            entry.path
-            for entry in self._tree.entries(ino, recursive)
-            if self._is_wanted(path, entry, list_file, list_dir)
-        ]
-
-    def _is_wanted(
-        self, folder: PathType | None, entry: Entry, list_file: bool, list_dir: bool
-    ) -> bool:
-        if entry.is_link:
-            path = os.path.join(folder or "", entry.path)
-            return (list_file and self.is_file(path)) or (list_dir and self.is_dir(path))
-        return list_dir if entry.is_folder else list_file
+        folder = "" if path is None else os.fspath(path)
+        found = self._tree.followed(folder, self._tree.folder_ino(folder), recursive)
+        return [entry.path for entry, _ in found if (list_dir if entry.is_folder else list_file)]
 
     def exists(self, path: PathType) -> bool:
         return self._tree.find(path, follow_links=True) != 0

@@ -189,6 +189,21 @@ class PackTree(Closing):
             else:
                 stack.pop()
 
+    def followed(
+        self, folder: str, ino: int, recursive: bool = False
+    ) -> Iterator[tuple[Entry, bool]]:
+        """Yield what entries() gives for the directory `folder`, and whether it was a link.
+
+        Then it has the attributes of its target; one to nothing is left out, and none is entered.
+        """
+        for entry in self.entries(ino, recursive):
+            if not entry.is_link:
+                yield entry, False
+                continue
+            target = self.target_attributes(os.path.join(folder, entry.path))
+            if target is not None:
+                yield Entry(entry.path, target), True
+
     def plain_file_count(self) -> int | None:
         """Return the number of paths of files; None if only a walk can tell."""
         volume = self.volume

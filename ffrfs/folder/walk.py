@@ -9,8 +9,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from ffrfs.folder.tree import Entry
-
 if TYPE_CHECKING:
     from ffrfs.folder.tree import PackTree
 
@@ -26,15 +24,9 @@ def walk(tree: PackTree, top: str, ino: int) -> Iterator[Walked]:
         folders: list[str] = []
         files: list[str] = []
         inos: dict[str, int] = {}  # of the directories, without links to directories
-        for entry in tree.entries(ino):
-            name, attributes = entry
-            if entry.is_link:
-                target = tree.target_attributes(os.path.join(path, name))
-                if target is None:
-                    continue
-                attributes = target
-            elif entry.is_folder:
-                inos[name] = attributes.ino
-            (folders if Entry(name, attributes).is_folder else files).append(name)
+        for entry, is_link in tree.followed(path, ino):
+            (folders if entry.is_folder else files).append(entry.path)
+            if entry.is_folder and not is_link:
+                inos[entry.path] = entry.attributes.ino
         yield path, folders, files
         left += [(os.path.join(path, name), inos[name]) for name in folders[::-1] if name in inos]
