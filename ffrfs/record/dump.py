@@ -7,8 +7,6 @@ writes each file; under "fork" it inherits the data set, else the data set is pi
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import multiprocessing
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import staged_folder
-from ffrfs.record.processes import interrupts_held, open_pool
+from ffrfs.record.processes import check_end, interrupts_held, open_pool
 from ffrfs.record.writer import FileWriter
 
 if TYPE_CHECKING:
@@ -92,31 +90,21 @@ def _dump_parts(dataset: Dataset, folder: Path, parts: list[range], verbose: boo
 
 
 def _write_parallel(dataset: Dataset, parts: list[range], files: list[str], verbose: bool) -> None:
-    end = multiprocessing.get_context().RawValue(ctypes.c_bool, False)
-    executor = open_pool(min(PROCESS_LIMIT, len(parts)), _adopt, dataset, end)
-    try:
+    with open_pool(min(PROCESS_LIMIT, len(parts)), _adopt, dataset) as executor:
         with interrupts_held():
             tasks = zip(parts, files, strict=True)
             futures = [executor.submit(_write_part, *task) for task in tasks]
         for future in _shown(as_completed(futures), len(futures), "files", verbose):
             future.result()
-    finally:
-        end.value = True
-        executor.shutdown(cancel_futures=True)
 
 
-# In a process of the pool: the data set of its records, and whether they are not needed any more.
+# In a process of the pool: the data set of its records.
 _dataset: Dataset | None = None
-_end: ctypes.c_bool | None = None
 
 
-class _EndedError(Exception):
-    """Another process has failed, or Ctrl-C has ended the command."""
-
-
-def _adopt(dataset: Dataset, end: ctypes.c_bool) -> None:
-    global _dataset, _end
-    _dataset, _end = dataset, end
+def _adopt(dataset: Dataset) -> None:
+    global _dataset  # noqa: PLW0603 - set once per process, before any part
+    _dataset = dataset
 
 
 def _write_part(indices: range, file: str) -> None:
@@ -127,8 +115,7 @@ def _write_part(indices: range, file: str) -> None:
 def _write(dataset: Dataset, indices: range, file: str, verbose: bool) -> None:
     with FileWriter(file, len(indices)) as writer:
         for index in _shown(indices, len(indices), "records", verbose):
-            if _end is not None and _end.value:
-                raise _EndedError
+            check_end()
             writer.write_one(dataset[index])
 
 

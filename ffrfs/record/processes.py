@@ -19,16 +19,40 @@ from concurrent.futures import ProcessPoolExecutor
 _PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
+# In a process of a pool: whether what it makes is not needed any more.
+_end: ctypes.c_bool | None = None
+
+
+class EndedError(Exception):
+    """Another process has failed, or Ctrl-C has ended the command."""
+
+
+@contextlib.contextmanager
 def open_pool(
-    count: int, initializer: Callable[..., object], *arguments: object
-) -> ProcessPoolExecutor:
-    """Return a pool of the default start method; call submit() with interrupts_held()."""
+    count: int, initializer: Callable[..., object] | None = None, *arguments: object
+) -> Iterator[ProcessPoolExecutor]:
+    """Give a pool of the default start method; call submit() with interrupts_held().
+
+    After the block, tasks are not begun any more, and those at work end at their next check_end().
+    """
     context = multiprocessing.get_context()
     # Processes of a fork server are not our children.
     parent = None if context.get_start_method() == "forkserver" else os.getpid()
-    return ProcessPoolExecutor(
-        count, context, initializer=_begin, initargs=(parent, initializer, arguments)
+    end = context.RawValue(ctypes.c_bool, False)
+    executor = ProcessPoolExecutor(
+        count, context, initializer=_begin, initargs=(parent, end, initializer, arguments)
     )
+    try:
+        yield executor
+    finally:
+        end.value = True
+        executor.shutdown(cancel_futures=True)
+
+
+def check_end() -> None:
+    """Raise EndedError in a process of a pool that shall end."""
+    if _end is not None and _end.value:
+        raise EndedError
 
 
 @contextlib.contextmanager
@@ -43,12 +67,18 @@ def interrupts_held() -> Iterator[None]:
 
 
 def _begin(
-    parent: int | None, initializer: Callable[..., object], arguments: tuple[object, ...]
+    parent: int | None,
+    end: ctypes.c_bool,
+    initializer: Callable[..., object] | None,
+    arguments: tuple[object, ...],
 ) -> None:
+    global _end  # noqa: PLW0603 - set once per process, before any task
+    _end = end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # If the command is killed, they end with it, and do not wait for work for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent not in (None, os.getppid()):
         os._exit(1)
-    initializer(*arguments)
+    if initializer is not None:
+        initializer(*arguments)

@@ -7,17 +7,15 @@ two batches whether to end, so Ctrl-C waits for a batch at most.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from itertools import chain, islice
-from multiprocessing.synchronize import Event
 
 from ffrfs.errors import FfrfsError
-from ffrfs.record.processes import interrupts_held, open_pool
+from ffrfs.record.processes import check_end, interrupts_held, open_pool
 from ffrfs.remote.stream import size_of
 from ffrfs.schema.source import Part, Tick, parts_of, summarize
 from ffrfs.schema.summary import DatasetSummary
@@ -64,41 +62,24 @@ def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Generator[list
 def _summaries(
     parts: Sequence[Part], jobs: int, on_error: OnError, tick: Tick
 ) -> Generator[DatasetSummary]:
-    end = multiprocessing.get_context().Event()
-    executor = open_pool(jobs, _begin, end)
     ahead: deque[Future[tuple[DatasetSummary, int]]] = deque()
     rest = iter(parts)
     try:
-        while True:
-            with interrupts_held():
-                for part in islice(rest, _AHEAD * jobs - len(ahead)):
-                    ahead.append(executor.submit(_summarize, part, on_error))
-            if not ahead:
-                return
-            summary, size = ahead.popleft().result()
-            tick(summary.record_count + summary.skipped_count, size)
-            yield summary
+        with open_pool(jobs) as executor:
+            while True:
+                with interrupts_held():
+                    for part in islice(rest, _AHEAD * jobs - len(ahead)):
+                        ahead.append(executor.submit(_summarize, part, on_error))
+                if not ahead:
+                    return
+                summary, size = ahead.popleft().result()
+                tick(summary.record_count + summary.skipped_count, size)
+                yield summary
     except BrokenProcessPool:
         raise FfrfsError(
             "a process that read records was killed, for example because memory was short; "
             "use fewer of them (--jobs)"
         ) from None
-    finally:
-        end.set()
-        executor.shutdown(cancel_futures=True)
-
-
-# In a process of the pool: set when the process shall end.
-_end: Event | None = None
-
-
-class _EndedError(Exception):
-    """The result is not needed any more."""
-
-
-def _begin(end: Event) -> None:
-    global _end  # noqa: PLW0603 - set once per process, before any part
-    _end = end
 
 
 def _summarize(part: Part, on_error: OnError) -> tuple[DatasetSummary, int]:
@@ -108,7 +89,6 @@ def _summarize(part: Part, on_error: OnError) -> tuple[DatasetSummary, int]:
     def tick(_: int, size: int) -> None:
         nonlocal total
         total += size
-        if _end is not None and _end.is_set():
-            raise _EndedError
+        check_end()
 
     return summarize(part, on_error, tick), total
