@@ -74,34 +74,39 @@ class BadSamples:
     def items(
         self,
         numbers: Sequence[int],
-        count: int,
+        names: Sequence[object],
         read: Callable[[Sequence[int]], list[Any]],
-        name: Callable[[int], object],
+        make: Callable[[int, Any], Any],
     ) -> list[Any]:
-        """Return the values of numbers of `count`, without those that are left out.
+        """Return the samples of numbers of `names`, made of what was read, without those left out.
 
         If none is left, the next good one after them takes their place; without one the error of
-        the first is raised.
+        the first is raised. Errors of `make` are always raised.
         """
         values = self.take(numbers, read)
-        found = self.settle(numbers, values, name)
-        for step in range(1, min(count, _TRIED_MAX) if numbers else 0):
+        found = self.settle(numbers, values, names.__getitem__, make)
+        for step in range(1, min(len(names), _TRIED_MAX) if numbers else 0):
             if found:
                 break
-            following = [(numbers[-1] + step) % count]
-            found = self.settle(following, self.take(following, read), name)
+            following = [(numbers[-1] + step) % len(names)]
+            read_next = self.take(following, read)
+            found = self.settle(following, read_next, names.__getitem__, make)
         if numbers and not found:
             raise values.pop(0).error
         return found
 
     def settle(
-        self, keys: Sequence[Any], values: Sequence[Any], name: Callable[[Any], object]
+        self,
+        keys: Sequence[Any],
+        values: Sequence[Any],
+        name: Callable[[Any], object],
+        make: Callable[[Any, Any], Any] | None = None,
     ) -> list[Any]:
-        """Return the values; each Bad is left out, or replaced, and noted."""
+        """Return what `make` makes of the values; each Bad is left out, or replaced, and noted."""
         settled = []
         for key, value in zip(keys, values, strict=True):
             if not isinstance(value, Bad):
-                settled.append(value)
+                settled.append(value if make is None else make(key, value))
                 continue
             self._note(value.error)
             if callable(self.on_error):

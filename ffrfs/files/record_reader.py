@@ -58,10 +58,7 @@ class RecordReader(Closing, Generic[_Record]):
         """Return a record, counted from the end if the number is negative, or a list."""
         if isinstance(index, slice):
             return self._records.read(range(*index.indices(self.n)))
-        number = operator.index(index)
-        if number >= self.n or number < -self.n:
-            raise IndexError(f"record {number} does not exist: there are {self.n}")
-        return self._records.read([number % self.n])[0]
+        return self._records.read([number_of(index, self.n)])[0]
 
     def validate(self) -> None:
         """Read every record and check it, whatever `check_data` says.
@@ -78,3 +75,11 @@ class RecordReader(Closing, Generic[_Record]):
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""
         self._records.close()
+
+
+def number_of(index: SupportsIndex, count: int, what: str = "record") -> int:
+    """Return which of `count` things an index means; a negative one counts from the end."""
+    number = operator.index(index)
+    if not -count <= number < count:
+        raise IndexError(f"{what} {number} does not exist: there are {count}")
+    return number % count

@@ -7,7 +7,6 @@ DataLoader's workers may be forked or spawned; a spawned one opens the files its
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, SupportsIndex, TypeAlias, Unpack, overload
@@ -19,6 +18,7 @@ from ffrfs.adapters.torch.record_stream import RecordStream
 from ffrfs.adapters.torch.tfrecord_item import Description, item_parser
 from ffrfs.adapters.torch.tfrecord_stream import item_dataset
 from ffrfs.errors import FormatError
+from ffrfs.files.record_reader import number_of
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.tfrecord.reader import TFRecordReader
 from ffrfs.tfrecord.sidecar import check_index
@@ -66,14 +66,6 @@ def _arguments(  # noqa: PLR0913, PLR0917 - the arguments of the package
         sequence_description,
         compression_type,
     )
-
-
-class _Parsed(NamedTuple):
-    item: Any
-    transform: Callable[[Any], Any] | None
-
-    def made(self) -> Any:  # noqa: ANN401 - the result of transform
-        return self.item if self.transform is None else self.transform(self.item)
 
 
 class TFRecordDataset(Dataset[Any]):
@@ -175,35 +167,26 @@ class TFRecordDataset(Dataset[Any]):
 
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[Any]:
         """Return several items, whose records are read in one batch; DataLoader calls it."""
-        numbers = [self._number(index) for index in indices]
-        return [
-            item.made() if isinstance(item, _Parsed) else item
-            for item in self.bad_samples.items(
-                numbers, len(self), self._read, lambda number: number
-            )
-        ]
+        count = len(self)
+        numbers = [number_of(index, count) for index in indices]
+        return self.bad_samples.items(numbers, range(count), self._read, self._transformed)
 
-    def _read(self, numbers: Sequence[int]) -> list[_Parsed]:
+    def _read(self, numbers: Sequence[int]) -> list[Any]:
         return list(map(self._parsed, numbers, self._reader.read(numbers)))
+
+    def _transformed(self, _: int, item: Any) -> Any:  # noqa: ANN401 - the result of transform
+        return item if self.transform is None else self.transform(item)
 
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""
         self._reader.close()
 
-    def _number(self, index: SupportsIndex) -> int:
-        number = operator.index(index)
-        count = len(self)
-        if not -count <= number < count:
-            raise IndexError(f"record {number} does not exist: there are {count}")
-        return number % count
-
-    def _parsed(self, number: int, record: bytes) -> _Parsed:
+    def _parsed(self, number: int, record: bytes) -> Any:  # noqa: ANN401 - as described
         try:
-            item = self._parse(record)
+            return self._parse(record)
         except FormatError as error:
             path, own = self._place(number)
             raise FormatError.at(path, f"record {own}: {error}", own) from None
-        return _Parsed(item, self.transform)
 
     def _place(self, number: int) -> tuple[str, int]:
         """Return the file of a record, and its number there."""

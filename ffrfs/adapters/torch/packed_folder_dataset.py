@@ -8,17 +8,17 @@ spawned one gets the paths and opens the pack itself.
 from __future__ import annotations
 
 import inspect
-import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
 
 from torch.utils.data import Dataset
 
 from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.errors import FormatError, PathNotFoundError
+from ffrfs.files.record_reader import number_of
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
 from ffrfs.remote.named_store import StoreKeywords
@@ -120,17 +120,11 @@ class PackedFolderDataset(Dataset[Any]):
 
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[Any]:
         """Return several items, whose files are read in one batch; DataLoader calls it."""
-        numbers = [self._number(index) for index in indices]
-        return [
-            item.made() if isinstance(item, _File) else item
-            for item in self.bad_samples.items(
-                numbers, len(self), self._read, lambda number: self.paths[number]
-            )
-        ]
+        numbers = [number_of(index, len(self), "file") for index in indices]
+        return self.bad_samples.items(numbers, self.paths, self._read, self._item)
 
-    def _read(self, numbers: Sequence[int]) -> list[_File]:
-        files = self._folder.read([self.paths[number] for number in numbers])
-        return [_File(self, number, data) for number, data in zip(numbers, files, strict=True)]
+    def _read(self, numbers: Sequence[int]) -> list[RecordBytes]:
+        return self._folder.read([self.paths[number] for number in numbers])
 
     def close(self) -> None:
         """Close the pack. Reading afterwards raises ValueError."""
@@ -146,27 +140,11 @@ class PackedFolderDataset(Dataset[Any]):
     def _location(self) -> str:
         return f"{self._folder.fname}/{self.root}" if self.root else self._folder.fname
 
-    def _number(self, index: SupportsIndex) -> int:
-        number = operator.index(index)
-        count = len(self)
-        if not -count <= number < count:
-            raise IndexError(f"file {number} does not exist: there are {count}")
-        return number
-
     def _item(self, number: int, data: RecordBytes) -> Any:  # noqa: ANN401 - result of transform
         item = self._load(self.paths[number], data)
         if self.transform is not None:
             item = self.transform(item)
         return (item, self.targets[number]) if self.classes else item
-
-
-class _File(NamedTuple):
-    dataset: PackedFolderDataset
-    number: int
-    data: RecordBytes
-
-    def made(self) -> Any:  # noqa: ANN401 - the result of transform
-        return self.dataset._item(self.number, self.data)
 
 
 def _loading(loader: Callable[..., Any]) -> Callable[[str, RecordBytes], Any]:

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.adapters.torch.reader_registry import ReaderRegistry
+from ffrfs.files.record_reader import number_of
 from ffrfs.record.reader import FileReader, PathType
 from ffrfs.remote.named_store import StoreKeywords
 
@@ -77,7 +78,7 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
         if self.bad_samples.on_error == "raise":
             return self.process(indices, self.reader.read(indices))
         numbers = list(map(operator.index, indices))
-        found = self.bad_samples.items(numbers, len(self), self._records, lambda number: number)
+        found = self.bad_samples.items(numbers, range(len(self)), self.reader.read, _Record)
         places = [place for place, value in enumerate(found) if isinstance(value, _Record)]
         if places:
             records = [found[place] for place in places]
@@ -89,9 +90,6 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
                 kept = [place for place, number in enumerate(numbers) if number in good]
                 return _Rest(found, kept or [0])
         return found
-
-    def _records(self, numbers: Sequence[int]) -> list[_Record]:
-        return list(map(_Record, numbers, self.reader.read(numbers)))
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
         """Return the samples of a batch; torch's DataLoader calls it."""
@@ -144,7 +142,7 @@ class ConcatDataset(Dataset):
         """
         places: dict[int, list[tuple[int, int]]] = {}  # data set → (position, number) pairs
         for position, index in enumerate(indices):
-            which, number = self._place(operator.index(index))
+            which, number = self._place(index)
             places.setdefault(which, []).append((position, number))
         samples: dict[int, Any] = {}  # by position
         for which, wanted in sorted(places.items()):
@@ -156,11 +154,8 @@ class ConcatDataset(Dataset):
         rest = [samples[position] for position in order]
         return rest if len(rest) == len(indices) else _Rest(rest, order)
 
-    def _place(self, index: int) -> tuple[int, int]:
+    def _place(self, index: SupportsIndex) -> tuple[int, int]:
         """Return (number of the data set, number in it)."""
-        count = len(self)
-        if not -count <= index < count:
-            raise IndexError(f"sample {index} does not exist: there are {count}")
-        index %= count
-        which = bisect.bisect_right(self.cumulative_sizes, index)
-        return which, index - (self.cumulative_sizes[which - 1] if which else 0)
+        number = number_of(index, len(self), "sample")
+        which = bisect.bisect_right(self.cumulative_sizes, number)
+        return which, number - (self.cumulative_sizes[which - 1] if which else 0)
