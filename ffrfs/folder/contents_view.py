@@ -35,14 +35,12 @@ class FileItems(ItemsView[str, bytes]):
 
 
 class FileValues(ValuesView[bytes]):
-    """The bytes of each file."""
+    """The bytes of each file, from the items of the folder."""
 
-    def __init__(self, folder: Mapping[str, bytes], contents: Contents) -> None:
-        super().__init__(folder)
-        self._contents = contents
+    _mapping: Mapping[str, bytes]  # the folder, which the base class keeps
 
     def __iter__(self) -> Iterator[bytes]:
-        return (data for _, data in self._contents())
+        return (data for _, data in self._mapping.items())
 
 
 def contents_of(tree: PackTree, files: Iterator[Entry]) -> Iterator[tuple[str, bytes]]:

@@ -110,7 +110,7 @@ class PackedFolder(Closing, Mapping[str, bytes]):
 
     def values(self) -> FileValues:
         """Return the bytes of each file, as items() does."""
-        return FileValues(self, lambda: contents_of(self._tree, self._files()))
+        return FileValues(self)
 
     # Mappings compare their contents, which would read all bytes of both.
     __eq__ = object.__eq__

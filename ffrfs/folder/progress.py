@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Self, TypeAlias
 
 from ffrfs.printable import printable
@@ -95,12 +94,7 @@ class ProgressBar:
         if self._shown:
             self._bar.write(printable(text), file=sys.stderr)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown:
             self._bar.close()
 
