@@ -79,11 +79,6 @@ def run_file(task: FileTask[ResultT]) -> Told[ResultT]:
     return Told(result, tuple(kept))
 
 
-def absolute(path: str) -> str:
-    """Return a path or URL that workers with other working directories can open."""
-    return path if is_url(path) else os.path.abspath(path)
-
-
 def state_of(path: str) -> FileState | None:
     """Return its state; None: it is missing. Raises OSError, RemoteError."""
     if is_url(path):

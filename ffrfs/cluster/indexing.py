@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from ffrfs.cluster.file_task import FileTask, absolute, run_files
+from ffrfs.cluster.file_task import FileTask, run_files
 from ffrfs.folder.sidecar import carries_index, write_sidecar
 from ffrfs.folder.tree import pack_files
+from ffrfs.remote.paths import absolute
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.sidecar import write_sidecar as write_tfrecord_sidecar
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from ffrfs.cluster.file_task import absolute
 from ffrfs.cluster.piece import bad_plan
 from ffrfs.errors import OptionError
 from ffrfs.packing.sources.options import PLANNED, PackOptions, PathType
 from ffrfs.packing.sources.path_list import STANDARD_INPUT
+from ffrfs.remote.paths import absolute
 from ffrfs.remote.url import is_url, parse_url
 
 # A local directory, one in a bucket, an archive, or packs.

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ffrfs.cluster.file_task import FileTask, absolute, run_files, sizes_of
+from ffrfs.cluster.file_task import FileTask, run_files, sizes_of
 from ffrfs.folder import verify as packs
 from ffrfs.folder.progress import Progress
-from ffrfs.remote.paths import is_folder
+from ffrfs.remote.paths import absolute, is_folder
 from ffrfs.tfrecord.shards import shard_paths
 
 if TYPE_CHECKING:  # so that a process of a pool loads only what its files need

@@ -20,15 +20,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ffrfs.cluster.file_task import (
-    FileState,
-    FileTask,
-    absolute,
-    run_files,
-    sizes_of,
-    state_of,
-    states_of,
-)
+from ffrfs.cluster.file_task import FileState, FileTask, run_files, sizes_of, state_of, states_of
 from ffrfs.convert.column_reader import Float64
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.convert_rows import ConvertRow, ConvertRows, line_of, put_row
@@ -37,7 +29,7 @@ from ffrfs.convert.source import OnError
 from ffrfs.errors import FormatError, OptionError, PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import pack_files
-from ffrfs.remote.paths import is_folder
+from ffrfs.remote.paths import absolute, is_folder
 from ffrfs.remote.url import is_url, parse_url
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.shards import shard_paths
