@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ffrfs.tfrecord.examples.content import content, features_in
+from ffrfs.tfrecord.examples.content import content, features_in, message_of
 from ffrfs.tfrecord.examples.example import (
     Example,
     Feature,
@@ -28,7 +28,6 @@ from ffrfs.tfrecord.examples.example import (
     SequenceExample,
     make_feature,
 )
-from ffrfs.tfrecord.examples.messages import DecodeError
 
 Json: TypeAlias = dict[str, Any]
 # Convert a bytes value of a feature to JSON, and back; base64 unless the bytes are stored
@@ -45,9 +44,8 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def parse_record(record: bytes | memoryview) -> Example | SequenceExample | None:
     """Return the message of a record; None if it is neither kind, or has unknown fields."""
     data = bytes(record)
-    try:
-        message = SequenceExample.FromString(data)  # this parses an Example, too
-    except DecodeError:
+    message = message_of(data)
+    if message is None:
         return None
     size = message.ByteSize()
     message.DiscardUnknownFields()

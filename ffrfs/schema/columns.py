@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from ffrfs._native import ExampleParser
 from ffrfs.errors import FormatError
+from ffrfs.tfrecord.examples.content import message_of
 from ffrfs.tfrecord.examples.example import Feature, SequenceExample
 from ffrfs.tfrecord.examples.features_found import FEATURE_LIMIT
-from ffrfs.tfrecord.examples.messages import DecodeError
 
 if TYPE_CHECKING:
     from ffrfs._native import FeatureConfig
@@ -221,21 +222,11 @@ class _Builder:
             yield path, found.column()
 
 
-def is_example(record: bytes) -> bool:
-    """Return whether the record is an Example or a SequenceExample."""
-    try:
-        SequenceExample.FromString(record)
-    except DecodeError:
-        return False
-    return True
-
-
 def _message(record: bytes, row: int) -> SequenceExample:
-    """Return the parsed record; an Example parses as a SequenceExample without lists."""
-    try:
-        return SequenceExample.FromString(record)
-    except DecodeError:
-        raise BadRecordError(row, "is not an Example", is_damaged=True) from None
+    message = message_of(record)
+    if message is None:
+        raise BadRecordError(row, "is not an Example", is_damaged=True)
+    return message
 
 
 def _parsed(parser: ExampleParser, records: Sequence[bytes]) -> list[tuple[NDArray[Any], Ints]]:

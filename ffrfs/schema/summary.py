@@ -15,10 +15,10 @@ from ffrfs.schema.columns import (
     Column,
     ColumnParser,
     Path,
-    is_example,
     kind_reason,
 )
 from ffrfs.schema.feature import FeatureSummary
+from ffrfs.tfrecord.examples.content import message_of
 from ffrfs.tfrecord.examples.features_found import FEATURE_LIMIT
 
 # A record, behind its number in its file.
@@ -50,7 +50,7 @@ class DatasetSummary:
                     number = kept[error.row][0]
                     reason = f"record {number:,}: {error.reason}"
                     raise FormatError.at(file, reason, number) from None
-                kept = [one for one in kept if is_example(one[1])]
+                kept = [one for one in kept if message_of(one[1]) is not None]
         self.record_count += len(kept)
         self.skipped_count += len(records) - len(kept)
         for path, column in columns:

@@ -28,7 +28,7 @@ from ffrfs._native import Records
 from ffrfs.errors import OptionError
 from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.sizes import parse_size
-from ffrfs.tfrecord.examples.messages import DecodeError, SequenceExample
+from ffrfs.tfrecord.examples.content import message_of
 from ffrfs.tfrecord.framing import FRAME_SIZE
 from ffrfs.view.collection import Collection, ExampleCollection, FileCollection, Item
 from ffrfs.view.conditions import Condition, parse_conditions
@@ -256,9 +256,8 @@ class Choice:
             job.tick(len(batch))
 
     def _meets(self, record: bytes, conditions: Sequence[Condition]) -> bool:
-        try:
-            message = SequenceExample.FromString(record)
-        except DecodeError:
+        message = message_of(record)
+        if message is None:
             self.skipped += 1
             return False
         return all(condition(message) for condition in conditions)

@@ -135,14 +135,12 @@ def _named_sequence(record: bytes, context: Kinds, lists: Kinds) -> tuple[Item, 
 
 
 def _message(record: bytes) -> SequenceExample:
-    """Return the parsed record; an Example parses, too, without feature lists."""
-    from ffrfs.tfrecord.examples.example import SequenceExample
-    from ffrfs.tfrecord.examples.messages import DecodeError
+    from ffrfs.tfrecord.examples.content import message_of
 
-    try:
-        return SequenceExample.FromString(record)
-    except DecodeError:
-        raise FormatError("is not an Example") from None
+    message = message_of(record)
+    if message is None:
+        raise FormatError("is not an Example")
+    return message
 
 
 def _keep(features: Any, kinds: Kinds) -> None:  # noqa: ANN401 - a map of protobuf's

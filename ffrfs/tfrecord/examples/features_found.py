@@ -14,11 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, get_args
 
-from google.protobuf.message import DecodeError
-
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
-from ffrfs.tfrecord.examples.example import Feature, SequenceExample
+from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in, message_of
+from ffrfs.tfrecord.examples.example import Feature
 
 # The limit of names in a file; more would fill the memory, and no data set has as many.
 FEATURE_LIMIT = 100_000
@@ -125,9 +123,8 @@ class _SchemaBuilder:
         self._empty_lists: Counter[str] = Counter()
 
     def add(self, record: bytes) -> None:
-        try:
-            message = SequenceExample.FromString(record)  # this parses an Example, too
-        except DecodeError:
+        message = message_of(record)
+        if message is None:
             self._other_count += 1
             return
         features, lists = features_in(message)

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pb2 import (
     FieldOptions,
     FileDescriptorProto,
 )
-from google.protobuf.message import DecodeError, Message  # noqa: F401 - the former for others
+from google.protobuf.message import Message
 
 _PACKAGE = "tensorflow"
 _FILE = "tensorflow/core/example/example.proto"

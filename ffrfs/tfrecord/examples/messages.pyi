@@ -10,8 +10,6 @@ from typing import Any, Literal, Self, TypeVar
 
 _T = TypeVar("_T")
 
-class DecodeError(Exception): ...
-
 class _Message:
     DESCRIPTOR: Any
     @classmethod
