@@ -34,7 +34,7 @@ from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 if TYPE_CHECKING:  # importing it takes a sixth of the time of a small verification
     from ffrfs.tfrecord import verify as tfrecords
 
-STEP_SIZE = 256 << 20
+STEP_SIZE = 256 << 20  # bytes that are checked at a time
 _STEP_COUNT = 1 << 16  # records; an error takes 1 KB until its step ends
 _SETS_NAMED_MAX = 5
 
@@ -127,13 +127,12 @@ def verify_packs(
     paths: Sequence[PathType],
     progress: Progress | None = None,
     jobs: int = 0,
-    step_size: int = STEP_SIZE,
     found: Found = not_told,
 ) -> list[VerifyReport]:
     """Read all of `paths`, packs and directories of packs; return a report for each.
 
-    `jobs`: threads; 0: as many as there are cores. `step_size`: bytes that are checked between
-    two calls of `progress`; a larger record is checked in one step. `found` is called after each.
+    `jobs`: threads; 0: as many as there are cores. `found` and `progress` are called after each
+    step of STEP_SIZE; a larger record is checked in one step.
 
     Raises FormatError or OSError for a single path that cannot be opened; one of several, or a file
     in a directory, is in the report. Warns (UnverifiedHeaderWarning, PackWarning) of parts that are
@@ -141,7 +140,7 @@ def verify_packs(
     """
     names = [os.fspath(path) for path in paths]
     files = files_of(names)
-    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, step_size, found)
+    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, found)
     reports = []
     for name, packs in zip(names, files, strict=True):
         run = verifier.run_one_of_many if is_many(names, name) else verifier.run
@@ -173,9 +172,9 @@ def is_many(paths: Sequence[str], path: str) -> bool:
     return len(paths) > 1 or is_folder(path)
 
 
-def verify_file(file: str, *, is_one_of_many: bool, jobs: int = 1) -> PackReport:
+def verify_file(file: str, *, is_one_of_many: bool) -> PackReport:
     """Read one pack. Raises as verify_packs(), except for one of many that cannot be opened."""
-    verifier = _Verifier([file], None, jobs, STEP_SIZE)
+    verifier = _Verifier([file], None, jobs=1)
     return verifier.run_one_of_many(file) if is_one_of_many else verifier.run(file)
 
 
@@ -241,13 +240,11 @@ class _Verifier:
         files: Sequence[str],
         progress: Progress | None,
         jobs: int,
-        step_size: int,
         found: Found = not_told,
     ) -> None:
         self._progress = progress
         self._found = found
         self._jobs = jobs
-        self._step_size = step_size
         totals = claims_of(files) if progress is not None else (0, 0)
         self._total_count, self._total_size = totals
         self._done_count = self._done_size = 0  # of the files before the current one
@@ -281,7 +278,7 @@ class _Verifier:
         tree_error = _tree_error(pack, file)
         bad: list[BadRecord] = []
         byte_count = end - begin
-        for first, last in _steps(pack, self._step_size):
+        for first, last in _steps(pack):
             told = len(bad)
             for record, error in pack.verify(first, last - first, self._jobs):
                 path = None if tree_error else _path(pack, record)
@@ -335,11 +332,11 @@ def _tree_error(pack: Pack, file: str) -> str | None:
     return None
 
 
-def _steps(pack: Pack, step_size: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges (first, end) of records of about `step_size` bytes."""
+def _steps(pack: Pack) -> Iterator[tuple[int, int]]:
+    """Yield ranges (first, end) of records of about STEP_SIZE bytes."""
     first, count = 0, pack.record_count
     while first < count:
-        limit = pack.offset(first) + step_size
+        limit = pack.offset(first) + STEP_SIZE
         last = min(first + _STEP_COUNT, count)
         end = bisect_right(range(last + 1), limit, lo=first + 1, key=pack.offset) - 1
         end = max(end, first + 1)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
+from ffrfs.folder import verify
 from ffrfs.folder.info import FileSizes, PackInfo, pack_info
 from ffrfs.folder.progress import Progress
-from ffrfs.folder.verify import STEP_SIZE, PackReport, verify_packs
+from ffrfs.folder.verify import PackReport, verify_packs
 from tests.ffrecord_file import (
     Header,
     Tree,
@@ -30,9 +31,11 @@ TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" 
 
 
 def verify_one(
-    file: Path, progress: Progress | None = None, step_size: int = STEP_SIZE
+    file: Path, progress: Progress | None = None, step_size: int = verify.STEP_SIZE
 ) -> PackReport:
-    (report,) = verify_packs([file], progress, step_size=step_size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verify, "STEP_SIZE", step_size)
+        (report,) = verify_packs([file], progress)
     (pack,) = report.packs
     assert report.is_good == pack.is_good
     return pack
@@ -61,13 +64,13 @@ def test_every_bad_file_is_named(file: Path, step: int) -> None:
     assert all(bad.reason.startswith(f"record {bad.record} (") for bad in report.bad)
 
 
-def test_a_bad_file_is_told_when_it_is_found(file: Path) -> None:
+def test_a_bad_file_is_told_when_it_is_found(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "STEP_SIZE", 1)
     flip_byte(file, record_extents(file)[1][0])
     seen: list[object] = []
     verify_packs(
         [file],
         lambda done, *_: seen.append(done),
-        step_size=1,
         found=lambda *fault: seen.append(fault),
     )
     ((name, path, reason),) = (each for each in seen if isinstance(each, tuple))

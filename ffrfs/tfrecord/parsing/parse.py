@@ -63,7 +63,7 @@ def parse_example(
         return parse_single_example(serialized, features, example_names)
     wanted = _wanted(features)
     if example_names is None or are_none(example_names):
-        return wanted.values(wanted.parser.parse(serialized), place_in_batch)
+        return wanted.values(wanted.parser.parse(serialized), lambda row: f"example {row}, ")
     records, names = named_records(serialized, example_names)
     try:
         columns = wanted.parser.parse(records)
@@ -147,11 +147,6 @@ def are_none(names: Sequence[str | bytes] | str | bytes) -> bool:
 def text(name: str | bytes) -> str:
     """Return a name as text, for errors."""
     return name.decode(errors="replace") if isinstance(name, bytes) else name
-
-
-def place_in_batch(row: int) -> str:
-    """Return the beginning of an error about an example of a batch."""
-    return f"example {row}, "
 
 
 def place_in(name: str) -> Any:  # noqa: ANN401 - a Place
