@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast, overload
 
 from ffrfs.errors import FormatError
 from ffrfs.files.closing import Closing
 from ffrfs.folder.contents_view import FileItems, FileValues, contents_of
-from ffrfs.folder.structure import Structure, structure_of
 from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
-from ffrfs.folder.walk import Walked, walk
 from ffrfs.record.reader import FileReader
 from ffrfs.remote.named_store import StoreKeywords, in_store
 from ffrfs.remote.paths import absolute
@@ -29,6 +28,12 @@ if TYPE_CHECKING:
 
     from ffrfs._native import Attributes, RecordBytes
     from ffrfs.folder.packed_path import PackedPath
+
+
+# A directory's path, and the names of the directories and of the files in it.
+Walked: TypeAlias = "tuple[str, list[str], list[str]]"
+# {name: record number, or the same for a directory}
+Structure: TypeAlias = "OrderedDict[str, int | Structure]"
 
 
 class PackedFolder(Closing, Mapping[str, bytes]):
@@ -133,10 +138,22 @@ class PackedFolder(Closing, Mapping[str, bytes]):
     def structure(self) -> Structure:
         """The tree as nested OrderedDicts: a directory is one, a file its number in `reader`.
 
-        It is made of the whole tree at the first use, and kept. Symbolic links of the pack are
-        left out.
+        It is made of the whole tree at the first use, whichever index that comes from, and kept:
+        no pickle is loaded. Symbolic links of the pack are left out.
         """
-        return structure_of(self._tree)
+        root: Structure = OrderedDict()
+        for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
+            *parents, name = entry.path.split("/")
+            folder = root
+            for parent in parents:
+                folder = cast(Structure, folder[parent])
+            if entry.is_folder:
+                folder[name] = OrderedDict()
+            elif not entry.is_link:
+                record = self._tree.volume.record(entry.attributes.ino)
+                assert record is not None
+                folder[name] = record[0]
+        return root
 
     @overload
     def read(self, fnames: PathType) -> RecordBytes: ...  # type: ignore[overload-overlap] # str
@@ -200,7 +217,22 @@ class PackedFolder(Closing, Mapping[str, bytes]):
         """
         ino = self._tree.folder_ino(top)
         self._tree.check_depth(ino)
-        return walk(self._tree, os.fspath(top), ino)
+        return self._walk(os.fspath(top), ino)
+
+    def _walk(self, top: str, ino: int) -> Iterator[Walked]:
+        left = [(top, ino)]
+        while left:
+            path, ino = left.pop()
+            folders: list[str] = []
+            files: list[str] = []
+            inos: dict[str, int] = {}  # of the directories, without links to directories
+            for entry, is_link in self._tree.followed(path, ino):
+                (folders if entry.is_folder else files).append(entry.path)
+                if entry.is_folder and not is_link:
+                    inos[entry.path] = entry.attributes.ino
+            yield path, folders, files
+            below = [name for name in reversed(folders) if name in inos]
+            left += [(os.path.join(path, name), inos[name]) for name in below]
 
     def glob(self, pattern: PathType) -> Iterator[str]:
         """Yield the paths that match `pattern`, in the order of the tree, each once.
