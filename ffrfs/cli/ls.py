@@ -130,7 +130,7 @@ def _entries(
 
 def _long(tree: PackTree, entry: Entry, human_readable: bool) -> str:
     attributes = entry.attributes
-    stored = _stored(tree, entry)
+    stored = tree.stored(attributes.ino)
     bits = attributes.mode if stored is None else stat.S_IFMT(attributes.mode) | stored[0]
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(attributes.mtime_ns // 10**9))
     size = output.size(attributes.size) if human_readable else f"{attributes.size:,}"
@@ -138,15 +138,10 @@ def _long(tree: PackTree, entry: Entry, human_readable: bool) -> str:
     return f"{stat.filemode(bits)} {size:>14} {when} {entry.path}{target}"
 
 
-def _stored(tree: PackTree, entry: Entry) -> tuple[int, int] | None:
-    # Files inside a TFRecord's record have none, and asking would read the record again.
-    return None if tree.volume.is_examples else tree.stored(entry.attributes.ino)
-
-
 def _fields(tree: PackTree, entry: Entry) -> dict[str, object]:
     kind = "directory" if entry.is_folder else "link" if entry.is_link else "file"
     fields: dict[str, object] = {"path": entry.path, "type": kind}
-    stored = _stored(tree, entry)
+    stored = tree.stored(entry.attributes.ino)
     if stored is not None:
         permissions, mtime_ns = stored
         fields |= {"mode": f"{permissions:04o}", "mtime_ns": mtime_ns}

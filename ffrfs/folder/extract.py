@@ -99,8 +99,6 @@ def extract_tree(
 
 
 def _stored(tree: PackTree, ino: int) -> Stored | None:
-    if tree.volume.is_examples:  # asking could read the record again
-        return None
     stored = tree.stored(ino)
     return None if stored is None else Stored(*stored)
 
