@@ -84,6 +84,7 @@ def _add_domain(schema: Proto, feature: Proto, view: FeatureView, size_max: int)
     if view.has_invalid_text:
         return
     labels = sorted(view.labels, key=str.encode)
+    unique = view.stats.string_stats.unique
     if view.type == _INT_TYPE and view.stats.HasField("num_stats"):
         numbers = view.stats.num_stats
         if numbers.min >= 0 and numbers.max == 1:
@@ -95,13 +96,9 @@ def _add_domain(schema: Proto, feature: Proto, view: FeatureView, size_max: int)
     elif all(as_int(label) is not None for label in labels):
         feature.int_domain.SetInParent()
     # With more different values than labels, the domain is unknown.
-    elif len(labels) <= size_max and _unique(view) <= len(labels) and LARGE_LABEL not in labels:
+    elif len(labels) <= size_max and unique <= len(labels) and LARGE_LABEL not in labels:
         feature.domain = _free_name(schema, ".".join(view.path))
         schema.string_domain.add(name=feature.domain).value.extend(labels)
-
-
-def _unique(view: FeatureView) -> int:
-    return int(view.stats.string_stats.unique)
 
 
 def _is_bool(labels: list[str]) -> bool:

@@ -60,11 +60,8 @@ def _settled(bad: BadSamples, transform: Callable[[Any], Any] | None, item: Any)
     """Return the sample, or what takes its place; a Bad if it is left out."""
     if not isinstance(item, Bad):
         return item if transform is None else transform(item)
-    return next(iter(bad.settle([getattr(item.error, "record", None)], [item], _same)), item)
-
-
-def _same(number: Any) -> Any:  # noqa: ANN401
-    return number
+    number = getattr(item.error, "record", None)
+    return next(iter(bad.settle([number], [item], lambda number: number)), item)
 
 
 def _is_good(sample: object) -> bool:

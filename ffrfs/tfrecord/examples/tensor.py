@@ -184,13 +184,9 @@ def serialize_tensor(tensor: object, name: str | None = None) -> bytes:
         small = np.iinfo(np.int32)
         if array.dtype == np.float64:
             array = array.astype(np.float32)
-        elif (
-            array.dtype == np.int64
-            and array.size
-            and (array.max() > small.max or array.min() < small.min)
-        ):
-            raise ValueError("a number does not fit into an int32; give an array of int64")
         elif array.dtype == np.int64:
+            if array.size and (array.max() > small.max or array.min() < small.min):
+                raise ValueError("a number does not fit into an int32; give an array of int64")
             array = array.astype(np.int32)
     dtype = numpy_dtype(array.dtype.newbyteorder("="))
     if dtype is None or dtype not in _NUMBERS:
