@@ -14,7 +14,7 @@ import itertools
 import random
 import sys
 from collections.abc import Iterable, Iterator
-from types import FunctionType, GeneratorType
+from types import GeneratorType
 from typing import Any
 
 import torch
@@ -28,14 +28,12 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
+from ffrfs.adapters.torch.called_code import obstacle
 from ffrfs.adapters.torch.skipping_sampler import SkippingSampler
 
 # What iterating these changes is their iterator alone.
 _PURE = (SequentialSampler, DistributedSampler, list, tuple, range)
 _DRAWING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
-# A copy that calls these would wait for the copies of other processes, or disturb the originals.
-_COLLECTIVE = {"all_gather", "all_gather_object", "all_reduce", "barrier"}
-_COLLECTIVE |= {"broadcast", "broadcast_object_list", "scatter_object_list"}
 
 
 class UnknownOrderError(Exception):
@@ -145,11 +143,9 @@ def _look_through(sampler: Any, memo: dict[int, object], seen: set[int]) -> None
     if id(sampler) in seen:
         return
     seen.add(id(sampler))
-    for kind in type(sampler).__mro__:
-        if not kind.__module__.startswith(("torch.", "torchdata.")):
-            for function in vars(kind).values():
-                if isinstance(function, FunctionType):
-                    _refuse(function)
+    reason = obstacle(sampler)
+    if reason is not None:
+        raise UnknownOrderError(reason)
     for name, value in getattr(sampler, "__dict__", {}).items():
         if name in ("dataset", "data_source"):
             memo[id(value)] = value
@@ -157,30 +153,3 @@ def _look_through(sampler: Any, memo: dict[int, object], seen: set[int]) -> None
             "sampler" in name and isinstance(value, Iterable) and hasattr(value, "__dict__")
         ):
             _look_through(value, memo, seen)
-
-
-def _refuse(function: FunctionType) -> None:
-    code = function.__code__
-    if not _COLLECTIVE.isdisjoint(code.co_names):
-        raise UnknownOrderError("its sampler talks to other processes")
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    for value in [*cells, *(function.__globals__.get(name) for name in code.co_names)]:
-        if isinstance(value, torch.Generator | random.Random) or _is_numpys(value):
-            raise UnknownOrderError(
-                "its sampler draws from a generator that is not among its attributes"
-            )
-
-
-def _is_filled(cell: Any) -> bool:  # noqa: ANN401 - a closure's cell
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
-
-
-def _is_numpys(value: object) -> bool:
-    kind = type(value)
-    return kind.__module__.startswith("numpy.random") and kind.__name__ in {
-        "Generator",
-        "RandomState",
-    }

@@ -271,6 +271,36 @@ class OfAnother(Drawing):
         yield from torch.randperm(len(self.data), generator=GENERATOR).tolist()
 
 
+class InComprehension(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        return iter([int(torch.randint(9, (), generator=GENERATOR)) for _ in range(20)])
+
+
+def permuted(count: int) -> list[int]:
+    return torch.randperm(count, generator=GENERATOR).tolist()
+
+
+class ByHelper(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        return iter(permuted(len(self.data)))
+
+
+class ByStatic(Drawing):
+    @staticmethod
+    def order(count: int, generator: torch.Generator = GENERATOR) -> list[int]:
+        return torch.randperm(count, generator=generator).tolist()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order(len(self.data)))
+
+
+class ByClass(Drawing):
+    own = GENERATOR
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(len(self.data), generator=self.own).tolist())
+
+
 class Changing(Drawing):
     number = 0
 
@@ -295,13 +325,40 @@ class Talking(Drawing):
         yield from range(10)
 
 
+def agreed(count: int) -> int:
+    if count < 3:
+        torch.distributed.reduce(torch.zeros(count), 0)
+    return count
+
+
+class TalkingByHelper(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        yield from range(agreed(len(self.data)))
+
+
+class Made(Drawing):
+    """It talks when it is made, and gathers nothing from others."""
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.count = agreed(len(data))
+
+    def __iter__(self) -> Iterator[int]:
+        yield from torch.arange(COUNT).gather(0, torch.arange(self.count)).tolist()
+
+
 @pytest.mark.parametrize(
     ("sampler", "reason"),
     [
         (Drawing, "its sampler draws random numbers as it goes, as the training may do in between"),
         (OfAnother, "its sampler draws from a generator that is not among its attributes"),
+        *(
+            (kind, "its sampler draws from a generator that is not among its attributes")
+            for kind in (InComprehension, ByHelper, ByStatic, ByClass)
+        ),
         (Uncopied, "its sampler cannot be copied: cannot pickle '_thread.lock' object"),
         (Talking, "its sampler talks to other processes"),
+        (TalkingByHelper, "its sampler talks to other processes"),
     ],
 )
 def test_samplers_that_cannot_be_foretold(
@@ -319,6 +376,12 @@ def test_samplers_that_cannot_be_foretold(
 
     assert found(lambda loader: hint(loader, 8, root)) == found(lambda loader: loader)
     assert caplog.messages == [f"ffrfs: nothing is read ahead: {reason}"]
+
+
+def test_what_made_a_sampler_is_not_called_again(mount: Mount, root: str) -> None:
+    dataset = Shown(root)
+    loader = DataLoader(dataset, 4, sampler=Made(dataset), collate_fn=same)
+    assert numbers(hint(loader, COUNT, root)) == mount.indices(0, COUNT)
 
 
 def test_an_order_that_a_copy_changes_ends_the_hints(

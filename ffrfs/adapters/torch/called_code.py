@@ -1,0 +1,146 @@
+"""Finds in what a sampler calls why a copy of it must not be iterated beside it.
+
+Followed are functions, those nested in them, and what their names lead to: globals, imports, and
+the attributes of these. Not followed are torch, NumPy and the standard library, whose global
+generators are put back (epoch_order.py), and what is in a list or dict.
+
+Concurrency: functions without state.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+_NOT_FOLLOWED = sys.stdlib_module_names | {"numpy", "torch", "torchdata"}
+_SEEN_MAX = 10_000
+# A copy that calls these would wait for the copies of other processes, or disturb the originals.
+_COLLECTIVE = {"all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce"}
+_COLLECTIVE |= {"all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list"}
+_COLLECTIVE |= {"gather_object", "reduce_scatter", "reduce_scatter_tensor", "scatter_object_list"}
+# Other things have these names, too (functools.reduce): only those of torch count.
+_COLLECTIVE_OF_TORCH = {"gather", "irecv", "isend", "recv", "reduce", "scatter", "send"}
+
+
+def obstacle(sampler: object) -> str | None:
+    """Return why a copy of `sampler` must not be iterated, or None."""
+    kinds = type(sampler).__mro__
+    # It has been made: what __init__ calls (for a seed of all processes) is not called again.
+    waiting = [member for kind in kinds for member in _members(kind, besides="__init__")]
+    # Those among its attributes are no copies in the copy, either.
+    waiting += [each for each in _attributes(sampler).values() if isinstance(each, FunctionType)]
+    seen = set(map(id, kinds))
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if len(seen) > _SEEN_MAX:
+            return "its sampler calls too many functions to look through"
+        if _is_generator(value):
+            return "its sampler draws from a generator that is not among its attributes"
+        if isinstance(value, type):
+            waiting += [member for kind in value.__mro__ for member in _members(kind)]
+        elif not isinstance(value, FunctionType):
+            waiting += _wrapped(value)
+        elif _is_followed(value):
+            names = set(_names(value.__code__))
+            if not _COLLECTIVE.isdisjoint(names):
+                return "its sampler talks to other processes"
+            waiting += _reached(value, names)
+        elif _is_collective(value):
+            return "its sampler talks to other processes"
+    return None
+
+
+def _members(kind: type, besides: str = "") -> list[Any]:
+    if not _is_followed(kind):
+        return []
+    return [member for name, member in vars(kind).items() if name != besides]
+
+
+def _is_followed(value: type | FunctionType) -> bool:
+    return str(value.__module__).partition(".")[0] not in _NOT_FOLLOWED
+
+
+def _is_collective(function: FunctionType) -> bool:
+    return (
+        str(function.__module__).startswith("torch.distributed")
+        and function.__name__ in _COLLECTIVE | _COLLECTIVE_OF_TORCH
+    )
+
+
+def _is_generator(value: object) -> bool:
+    if isinstance(value, torch.Generator):
+        return value is not torch.default_generator
+    kind = type(value)
+    is_numpys = kind.__module__.startswith("numpy.random")
+    return isinstance(value, random.Random) or (
+        is_numpys and kind.__name__ in {"Generator", "RandomState"}
+    )
+
+
+def _wrapped(value: object) -> list[Any]:
+    """Return the functions of what is called in the place of a function."""
+    if isinstance(value, property):
+        return [value.fget]
+    if isinstance(value, functools.partial | functools.cached_property):
+        return [value.func]
+    if isinstance(value, staticmethod | classmethod | MethodType):
+        return [value.__func__]
+    if isinstance(value, functools._lru_cache_wrapper):
+        return [value.__wrapped__]
+    return []
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals, imports and attributes in a code and in those nested in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):  # a lambda, a comprehension
+            yield from _names(constant)
+
+
+def _reached(function: FunctionType, names: set[str]) -> list[Any]:
+    """Return what a function holds, and what its names lead to."""
+    values = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    values += [
+        space[name]
+        for space in (function.__globals__, sys.modules)
+        for name in names & space.keys()
+    ]
+    looked: set[int] = set()
+    for value in values:  # which grows
+        if id(value) not in looked:
+            looked.add(id(value))
+            values += [space[name] for space in _spaces(value) for name in names & space.keys()]
+    return values
+
+
+def _spaces(value: object) -> list[Mapping[str, Any]]:
+    """Return where the attributes of a module, or of an instance of a followed class, are."""
+    if isinstance(value, ModuleType):
+        return [vars(value)]
+    kind = type(value)
+    if isinstance(value, type) or not _is_followed(kind):
+        return []
+    spaces = [vars(kind) for kind in kind.__mro__ if _is_followed(kind)]
+    return [_attributes(value), *spaces]
+
+
+def _attributes(value: object) -> Mapping[str, Any]:
+    return getattr(value, "__dict__", {})
+
+
+def _is_filled(cell: Any) -> bool:  # noqa: ANN401 - a closure's cell
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
