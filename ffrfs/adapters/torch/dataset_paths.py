@@ -53,11 +53,18 @@ def _column_paths(dataset: Any) -> list[PathType] | None:  # noqa: ANN401 - of a
     for name, feature in features.items():
         if not hasattr(feature, "decode"):  # Image, Audio, Video
             continue
+        # Looked at where it is: rows are gathered by copies, which would have the bytes, too.
+        if any(len(each) - each.null_count for each in _stored(dataset.data.column(name), "bytes")):
+            continue
         # The table of Arrow has what is stored: nothing is decoded, and no file is read.
         column = dataset.with_format("arrow").select_columns(name)[:][name]
-        files = column.combine_chunks().flatten()
-        stored = dict(zip([field.name for field in column.type], files, strict=True))
-        if stored["bytes"].null_count == len(column) and not stored["path"].null_count:
-            paths: list[PathType] = stored["path"].to_pylist()
+        paths = [path for each in _stored(column, "path") for path in each.to_pylist()]
+        if None not in paths:
             return paths
     return None
+
+
+def _stored(column: Any, field: str) -> list[Any]:  # noqa: ANN401 - of Arrow
+    """Return the arrays of a field, one of each chunk; nothing is copied."""
+    number = column.type.get_field_index(field)
+    return [chunk.flatten()[number] for chunk in column.chunks]

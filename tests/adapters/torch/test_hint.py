@@ -461,3 +461,17 @@ def test_image_folder_of_hugging_face(mount: Mount, root: str) -> None:
     assert [item["label"] for (item,) in loader] == list(order)
     assert mount.indices(0, 20) == list(order)
     assert hinted_epoch.shown_paths(images.remove_columns("image")) is None
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_embedded_images_are_not_copied(is_shuffled: bool) -> None:
+    datasets = pytest.importorskip("datasets")
+    stored = {"image": [{"bytes": b"%d" % i * 100_000, "path": None} for i in range(3)]}
+    images = datasets.Dataset.from_dict(stored).cast_column("image", datasets.Image())
+    pool = datasets.table.pa.default_memory_pool()
+    peak = pool.max_memory()
+    images = datasets.concatenate_datasets([images] * (peak // 300_000 + 1))  # larger than it
+    if is_shuffled:
+        images = images.shuffle(seed=3)
+    assert hinted_epoch.shown_paths(images) is None
+    assert pool.max_memory() == peak
