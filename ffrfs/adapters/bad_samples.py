@@ -4,8 +4,8 @@ Only errors of ffrfs about bytes are meant: ChecksumError, FormatError (a record
 Example), and EIO. Those of a loader or transform are the job's, and are raised.
 
 Not here: reading (the data sets). Concurrency: a process each; copies in workers, forked or
-spawned, write to one file in memory, which ends with the process that made the data set, however
-that ends.
+spawned, write to one file in memory, which ends with the last of those that were made or unpickled,
+however their processes end.
 """
 
 from __future__ import annotations
@@ -45,20 +45,30 @@ class BadSamples:
         self._unreported: list[str] = []
         self._has_told = False
         if on_error != "raise":
-            from multiprocessing.util import Finalize  # its processes run no weakref.finalize
-
             self._name = f"ffrfs-bad-samples-{os.urandom(8).hex()}"
-            number = os.memfd_create(self._name)
-            self._notes = f"/proc/{os.getpid()}/fd/{number}"
-            Finalize(self, os.close, (number,), exitpriority=0)
+            self._hold(os.memfd_create(self._name))
+
+    def _hold(self, number: int) -> None:
+        """Name the file by a descriptor of this process, which is closed with this object."""
+        from multiprocessing.util import Finalize  # its processes run no weakref.finalize
+
+        self._notes = f"/proc/{os.getpid()}/fd/{number}"
+        Finalize(self, os.close, (number,), exitpriority=0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BadSamples:
         return BadSamples(copy.deepcopy(self.on_error, memo))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if self._notes and not self._is_there():  # that of a process that has ended
-            self.__init__(self.on_error)  # type: ignore[misc]
+        if not self._notes:
+            return
+        try:
+            if self._is_there():
+                self._hold(os.open(self._notes, os.O_RDONLY))  # the original may end before this
+                return
+        except OSError:  # it has just ended
+            pass
+        self.__init__(self.on_error)  # type: ignore[misc]
 
     def _is_there(self) -> bool:
         """Return whether the path still leads to the file: numbers of processes are used again."""

@@ -352,6 +352,18 @@ def test_a_copy_counts_when_the_data_set_has_ended(method: str) -> None:
     assert not notes.exists()
 
 
+def test_a_copy_counts_when_the_data_set_ends_later(pack: Path) -> None:
+    dataset = PackedFolderDataset(pack, loader=name_of, on_error="skip")
+    other = pickle.loads(pickle.dumps(dataset))
+    assert dataset[BAD[0]] == ("05", 0)
+    notes = os.stat(dataset.bad_samples._notes)
+    del dataset
+    loader = DataLoader(other, batch_size=4, num_workers=1, collate_fn=same)
+    assert [name for name, _ in flat(loader)] == GOOD
+    assert other.bad_samples.count() == 2 + len(BAD)
+    assert os.path.samestat(os.stat(other.bad_samples._notes), notes)
+
+
 _kept: list[BadSamples] = []
 
 
