@@ -18,10 +18,13 @@ from ffrfs.adapters.torch.dataset_paths import shown_paths
 from ffrfs.adapters.torch.epoch_order import UnknownOrderError, upcoming
 from ffrfs.adapters.torch.hint_window import Window, indices_of
 from ffrfs.adapters.torch.learned_paths import LearnedPaths, learn
-from ffrfs.mount.client.hint_paths import PathType
+from ffrfs.mount.client.hint_paths import HintPaths, PathType
 from ffrfs.mount.client.hints import Hints
+from ffrfs.mount.kernel.mountpoint import canonical
 
 log = logging.getLogger(__name__)
+
+_LOOKED_AT = 100
 
 _told: set[str] = set()
 
@@ -48,13 +51,17 @@ class Hinter:
 
     def prepare(self, dataset: Any) -> None:  # noqa: ANN401 - of any library
         """Find the paths, or prepare to learn them, before workers are started."""
+        shown = "no paths"
         if not self._is_known:
             self._is_known = True
             self._shown = shown_paths(dataset)
+            if self._shown and not _has_paths(self._shown, self.mountpoint):
+                self._shown = None  # names below a directory of its own, ids
+                shown = "no paths of an ffrfs mount"
         if self._shown is None and self.learned is None:
             self.learned = learn(dataset, self.mountpoint)
             tell(
-                f"{type(dataset).__name__} shows no paths (samples, imgs, paths, files); its files "
+                f"{type(dataset).__name__} shows {shown} (samples, imgs, paths, files); its files "
                 "are learned in the first epoch, and read ahead from the second on",
                 "",
             )
@@ -83,6 +90,13 @@ class Hinter:
         if self.hints is not None:
             self.hints.close()
             self.hints = None
+
+
+def _has_paths(paths: list[PathType], mountpoint: PathType | None) -> bool:
+    """Return whether any of some, from all parts of the list, can be in the mount, or exists."""
+    mounts = HintPaths(None if mountpoint is None else canonical(os.fsdecode(mountpoint)))
+    some = paths[:: len(paths) // _LOOKED_AT + 1]
+    return any(mounts.hint(path) is not None or os.path.exists(path) for path in some)
 
 
 class Epochs:

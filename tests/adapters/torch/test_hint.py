@@ -79,6 +79,14 @@ class Shown(Hidden):
         self.samples = [(f"{root}/d/{i}.jpg", 0) for i in range(COUNT)]
 
 
+class Named(Hidden):
+    """Its `files` are no paths here."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.files = [f"/elsewhere/{i}" for i in range(COUNT)]
+
+
 class Batched(Hidden):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         return [self[index] for index in indices]
@@ -252,6 +260,24 @@ def test_paths_are_learned(
         f"ffrfs: {kind.__name__} shows no paths (samples, imgs, paths, files); its files are "
         "learned in the first epoch, and read ahead from the second on"
     ]
+
+
+def test_paths_are_learned_where_none_of_those_shown_is_mounted(
+    mount: Mount, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = hint(DataLoader(Named(root), 4, shuffle=True, collate_fn=same), 200, root)
+    list(loader)
+    assert numbers(loader) == mount.indices(1, COUNT)
+    assert caplog.messages == [
+        "ffrfs: Named shows no paths of an ffrfs mount (samples, imgs, paths, files); its files "
+        "are learned in the first epoch, and read ahead from the second on"
+    ]
+    caplog.clear()
+    parts = ConcatDataset([Subset(Named(root), range(40)), Shown(root)])
+    found = numbers(hint(DataLoader(parts, 4, shuffle=True, collate_fn=same), 200, root))
+    assert len(found) == 40 + COUNT
+    assert len(mount.indices(2, COUNT)) == COUNT
+    assert caplog.messages == []
 
 
 GENERATOR = torch.Generator()
