@@ -34,6 +34,7 @@ from ffrfs.adapters.torch.skipping_sampler import SkippingSampler
 # What iterating these changes is their iterator alone.
 _PURE = (SequentialSampler, DistributedSampler, list, tuple, range)
 _DRAWING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+_ATOMS = {bool, float, int, str}
 
 
 class UnknownOrderError(Exception):
@@ -139,7 +140,7 @@ def _is_equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def _look_through(sampler: Any, memo: dict[int, object], seen: set[int]) -> None:  # noqa: ANN401
-    """Refuse what a copy would disturb; add the data sets, which need no copy, to `memo`."""
+    """Refuse what a copy would disturb; add to `memo` what needs no copy, or has a quick one."""
     if id(sampler) in seen:
         return
     seen.add(id(sampler))
@@ -153,3 +154,17 @@ def _look_through(sampler: Any, memo: dict[int, object], seen: set[int]) -> None
             "sampler" in name and isinstance(value, Iterable) and hasattr(value, "__dict__")
         ):
             _look_through(value, memo, seen)
+        else:
+            _copy_lists(value, memo, seen)
+
+
+def _copy_lists(value: object, memo: dict[int, object], seen: set[int]) -> None:
+    """Add copies of the lists of numbers or texts in it to `memo`: deepcopy() takes each item."""
+    if not isinstance(value, list | dict) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if type(value) is list and _ATOMS.issuperset(map(type, value)):
+        memo[id(value)] = value.copy()
+        return
+    for each in value.values() if isinstance(value, dict) else value:
+        _copy_lists(each, memo, seen)

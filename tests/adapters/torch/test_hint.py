@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -408,6 +409,29 @@ def test_what_made_a_sampler_is_not_called_again(mount: Mount, root: str) -> Non
     dataset = Shown(root)
     loader = DataLoader(dataset, 4, sampler=Made(dataset), collate_fn=same)
     assert numbers(hint(loader, COUNT, root)) == mount.indices(0, COUNT)
+
+
+class Listing(Drawing):
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.weights = [0.5 * i for i in range(10_000)]
+        self.classes = {"a": list(range(10_000)), "b": [["x"] * 10_000, self.weights]}
+
+    def __iter__(self) -> Iterator[int]:
+        self.weights.pop()
+        yield from (len(self.weights), len(self.classes["b"][1]), self.classes["a"].pop())
+
+
+def test_long_lists_of_a_sampler_are_copied_as_a_whole() -> None:
+    sampler = Listing([])
+    calls: list[str] = []
+    sys.setprofile(lambda _, event, __: calls.append(event))
+    try:
+        ahead = hinted_epoch.upcoming(sampler, iter(sampler), None)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 10_000
+    assert list(ahead) == list(sampler) == [9_999, 9_999, 9_999]
 
 
 def test_an_order_that_a_copy_changes_ends_the_hints(
