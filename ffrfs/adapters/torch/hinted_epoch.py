@@ -199,3 +199,8 @@ class _Epoch:
         hints = self._hinter.hints
         if hints is not None and hints.all_skipped():
             tell("none of the paths is in an ffrfs mount")
+        elif hints is not None and hints.skipped:
+            tell(
+                "others are in another one, or in none",
+                "only the files of one mount are read ahead: ",
+            )

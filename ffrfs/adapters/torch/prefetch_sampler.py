@@ -59,7 +59,7 @@ class PrefetchSampler(Sampler[Any]):
         self._mountpoint = mountpoint
         self._ahead = ahead
         self._hints: Hints | None = None
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     @classmethod
     def for_dataset(
@@ -108,6 +108,8 @@ class PrefetchSampler(Sampler[Any]):
             window.end()
         if hints is not None and hints.all_skipped():
             self._warn("none of the paths is in an ffrfs mount")
+        elif hints is not None and hints.skipped:
+            self._warn("others are in another one, or in none", "only the files of one mount are")
 
     def __len__(self) -> int:
         return len(self._wrapped)  # type: ignore[arg-type]
@@ -142,10 +144,10 @@ class PrefetchSampler(Sampler[Any]):
             self._warn(str(error))
             return None
 
-    def _warn(self, reason: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(f"nothing is read ahead: {reason}", RuntimeWarning, stacklevel=3)
+    def _warn(self, reason: str, what: str = "nothing is") -> None:
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warnings.warn(f"{what} read ahead: {reason}", RuntimeWarning, stacklevel=3)
 
     def _drop(self) -> None:
         if self._hints is not None:

@@ -273,12 +273,20 @@ def test_paths_are_learned_where_none_of_those_shown_is_mounted(
         "ffrfs: Named shows no paths of an ffrfs mount (samples, imgs, paths, files); its files "
         "are learned in the first epoch, and read ahead from the second on"
     ]
-    caplog.clear()
-    parts = ConcatDataset([Subset(Named(root), range(40)), Shown(root)])
-    found = numbers(hint(DataLoader(parts, 4, shuffle=True, collate_fn=same), 200, root))
-    assert len(found) == 40 + COUNT
-    assert len(mount.indices(2, COUNT)) == COUNT
-    assert caplog.messages == []
+
+
+def test_files_of_one_mount_have_hints(
+    mount: Mount, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = ConcatDataset([Named(root), Shown(root)])
+    mixed = [index for i in range(COUNT) for index in (i, COUNT + i)]
+    for epoch in range(2):
+        loader = hint(DataLoader(parts, 4, sampler=mixed, collate_fn=same), 200, root)
+        assert numbers(loader) == [i % COUNT for i in mixed]
+        assert mount.indices(epoch, COUNT) == list(range(COUNT))
+    assert caplog.messages == [
+        "ffrfs: only the files of one mount are read ahead: others are in another one, or in none"
+    ]
 
 
 GENERATOR = torch.Generator()

@@ -179,6 +179,18 @@ def test_paths_of_no_mount_are_one_warning(mount: Mount) -> None:
     ]
 
 
+def test_paths_of_another_mount_are_one_warning(mount: Mount) -> None:
+    paths = [path if i % 2 else "/usr/x" for i, path in enumerate(PATHS)]
+    sampler = PrefetchSampler(BatchSampler(SequentialSampler(range(COUNT)), 2, False), paths, PLACE)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            assert len(list(sampler)) == COUNT // 2
+    assert [str(each.message) for each in told] == [
+        "only the files of one mount are read ahead: others are in another one, or in none"
+    ]
+
+
 def test_everything_else_is_the_wrapped_samplers(mount: Mount) -> None:
     wrapped = DistributedSampler(range(COUNT), num_replicas=2, rank=0, seed=1)  # type: ignore[arg-type]
     sampler = PrefetchSampler(wrapped, PATHS, PLACE)
