@@ -28,7 +28,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple, get_args
@@ -118,8 +118,8 @@ def convert(  # noqa: PLR0913 - two files, and options
     FormatError (TruncatedError) for a source that is damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
+    _check_words(to, float64)
     kind = _target_kind(target, to, features, shards, flat=flat)
-    _check_word("float64", float64, get_args(Float64))
     _check_target(source, target)
     if kind == "folder":
         if records or on_error == "skip":
@@ -160,7 +160,6 @@ def _output(
 def _target_kind(
     target: str, to: Kind | None, features: bool, shards: int | None, *, flat: bool
 ) -> Kind:
-    _check_word("to", to, (None, *get_args(Kind)))
     kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
     if kind in (None, "csv", "arrow"):
         raise OptionError(
@@ -176,9 +175,10 @@ def _target_kind(
     return kind
 
 
-def _check_word(name: str, word: str | None, known: Collection[str | None]) -> None:
-    if word not in known:
-        raise OptionError(f"{name} must be one of {', '.join(filter(None, known))}, not {word!r}")
+def _check_words(to: Kind | None, float64: Float64) -> None:
+    for name, word, known in (("to", to, get_args(Kind)), ("float64", float64, get_args(Float64))):
+        if word is not None and word not in known:
+            raise OptionError(f"{name} must be one of {', '.join(known)}, not {word!r}")
 
 
 def _check_target(source: str, target: str) -> None:
