@@ -26,6 +26,7 @@ class KeptEngine:
     identities: str  # of the packs, in hexadecimal digits (Worker.identities)
     deaths: dict[str, Any]  # the fields of WorkerDeaths
     last_files: list[str] = field(default_factory=list)  # Worker.last_files
+    failures: list[dict[str, Any]] = field(default_factory=list)  # ReadFailures.kept()
 
 
 class KeptProcess:

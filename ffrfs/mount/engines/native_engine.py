@@ -68,13 +68,13 @@ class NativeEngine:
 
     def __init__(self, request: MountRequest, kept: KeptEngine | None = None) -> None:
         """`kept`: what the mount's last daemon has left."""
-        self.failures = ReadFailures()
+        self.failures = ReadFailures(() if kept is None else kept.failures)
         self.deaths = WorkerDeaths() if kept is None else WorkerDeaths(**kept.deaths)
         self.refusal: str | None = None
         self._request = request  # a reload changes nothing that a worker needs
         self._page = CounterPage(None if kept is None else kept.descriptors["page"])
         self._changed: Callable[[], None] = lambda: None
-        self._log = WorkerLog(self.failures)
+        self._log = WorkerLog(self.failures, lambda: self._changed())  # noqa: PLW0108 - set later
         self._fetching: MountFetcher | None = None
         self._limits: dict[str, int] = {}
         self._next: Worker | None = None  # takes over when the present one has ended
@@ -187,6 +187,7 @@ class NativeEngine:
             identities=self._worker.identities.hex(),
             last_files=list(self._worker.last_files.values()),
             deaths=self.deaths.kept(),
+            failures=self.failures.kept(),
         )
 
     def tell_changes(self, tell: Callable[[], None]) -> None:

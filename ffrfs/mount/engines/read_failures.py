@@ -2,7 +2,7 @@
 
 An engine counts each failed request in its counters (native/volume/failure_log.h), and notes
 path and error here once a minute for each file, when it logs them. All files of a record of a
-TFRecord file count as one.
+TFRecord file count as one. The next daemon of the mount gets what is known (kept_engine.py).
 
 Concurrency: the daemon's loop alone.
 """
@@ -12,14 +12,16 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
-from typing import TypedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypedDict, TypeVar
 
 from ffrfs.mount.engines.counter_page import Counters, first_value
 from ffrfs.printable import printable
 
 FILES_MAX = 1000  # failures of further files are only counted
 ANSWER_BYTES_MAX = 768 << 10  # of the list as JSON, which the control socket sends
+_Row = TypeVar("_Row", bound=Mapping[str, object])
 
 # The prefix of a failure in a worker's log (native/fuse/log.h): inode, size of the path.
 _MARK = re.compile(rb"\x1f([0-9]{1,20}) ([0-9]{1,5})\x1f(?=cannot read )")
@@ -39,6 +41,7 @@ class FailedFile(TypedDict):
 class _Failure:
     """The last failure of a file that was logged."""
 
+    ino: int
     path: str
     error: str
     count: int  # of logged failures
@@ -48,8 +51,13 @@ class _Failure:
 class ReadFailures:
     """The failures since the mount was made."""
 
-    def __init__(self) -> None:
-        self._by_inode: dict[int, _Failure] = {}
+    def __init__(self, kept: Iterable[dict[str, Any]] = ()) -> None:
+        """`kept`: what kept() has returned in the daemon before this one."""
+        self._by_inode = {each["ino"]: _Failure(**each) for each in kept}
+
+    def kept(self) -> list[dict[str, Any]]:
+        """Return what the next daemon needs, the latest first, as far as listed() would."""
+        return _fitting(map(asdict, self._latest()))
 
     def note(self, ino: int, path: str, error: str) -> None:
         """Note a failure that is being logged; `ino` is the inode that it counts for."""
@@ -58,7 +66,7 @@ class ReadFailures:
             return
         count = 1 if known is None else known.count + 1
         now_s = time.monotonic()
-        self._by_inode[ino] = _Failure(printable(path), printable(error), count, now_s)
+        self._by_inode[ino] = _Failure(ino, printable(path), printable(error), count, now_s)
 
     def noted(self, line: bytes) -> bytes:
         """Note the failure in a line of a worker's log, if any; return the text to log."""
@@ -79,19 +87,33 @@ class ReadFailures:
     def listed(self, counters: Counters) -> dict[str, object]:
         """Return the files, latest failure first; `other_count`: failures of other files."""
         counts = _counts_by_inode(counters)
-        now_s, size = time.monotonic(), 0
-        files: list[FailedFile] = []
-        for ino, each in sorted(self._by_inode.items(), key=lambda one: -one[1].at_s):
-            count = max(counts.get(ino, 0), each.count)
-            age_s = round(now_s - each.at_s, 3)
-            file = FailedFile(path=each.path, count=count, age_s=age_s, error=each.error)
-            size += len(json.dumps(file))
-            if size > ANSWER_BYTES_MAX:
-                break
-            files.append(file)
+        now_s = time.monotonic()
+        files = _fitting(
+            FailedFile(
+                path=each.path,
+                count=max(counts.get(each.ino, 0), each.count),
+                age_s=round(now_s - each.at_s, 3),
+                error=each.error,
+            )
+            for each in self._latest()
+        )
         total = first_value(counters, "read_failures")
         other_count = max(total - sum(file["count"] for file in files), 0)
         return {"files": files, "other_count": other_count}
+
+    def _latest(self) -> list[_Failure]:
+        return sorted(self._by_inode.values(), key=lambda each: -each.at_s)
+
+
+def _fitting(rows: Iterable[_Row]) -> list[_Row]:
+    """Return the first rows, as many as have ANSWER_BYTES_MAX as JSON."""
+    found, size = [], 0
+    for row in rows:
+        size += len(json.dumps(row))
+        if size > ANSWER_BYTES_MAX:
+            break
+        found.append(row)
+    return found
 
 
 def _counts_by_inode(counters: Counters) -> dict[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ffrfs.mount.engines.read_failures import ReadFailures
@@ -26,8 +27,10 @@ log = logging.getLogger(__name__)
 class WorkerLog:
     """The lines of the present worker."""
 
-    def __init__(self, failures: ReadFailures) -> None:
+    def __init__(self, failures: ReadFailures, changed: Callable[[], None]) -> None:
+        """`changed` is called when further files could not be read."""
         self._failures = failures
+        self._changed = changed
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
 
     def __str__(self) -> str:
@@ -43,9 +46,12 @@ class WorkerLog:
         pending = b""
         async with stream:
             async for chunk in stream:
+                file_count = self._failures.file_count
                 *lines, pending = (pending + chunk).split(b"\n")
                 for line in lines:
                     self._note(line)
+                if self._failures.file_count > file_count:
+                    self._changed()
                 pending = pending[-_LINE_SIZE_MAX:]
         is_copied.set()
 

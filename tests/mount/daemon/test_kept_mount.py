@@ -53,6 +53,7 @@ def kept(tmp_path: Path) -> KeptMount:
             transport="dev",
             identities="00ff",
             deaths={"count": 3},
+            failures=[{"ino": 7, "path": "a"}],
         ),
         base_bytes=7,
         is_foreground=False,

@@ -76,6 +76,26 @@ def test_files_that_could_not_be_read(tree: Mount) -> None:
     assert tree.requests() == requests  # nobody has asked the mount
 
 
+@pytest.mark.promise("S58", "S59")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_next_daemon_knows_them(tree: Mount) -> None:
+    tree.expect_log("the daemon before this one")
+    for name in DAMAGED:
+        tree.ask(probes.errno_of, name, "read")
+    wait_until(lambda: len(listed(tree)["files"]) == len(DAMAGED), "all are listed")
+
+    def errors() -> dict[str, str]:
+        return {file["path"]: file["error"] for file in listed(tree)["files"]}
+
+    before = errors()
+    tree.replace_daemon()
+    assert errors() == before
+    assert ffrfs("restart", tree.path).status == 0
+    assert errors() == before
+    assert listed(tree)["other_count"] == 0
+    tree.checked(1, "3 files could not be read")
+
+
 def test_no_form_for_prometheus(tmp_path: Path) -> None:
     done = ffrfs("stats", "--errors", "--prometheus", tmp_path)
     assert (done.status, done.out) == (2, "")
@@ -93,6 +113,7 @@ def test_list_has_a_limit() -> None:
     assert found["other_count"] == 7
     first = found["files"][0]
     assert (first["path"], first["count"], first["error"]) == ("d/3", 2, "worse")
+    assert ReadFailures(failures.kept()).kept() == failures.kept()
 
 
 def test_failures_that_were_not_logged_count() -> None:
@@ -114,6 +135,7 @@ def test_list_fits_into_an_answer() -> None:
     assert len(json.dumps({"result": found})) < ANSWER_SIZE_MAX
     assert 0 < len(found["files"]) < FILES_MAX
     assert len(found["files"]) + found["other_count"] == FILES_MAX
+    assert 0 < ReadFailures(failures.kept()).file_count <= len(found["files"])
 
 
 @pytest.mark.parametrize(
