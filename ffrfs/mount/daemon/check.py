@@ -23,7 +23,7 @@ from ffrfs.mount.daemon.output_file import within_limit
 from ffrfs.mount.engines.engine_factory import open_packs
 from ffrfs.mount.kernel import kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.dead_mount import is_dead
-from ffrfs.mount.kernel.mount_elsewhere import refuse_elsewhere
+from ffrfs.mount.kernel.mount_elsewhere import refuse_unseen
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.remote.url import is_url
 
@@ -79,7 +79,7 @@ def _check_place(place: str, *, nonempty: bool) -> None:
         return  # mounting would remove the dead mount
     directory = state.runtime_directory(make=False)
     if (known := state.load(directory, place)) is not None:
-        refuse_elsewhere(directory, known)
+        refuse_unseen(directory, known)
     if os.path.lexists(place):
         mountpoint.prepare(place, nonempty=nonempty)
     else:

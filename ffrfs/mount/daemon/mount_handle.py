@@ -20,7 +20,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import KeptMount
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
-from ffrfs.mount.kernel.mount_elsewhere import refuse_elsewhere
+from ffrfs.mount.kernel.mount_elsewhere import refuse_unseen
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
@@ -140,10 +140,10 @@ def make_mount(
     hanging = dead_mount.await_death(directory, place)
     with state.locked(directory):
         notice = dead_mount.take_away_dead(directory, place, hanging)
-        # The state of a mount that others have detached, and that is still served elsewhere.
+        # The state of a mount that others have detached, and that is still served.
         before = state.load(directory, place)
         if before is not None:
-            refuse_elsewhere(directory, before)
+            refuse_unseen(directory, before)
         is_made = mountpoint.prepare(place, nonempty=request.options.nonempty)
         known = state.MountState(
             mountpoint=place,

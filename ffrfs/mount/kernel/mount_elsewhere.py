@@ -1,4 +1,4 @@
-"""Finds that a mount of a runtime directory is in another mount namespace, as of a container.
+"""Finds that a mount of a runtime directory is covered, or in another mount namespace.
 
 Containers of one user may share the directory, which knows one mount of a place. To forget one that
 serves, or to note another one in its stead, would take its control socket, and its mount point: the
@@ -10,9 +10,11 @@ No state; blocking. The caller holds the directory's lock.
 
 from __future__ import annotations
 
+import shlex
+
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 
 
 def elsewhere(directory: str, known: state.MountState) -> str | None:
@@ -28,9 +30,23 @@ def elsewhere(directory: str, known: state.MountState) -> str | None:
     return f"another mount namespace, that of process {pid}"
 
 
-def refuse_elsewhere(directory: str, known: state.MountState) -> None:
+def refuse_unseen(directory: str, known: state.MountState) -> None:
     """Raise MountError if its daemon has the mount at its place, and this process may not mount."""
+    place = known.mountpoint
     if where := elsewhere(directory, known):
+        raise MountError(f"{place}: already mounted in {where}: {state.advice_for_two(directory)}")
+    if (cover := _cover(directory, known)) is not None:
         raise MountError(
-            f"{known.mountpoint}: already mounted in {where}: {state.advice_for_two(directory)}"
+            f"{place}: {known.pack} is already mounted there by ffrfs, below a mount of type "
+            f"{cover}; choose another mount point, or remove that one with: "
+            f"umount {shlex.quote(place)}"
         )
+
+
+def _cover(directory: str, known: state.MountState) -> str | None:
+    """Return the type of the mount that covers it; None: it is not covered, or not served."""
+    here = [entry for entry in read_mount_table() if entry.mountpoint == known.mountpoint]
+    is_there = any(entry.is_ours and known.device in (None, entry.device) for entry in here)
+    if not is_there or here[-1].is_ours or not state.lives(directory, known):
+        return None
+    return here[-1].fstype

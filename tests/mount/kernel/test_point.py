@@ -202,6 +202,25 @@ def test_umount_leaves_a_mount_that_covers_ours(
     assert tree.ask(probes.read, "a") == b"alpha"
 
 
+@pytest.mark.promise("S17")
+def test_mount_over_a_mount_that_covers_ours_is_refused(
+    root_user: None, mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = mount(pack_tree(TREE))
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(tree.path)], check=True, timeout=20)
+    try:
+        second = new_mount(tree.pack, mountpoint=tree.path)
+        for options in ([], ["--check"]):
+            done = second.mount(*options)
+            mount_command_fails(done, 32, str(tree.path), "below a mount of type tmpfs")
+    finally:
+        subprocess.run(["umount", "-i", str(tree.path)], check=True, timeout=20)
+    assert tree.statistics()["daemon_starts"] == 0  # commands know its daemon
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert not tree.path.exists()
+
+
 def test_runtime_directory_of_somebody_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
