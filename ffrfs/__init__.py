@@ -7,8 +7,8 @@ that was written for it. Nothing is imported before it is used.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # without `typing`: Ctrl-C is a traceback until the command begins
 if TYPE_CHECKING:
     from ffrfs import errors
     from ffrfs.convert.convert import convert

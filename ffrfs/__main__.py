@@ -2,7 +2,7 @@
 
 import sys
 
-from ffrfs.cli.main import main
+from ffrfs.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

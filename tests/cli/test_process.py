@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ffrfs.cli.main import main
+from tests.checkout import CHECKOUT
 from tests.cli.command_run import Run, running
 from tests.ffrecord_file import write_folder, write_records
 from tests.interpreter import python
@@ -50,6 +52,27 @@ def test_ctrl_c_is_one_line_and_130(pack: Path) -> None:
         assert process.wait(TIMEOUT_S) == 130
         assert process.stderr is not None
         assert process.stderr.read() == b"ffrfs: interrupted\n"
+
+
+@pytest.mark.parametrize("way", ["command", "python -m ffrfs"])
+@pytest.mark.parametrize("module", ["ffrfs.cli.main", "ffrfs.cli.parser", "ffrfs.cli.ls"])
+def test_ctrl_c_during_the_imports_is_the_same(way: str, module: str) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    entry, _, function = project["scripts"]["ffrfs"].partition(":")
+    command = f"from {entry} import {function}; sys.exit({function}())"
+    program = (
+        "import runpy, signal, sys\n"
+        "class Interrupter:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupter)\n"
+        "sys.argv[0] = 'ffrfs'\n"
+        + (command if way == "command" else "runpy.run_module('ffrfs', run_name='__main__')")
+    )
+    done = python("-c", program, "ls", "absent")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ffrfs: interrupted\n")
 
 
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["cat"]])

@@ -421,6 +421,7 @@ HEAVY = [
         ("import ffrfs", HEAVY),
         ("from ffrfs import FileReader, PackedFolder", HEAVY),
         ("from ffrfs import pack_folder", [name for name in HEAVY if name != "numpy"]),
+        ("import ffrfs.cli.start", ["typing", "argparse", "ffrfs.errors"]),
         ("import ffrfs.cli.main as main; main.make_parser()", ["importlib.metadata"]),
         ("import ffrfs.mount.daemon.daemon", ["trio", "pyfuse3", "torch", "numpy"]),
         ("import ffrfs.mount.engines.native_engine", ["trio", "pyfuse3", "ffrfs._native"]),
