@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ffrfs.errors import MountError
-from ffrfs.mount.kernel import dead_mount, kernel_mount, state
+from ffrfs.mount.kernel import dead_mount, kernel_mount, runtime_lock, state
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_elsewhere import elsewhere
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
@@ -65,7 +65,7 @@ def unmount_dead(mountpoint: str) -> str | None:
     """
     directory, place = state.runtime_directory(), canonical(mountpoint)
     hanging = dead_mount.await_death(directory, place)
-    with state.locked(directory):
+    with runtime_lock.claimed(directory):
         return dead_mount.take_away_dead(directory, place, hanging)
 
 
@@ -105,7 +105,7 @@ def _detach(place: str, *, is_named: bool = True) -> tuple[bool, _Known | None] 
     `is_named`: it is meant even if another user has mounted it.
     """
     found = state.find(place)
-    with contextlib.nullcontext() if found is None else state.locked(found[0]):
+    with contextlib.nullcontext() if found is None else runtime_lock.claimed(found[0]):
         if found is not None:
             found = state.find(place)  # another daemon may have taken the place
         there = mount_at(place)

@@ -1,7 +1,7 @@
 """The mount that a daemon makes, with its state file and control socket.
 
 Concurrency: blocking. The runtime directory's lock is held from looking to acting, so two
-daemons never claim one place.
+daemons never claim one place. Nothing waits for it without limit, and record() not at all.
 
 Not here: the kernel's side (kernel_mount.py), serving it (daemon.py).
 """
@@ -15,10 +15,18 @@ import socket
 import time
 from dataclasses import dataclass, replace
 
-from ffrfs.errors import describe
+from ffrfs.errors import FileSystemHangsError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import KeptMount
-from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
+from ffrfs.mount.daemon.output_file import within_limit
+from ffrfs.mount.kernel import (
+    control_socket,
+    dead_mount,
+    kernel_mount,
+    mountpoint,
+    runtime_lock,
+    state,
+)
 from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_elsewhere import refuse_unseen
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
@@ -29,6 +37,7 @@ from ffrfs.mount.kernel.state import MountState
 # Unmounting opens a file of the kernel's, a lock, the list of mounts and, unless root, a helper's
 # pipes. These descriptors are kept for it, in case the daemon reaches its limit.
 _RESERVE_COUNT = 8
+_CLAIM_LIMIT_S = 30.0  # for the lock, where many mounts are made at once
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +47,13 @@ class MountHandle:
     """A mount of this daemon, and its files."""
 
     directory: str
-    state: state.MountState
+    state: state.MountState  # as the file should have it
     entry: MountEntry
     connection: int
     control: socket.socket  # listening
     notice: str | None  # says that a dead daemon's mount was removed from the place
     reserve: list[int]  # descriptors that are closed to make room for unmounting
+    is_recorded: bool = True  # whether the file has it
 
     def take_away(self, *, is_open: bool = False) -> bool:
         """Unmount and clean up; return True if it was busy. It may be gone already.
@@ -51,9 +61,9 @@ class MountHandle:
         `is_open`: the connection is open, so a mount that was moved can be found.
         """
         _close_all(self.reserve)
-        with state.locked(self.directory):
+        with runtime_lock.locked(self.directory):
             known = state.load(self.directory, self.state.mountpoint)
-            is_anothers = known is not None and known != self.state
+            is_anothers = known is not None and not known.is_same_mount(self.state)
             if is_anothers and not (is_open and kernel_mount.is_connected(self.connection)):
                 return False  # ours is gone; another daemon has the place
             # If the topmost mount is another one, ours was unmounted by others, or is covered.
@@ -81,11 +91,23 @@ class MountHandle:
         self._record(replace(self.state, is_managed=True))
 
     def _record(self, changed: MountState) -> None:
-        # If that fails, other commands know what was there before.
-        with contextlib.suppress(OSError), state.locked(self.directory):
-            if state.load(self.directory, self.state.mountpoint) == self.state:
-                state.save(self.directory, changed)
-                self.state = changed
+        self.state = changed
+        self.is_recorded = False
+        self.record()
+
+    def record(self) -> None:
+        """Write to the state file what it lacks, unless the place is another daemon's by now.
+
+        If another process has the lock, or the disk is full, commands know what was there before,
+        until this is called again.
+        """
+        if self.is_recorded:
+            return
+        with contextlib.suppress(OSError), runtime_lock.locked(self.directory, wait_s=0) as is_held:
+            known = state.load(self.directory, self.state.mountpoint)
+            if is_held and known is not None and known.is_same_mount(self.state):
+                state.save(self.directory, self.state)
+            self.is_recorded = is_held
 
     def is_in_place(self) -> bool:
         """Return False if it was unmounted, though what is open is served on, or is covered."""
@@ -95,7 +117,8 @@ class MountHandle:
         """Return whether it is in place, and no daemon after this one has made it."""
         # In this order: the state of the next mount is there before it has our numbers.
         is_there = self.is_in_place()
-        return is_there and state.load(self.directory, self.state.mountpoint) == self.state
+        known = state.load(self.directory, self.state.mountpoint)
+        return is_there and known is not None and known.is_same_mount(self.state)
 
     def is_mounted(self) -> bool:
         """Return whether it is at some place, covered or not."""
@@ -138,7 +161,8 @@ def make_mount(
     remove_old_logs(directory)
     reserve: list[int] = []
     hanging = dead_mount.await_death(directory, place)
-    with state.locked(directory):
+    _refuse_hanging(place)
+    with runtime_lock.claimed(directory, wait_s=_CLAIM_LIMIT_S):
         notice = dead_mount.take_away_dead(directory, place, hanging)
         # The state of a mount that others have detached, and that is still served.
         before = state.load(directory, place)
@@ -179,18 +203,33 @@ def make_mount(
     return MountHandle(directory, known, entry, connection, control, notice, reserve)
 
 
+def _refuse_hanging(place: str) -> None:
+    """Raise FileSystemHangsError if the place does not answer; a mount of ours is not asked.
+
+    Call it without the lock, which others need.
+    """
+    there = mount_at(place)
+    if there is None or not there.is_ours:
+        try:
+            within_limit(place, lambda: mountpoint.is_occupied(place))
+        except FileSystemHangsError:
+            raise
+        except OSError:
+            pass  # prepare() says it
+
+
 def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHandle:
     """Return the mount that another daemon has made, which has died."""
     place = kept.state.mountpoint
     device = kept.entry.device  # a daemon of an earlier version has not recorded it
     known = replace(kept.state, process=Process.current(), log_file=log_file, device=device)
     path = state.socket_path(directory, place)
-    with state.locked(directory):
+    with runtime_lock.locked(directory):
         # `ffrfs umount` may have detached it, and another daemon may have the place by now: then
         # this one only serves the files that are open, and commands cannot ask it.
         recorded = state.load(directory, place)
         is_lost = recorded is None and mount_at(place) == kept.entry  # as after a cleaning of /tmp
-        is_known = is_lost or recorded == kept.state
+        is_known = is_lost or (recorded is not None and recorded.is_same_mount(kept.state))
         control = control_socket.listen(path if is_known else f"{path}.{os.getpid()}")
         if not is_known:
             os.unlink(f"{path}.{os.getpid()}")

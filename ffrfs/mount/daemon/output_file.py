@@ -116,6 +116,6 @@ def within_limit(
     if not outcome.done():
         outcome.add_done_callback(lambda done: done.exception() or late(done.result()))
         raise FileSystemHangsError(
-            f"{path}: its file system has not answered for {limit_s:g} s; name a file of another"
+            f"{path}: its file system has not answered for {limit_s:g} s; choose another place"
         )
     return outcome.result()

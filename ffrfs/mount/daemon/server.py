@@ -118,6 +118,7 @@ class Server:
             self._begin(self._memory.run)
             self._begin(self._tell_of_large_hints)
             self._begin(self._watch_guardian)
+            self._begin(self._record)
             if isinstance(self._engine, LastingEngine):
                 self._engine.tell_changes(self._note_change)
             commands = {
@@ -259,11 +260,15 @@ class Server:
             await trio.sleep(GUARDIAN_PAUSE_S)
             self._keeper.begin()
 
-    async def _watch_owner(self, fd: int) -> None:
+    async def _record(self) -> None:
         while True:
+            await trio.sleep_until(tick())
+            self._mount.record()
+
+    async def _watch_owner(self, fd: int) -> None:
+        await trio.lowlevel.wait_readable(fd)
+        while os.read(fd, 4096):  # the end of the file counts, its bytes mean nothing
             await trio.lowlevel.wait_readable(fd)
-            if not os.read(fd, 4096):  # the end of the file counts, its bytes mean nothing
-                break
         await self._stop("the owner of the mount has ended")
 
     async def _stop(self, reason: str) -> None:
@@ -284,10 +289,8 @@ class Server:
             log.error("%s", describe(error))
             return
         if busy:
-            log.warning(
-                "%s: busy: detached; serving until its last open file is closed",
-                self.request.mountpoint,
-            )
+            place = self.request.mountpoint
+            log.warning("%s: busy: detached; serving until its last open file is closed", place)
 
     def _summary(self, _: object) -> dict[str, object]:
         """Return the fields of `ffrfs ps` and `check`, which may ask a thousand daemons at once."""

@@ -9,7 +9,7 @@ process makes the call, has a limited time, and is abandoned if it is blocked.
 was killed, and of which a thread is blocked in the kernel (ffrfs-guardian --if-stuck).
 
 Concurrency: no state; blocking. The caller of take_away_dead() holds the runtime directory's
-lock (state.locked()), from looking to mounting anew, and has called await_death() without it.
+lock (runtime_lock.py), from looking to mounting anew, and has called await_death() without it.
 """
 
 from __future__ import annotations

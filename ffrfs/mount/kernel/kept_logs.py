@@ -16,7 +16,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel import runtime_lock, state
 
 KEPT_S = 7 * 24 * 3600
 # Limits for all ended mounts of a runtime directory; the first bounds the time to look, too.
@@ -37,7 +37,7 @@ class _Ended:
 
 def remove_old_logs(directory: str) -> None:
     """Remove logs that were kept for long enough; never waits for another process."""
-    with contextlib.suppress(OSError), state.locked(directory, waits=False) as is_locked:
+    with contextlib.suppress(OSError), runtime_lock.locked(directory, wait_s=0) as is_locked:
         if is_locked:
             _remove_old(directory, time.time())
 

@@ -41,6 +41,12 @@ def canonical(path: str) -> str:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
+def is_occupied(mountpoint: str) -> bool:
+    """Return whether anything is in the directory. Raises OSError, or waits if it hangs."""
+    with os.scandir(mountpoint) as entries:
+        return next(entries, None) is not None
+
+
 def prepare(mountpoint: str, *, nonempty: bool) -> bool:
     """Check that a tree may be mounted there; return True if the directory was made for it.
 
@@ -54,8 +60,7 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
             f"remove it with: ffrfs umount {shlex.quote(mountpoint)}"
         )
     try:
-        with os.scandir(mountpoint) as entries:
-            occupied = next(entries, None) is not None
+        occupied = is_occupied(mountpoint)
     except FileNotFoundError:
         os.mkdir(mountpoint)
         return True

@@ -8,13 +8,12 @@ namespace UID is that outside of it: each user may be 0 inside, and all may have
 When a mount has ended, its file gets another name, for `ffrfs log`; kept_logs.py removes it.
 
 Concurrency: code that makes or removes a mount holds the lock of its runtime directory
-(locked()) from looking to acting. Files are replaced whole, so readers need no lock.
+(runtime_lock.py) from looking to acting. Files are replaced whole, so readers need no lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -30,7 +29,7 @@ from ffrfs.mount.kernel import control_socket
 from ffrfs.mount.kernel import mountpoint as mount_point
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
-from ffrfs.mount.kernel.system_call import flock
+from ffrfs.mount.kernel.runtime_lock import locked
 
 # Endings of the names of files in a runtime directory.
 LIVE, ENDED, LOG, OLDER_LOG, SOCKET = ".json", ".ended", ".log", ".log.1", ".sock"
@@ -68,6 +67,12 @@ class MountState:
             return time.monotonic() - self.began_monotonic_s
         return 0.0 if self.began_s is None else max(time.time() - self.began_s, 0.0)
 
+    def is_same_mount(self, other: MountState) -> bool:
+        """Return whether both are of one mount, whichever of its daemons has recorded them."""
+        began = (other.began_s, other.began_monotonic_s)
+        is_place = self.mountpoint == other.mountpoint
+        return is_place and (self.began_s, self.began_monotonic_s) == began
+
     @property
     def is_guarded(self) -> bool:
         """Whether a daemon serves the mount, or will soon: in this PID namespace (see lives())."""
@@ -103,29 +108,6 @@ def writing_to(directory: str) -> Iterator[None]:
         if is_shortage(error):
             raise  # the directory is not to blame
         raise OSError(error.errno, f"{error.strerror}: {_ADVICE}", directory) from None
-
-
-@contextlib.contextmanager
-def locked(directory: str, *, waits: bool = True) -> Iterator[bool]:
-    """Hold the directory's lock, which ends with the process at the latest; yield whether it does.
-
-    If the directory was removed under a daemon, there is no lock, and none is needed. Without
-    `waits`, a lock that another process holds is not waited for.
-    """
-    try:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        yield False
-        return
-    try:
-        try:
-            flock(fd, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
-            is_held = True
-        except BlockingIOError:
-            is_held = False
-        yield is_held
-    finally:
-        os.close(fd)
 
 
 def log_path(directory: str, mountpoint: str) -> str:

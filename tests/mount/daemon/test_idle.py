@@ -90,6 +90,7 @@ def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
             entry=SimpleNamespace(device="0:1"),
             is_mounted=lambda: True,
             move_log=None,
+            record=lambda: None,
             state=SimpleNamespace(age_s=0.0),
         )
         others: dict[str, Any] = {

@@ -16,7 +16,7 @@ import pytest
 
 from ffrfs.errors import MountError
 from ffrfs.mount.daemon.announcement import look_into
-from ffrfs.mount.kernel import control_socket, kernel_mount, state
+from ffrfs.mount.kernel import control_socket, kernel_mount, runtime_lock, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.interpreter import python
 from tests.mount import probes
@@ -79,10 +79,12 @@ def test_command_during_an_unmount_says_so(tree: Mount, command: str) -> None:
             return True
         return False
 
-    with state.locked(found[0]):  # the daemon waits for it before it forgets the mount
+    with runtime_lock.locked(found[0]):  # the daemon waits for it before it forgets the mount
         kernel_mount.detach(str(tree.path))
         wait_until(is_closed, "the daemon has closed its socket")
+        tree.signal(signal.SIGSTOP)  # it would not wait for long
         mount_command_fails(ffrfs(command, tree.path), 1, "it has been unmounted, or is just about")
+    tree.signal(signal.SIGCONT)
     check_nothing_left(tree)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.mount.kernel import control_socket, kept_logs, state
+from ffrfs.mount.kernel import control_socket, kept_logs, runtime_lock, state
 from ffrfs.mount.kernel.kept_logs import KEPT_S, remove_old_logs
 from ffrfs.mount.kernel.process import Process
 
@@ -88,7 +88,7 @@ def test_oldest_go_if_all_take_too_much(
 
 def test_nothing_is_removed_while_another_has_the_lock(directory: str) -> None:
     end(directory, "/a", KEPT_S + 60)
-    with state.locked(directory):
+    with runtime_lock.locked(directory):
         remove_old_logs(directory)
     assert kept(directory) == {"/a"}
     remove_old_logs(directory)

@@ -121,6 +121,20 @@ def test_mount_points_that_cannot_be(
     assert sorted(path.name for path in places.iterdir()) == ["file"]
 
 
+@pytest.mark.long
+@pytest.mark.promise("S16")
+def test_mount_point_on_a_file_system_that_hangs_is_refused(
+    mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    """It waits for the file system for 5 seconds, without the lock that others need."""
+    hanging = mount(pack_tree({"d": TREE}))
+    tree = new_mount(hanging.pack, mountpoint=hanging.path / "d")
+    assert hanging.ask(probes.listdir, "") == ["d"]
+    with hanging.stopped():
+        mount_command_fails(tree.mount(), 1, str(tree.path), "has not answered for 5 s")
+        assert ffrfs("umount", hanging.path).status == 0
+
+
 @pytest.mark.parametrize("name", ["a b", "tab\there", "back\\slash", "comma,", "ümlaut", "-o"])
 def test_odd_names(mount: MakeMount, pack_tree: PackTree, places: Path, name: str) -> None:
     tree = mount(pack_tree(TREE), mountpoint=places / name)

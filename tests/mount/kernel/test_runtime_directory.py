@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel import runtime_lock, state
 from ffrfs.mount.kernel.process import Process
 from tests.mount.command import (
     ENGINES,
     Done,
     children,
+    is_guardian,
     is_worker,
     kill_for_good,
     stop,
@@ -87,6 +88,17 @@ class Place:
         wait_until(has_answered, "it has answered")
         return found
 
+    def figures(self) -> dict[str, Any]:
+        """What its daemon answers to `ffrfs stats`."""
+        done = self.ffrfs("stats", "--json", self.mountpoint)
+        assert done.status == 0, done
+        found: dict[str, Any] = json.loads(done.out)
+        return found
+
+    def seen(self, path: str) -> str:
+        """A path of the machine as the test sees it."""
+        return self.machine.namespace.removesuffix("ns/mnt") + "root" + path
+
     def runtime_files(self) -> list[str]:
         """Without those that stay for a while."""
         done = self.machine.run("find", DIRECTORY, str(self.home), "-mindepth", "1")
@@ -151,6 +163,55 @@ def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
     assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
     wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
     assert as_root.runtime_files() == []
+
+
+@pytest.mark.long
+@pytest.mark.promise("S19")
+def test_lock_that_another_process_keeps(as_root: Place) -> None:
+    """A command that hangs. `ffrfs umount`, the next daemon and its end wait 5 seconds each."""
+    assert as_root.mount("--engine", "native").status == 0
+    daemon = Process(as_root.listed()["pid"], 0)
+    parts = children(daemon)
+    (worker,) = filter(is_worker, parts)
+    (guardian,) = filter(is_guardian, parts)
+    with runtime_lock.locked(as_root.seen(DIRECTORY)) as is_held:
+        assert is_held
+        os.kill(guardian.pid, signal.SIGKILL)
+        wait_until(
+            lambda: any(is_guardian(one) and one != guardian for one in children(daemon)),
+            "another one guards",
+        )
+        assert as_root.figures()["daemon_pid"] == daemon.pid
+        kept = f"{DIRECTORY}: another process has kept its lock for 5 s"
+        fails(as_root.ffrfs("umount", as_root.mountpoint), 1, kept)
+        stop(daemon.pid)  # it would replace the worker itself
+        os.kill(worker.pid, signal.SIGKILL)
+        os.kill(daemon.pid, signal.SIGKILL)
+        assert as_root.read() == CONTENT
+        os.kill(as_root.figures()["daemon_pid"], signal.SIGTERM)
+        wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
+    assert as_root.runtime_files() == []
+
+
+def test_state_is_written_once_the_lock_is_free(as_root: Place) -> None:
+    assert as_root.mount("--engine", "native").status == 0
+    directory, daemon = as_root.seen(DIRECTORY), Process(as_root.listed()["pid"], 0)
+    (guardian,) = filter(is_guardian, children(daemon))
+
+    def others() -> list[Process]:
+        return [one for one in children(daemon) if is_guardian(one) and one != guardian]
+
+    def recorded() -> Process | None:
+        known = state.load(directory, str(as_root.mountpoint))
+        return None if known is None else known.guardian
+
+    with runtime_lock.locked(directory):
+        os.kill(guardian.pid, signal.SIGKILL)
+        wait_until(others, "another one guards")
+        assert as_root.figures()["daemon_pid"] == daemon.pid
+        assert recorded() == guardian
+    wait_until(lambda: [recorded()] == others(), "it is recorded")
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
 
 
 def test_read_only(as_root: Place) -> None:
@@ -277,7 +338,7 @@ def test_root_of_a_user_namespace(as_user: Place, engine: str) -> None:
 
 def test_users_of_namespaces_have_directories_of_their_own(as_user: Place) -> None:
     program = (
-        "import os; from ffrfs.mount.kernel import state; "
+        "import os; from ffrfs.mount.kernel import runtime_lock, state; "
         "print(state.runtime_directories()[-1], os.geteuid())"
     )
     for user_id in (ORDINARY_USER_ID, ORDINARY_USER_ID - 1):

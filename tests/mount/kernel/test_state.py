@@ -17,7 +17,7 @@ import pytest
 from ffrfs.errors import ChecksumError, FormatError, MountError, describe
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel import runtime_lock, state
 from ffrfs.mount.kernel.process import Process
 from tests.mount.command import kill_group
 
@@ -78,11 +78,11 @@ def test_runtime_directory_that_was_removed_has_no_lock(directory: str) -> None:
     known = a_mount("/mnt/x")
     state.save(directory, known)
     shutil.rmtree(directory)
-    with state.locked(directory):
+    with runtime_lock.locked(directory):
         assert state.load(directory, "/mnt/x") is None
     state.release(directory, known)
     Path(directory).write_text("a file in its place")
-    with state.locked(directory):
+    with runtime_lock.locked(directory):
         assert state.load(directory, "/mnt/x") is None
         state.forget(directory, known)
     with pytest.raises(OSError, match=r"Not a directory.*make room there") as failure:
@@ -203,11 +203,11 @@ def test_mount_point_that_is_in_use_again_is_not_removed(directory: str, tmp_pat
 def test_lock_is_held_against_other_processes(directory: str) -> None:
     program = (
         "import sys\n"
-        "from ffrfs.mount.kernel import state\n"
-        "with state.locked(sys.argv[1]):\n"
+        "from ffrfs.mount.kernel import runtime_lock\n"
+        "with runtime_lock.locked(sys.argv[1]):\n"
         "    print('locked', flush=True)\n"
     )
-    with state.locked(directory):
+    with runtime_lock.locked(directory):
         process = subprocess.Popen(
             [sys.executable, "-c", program, directory],
             stdout=subprocess.PIPE,
@@ -220,6 +220,17 @@ def test_lock_is_held_against_other_processes(directory: str) -> None:
         assert process.communicate(timeout=60)[0] == "locked\n"
     finally:
         kill_group(process)
+
+
+def test_command_names_a_lock_that_another_process_keeps(directory: str) -> None:
+    with (
+        runtime_lock.locked(directory),
+        runtime_lock.locked(directory, wait_s=0) as is_held,
+        pytest.raises(MountError, match="another process has kept its lock for 0 s"),
+    ):
+        assert not is_held
+        with runtime_lock.claimed(directory, wait_s=0):
+            pytest.fail("it was held")
 
 
 def test_process_ends() -> None:
