@@ -54,13 +54,16 @@ class HandOver:
 class ControlServer:
     """Answers on a listening socket, which it closes at its end."""
 
-    def __init__(self, listener: socket.socket, commands: Mapping[str, Handler]) -> None:
+    def __init__(self, listener: socket.socket | None, commands: Mapping[str, Handler]) -> None:
+        """`listener`: None if no command can ask."""
         self._listener = listener
         self._commands = commands
         self._client_count = 0
 
     async def run(self) -> None:
         """Accept clients until cancelled."""
+        if self._listener is None:
+            return
         logging.getLogger("trio.serve_listeners").addFilter(_in_one_line)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
         await trio.serve_listeners(self._serve, [listener])

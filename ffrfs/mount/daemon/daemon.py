@@ -16,13 +16,13 @@ import os
 import time
 from collections.abc import Iterator
 
-from ffrfs.errors import LostWorkerError, MountError
+from ffrfs.errors import FfrfsError, LostWorkerError, MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import signals
 from ffrfs.mount.daemon.announcement import Announcement, Ready
 from ffrfs.mount.daemon.keeper import FAILED_STATUS, Keeper
 from ffrfs.mount.daemon.kept_mount import KeptMount
-from ffrfs.mount.daemon.log import journal_match, logging_to
+from ffrfs.mount.daemon.log import Log, journal_match, logging_to
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.mount_handle import MountHandle, make_mount, take_over
 from ffrfs.mount.daemon.notify import Notifier
@@ -95,8 +95,8 @@ def _serve_one(
     kept: KeptMount | None,
 ) -> None:
     """As serve(), for one connection."""
-    directory = state.runtime_directory()
-    notices = privileges.drop()  # before any byte of a pack is read, and any thread started
+    directory, notices = (state.runtime_directory(), []) if kept is None else state.next_directory()
+    notices += privileges.drop()  # before any byte of a pack is read, and any thread started
     if kept is None:
         _check_metrics_file(request)
     has_own_log = request.log_file is None and not foreground
@@ -121,7 +121,8 @@ def _serve_one(
                 mount = make_mount(request, directory, log_file, journal, versions)
             else:
                 mount = take_over(kept, directory, log_file)
-            at_end.callback(mount.control.close)
+            if mount.control is not None:
+                at_end.callback(mount.control.close)
             at_end.callback(mount.take_away)
             to_keep = _to_keep(
                 request, engine, mount, memory=memory, is_foreground=foreground, before=kept
@@ -130,7 +131,7 @@ def _serve_one(
             at_end.callback(keeper.forget)
             # Not earlier: make_mount() first clears the place of a dead daemon's mount.
             if own_log is not None:
-                log_there.reopen(own_log, is_own=True)
+                _open_own(log_there, own_log, or_none=is_used)
             if mount.notice is not None:
                 log.warning("%s", mount.notice)
             announcement = Announcement(request, engine, mount, notifier, ready)
@@ -173,6 +174,16 @@ def _left_to_next(kept: KeptMount | None) -> Iterator[None]:
         log.exception("the daemon cannot begin; the next one goes on with the mount")
         logging.shutdown()
         os._exit(FAILED_STATUS)
+
+
+def _open_own(log_there: Log, path: str, *, or_none: bool) -> None:
+    """Log to that file of the runtime directory; if `or_none`, nowhere if it cannot be opened."""
+    try:
+        log_there.reopen(path, is_own=True)
+    except (FfrfsError, OSError):
+        if not or_none:
+            raise
+        log_there.reopen(os.devnull)
 
 
 def _check_metrics_file(request: MountRequest) -> None:

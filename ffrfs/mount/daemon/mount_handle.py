@@ -50,7 +50,7 @@ class MountHandle:
     state: state.MountState  # as the file should have it
     entry: MountEntry
     connection: int
-    control: socket.socket  # listening
+    control: socket.socket | None  # listening; None: commands cannot ask this daemon
     notice: str | None  # says that a dead daemon's mount was removed from the place
     reserve: list[int]  # descriptors that are closed to make room for unmounting
     is_recorded: bool = True  # whether the file has it
@@ -223,21 +223,19 @@ def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHan
     place = kept.state.mountpoint
     device = kept.entry.device  # a daemon of an earlier version has not recorded it
     known = replace(kept.state, process=Process.current(), log_file=log_file, device=device)
-    path = state.socket_path(directory, place)
     with runtime_lock.locked(directory):
         # `ffrfs umount` may have detached it, and another daemon may have the place by now: then
         # this one only serves the files that are open, and commands cannot ask it.
         recorded = state.load(directory, place)
         is_lost = recorded is None and mount_at(place) == kept.entry  # as after a cleaning of /tmp
         is_known = is_lost or (recorded is not None and recorded.is_same_mount(kept.state))
-        control = control_socket.listen(path if is_known else f"{path}.{os.getpid()}")
-        if not is_known:
-            os.unlink(f"{path}.{os.getpid()}")
-        else:
+        control = None
+        if is_known:
             try:
+                control = control_socket.listen(state.socket_path(directory, place))
                 state.save(directory, known)
             except OSError as error:  # the disk is full: readers must not notice
-                log.warning("commands find the daemon before this one: %s", describe(error))
+                log.warning("commands do not find this daemon: %s", describe(error))
                 known = kept.state
     reserve = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_RESERVE_COUNT)]
     died = f"the daemon before this one (process {kept.state.process.pid}) has died"

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ffrfs.errors import MountError, is_shortage
+from ffrfs.errors import MountError, describe, is_shortage
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import control_socket
 from ffrfs.mount.kernel import mountpoint as mount_point
@@ -97,6 +97,22 @@ def runtime_directory(*, make: bool = True) -> str:
             return path
     assert failure is not None
     raise failure
+
+
+def next_directory() -> tuple[str, list[str]]:
+    """Return the directory of a daemon that goes on with a mount, and why not those before it.
+
+    If none can be used, it is a path where no file can be made: nothing may end the mount.
+    """
+    failures = []
+    for path in runtime_directories():
+        try:
+            _claim(path, make=True)
+        except (MountError, OSError) as error:
+            failures.append(f"the daemon's state is not in {path}: {describe(error)}")
+        else:
+            return path, failures
+    return os.devnull, failures
 
 
 @contextlib.contextmanager

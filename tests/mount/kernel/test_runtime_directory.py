@@ -95,6 +95,15 @@ class Place:
         found: dict[str, Any] = json.loads(done.out)
         return found
 
+    @staticmethod
+    def kill(daemon: Process) -> None:
+        """And its worker."""
+        stop(daemon.pid)  # it would replace the worker itself
+        for one in children(daemon):
+            if is_worker(one):
+                os.kill(one.pid, signal.SIGKILL)
+        os.kill(daemon.pid, signal.SIGKILL)
+
     def seen(self, path: str) -> str:
         """A path of the machine as the test sees it."""
         return self.machine.namespace.removesuffix("ns/mnt") + "root" + path
@@ -153,16 +162,43 @@ def test_full_while_mounted(as_root: Place, engine: str) -> None:
 def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0
     as_root.fill()
-    daemon = Process(as_root.listed()["pid"], 0)
-    stop(daemon.pid)  # it would replace the worker itself
-    for one in children(daemon):
-        if is_worker(one):
-            os.kill(one.pid, signal.SIGKILL)
-    os.kill(daemon.pid, signal.SIGKILL)
+    as_root.kill(Process(as_root.listed()["pid"], 0))
     assert as_root.read() == CONTENT
     assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
     wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
     assert as_root.runtime_files() == []
+
+
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_one_that_cannot_be_used_when_the_next_daemon_begins(
+    as_root: Place, is_alone: bool
+) -> None:
+    """Or none of them can."""
+    log_file = as_root.home / "log"
+    assert as_root.mount("--engine", "native", "--log-file", str(log_file)).status == 0
+    others = [] if is_alone else [as_root.home / "ffrfs", Path("/tmp/ffrfs-0")]
+    for path in others:
+        as_root.machine.admin(f"mkdir -p {path} && mount -t tmpfs -o mode=755 tmpfs {path}")
+    as_root.machine.admin(f"chmod 755 {DIRECTORY}")
+    as_root.kill(Process(as_root.listed()["pid"], 0))
+    assert as_root.read() == CONTENT
+    reason = "must be closed to other users"
+    wait_until(lambda: log_file.read_text().count(reason) == 1 + len(others), "it is logged")
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+    wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
+
+
+@pytest.mark.promise("S19")
+def test_log_that_cannot_be_opened_when_the_next_daemon_begins(as_root: Place) -> None:
+    assert as_root.mount("--engine", "native").status == 0
+    log_path = state.log_path(DIRECTORY, str(as_root.mountpoint))
+    as_root.machine.admin(f"rm {log_path} && mkdir {log_path}")
+    as_root.kill(Process(as_root.listed()["pid"], 0))
+    assert as_root.read() == CONTENT
+    assert as_root.figures()["daemon_starts"] == 1
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+    as_root.machine.admin(f"rmdir {log_path}")
 
 
 @pytest.mark.long
@@ -171,9 +207,7 @@ def test_lock_that_another_process_keeps(as_root: Place) -> None:
     """A command that hangs. `ffrfs umount`, the next daemon and its end wait 5 seconds each."""
     assert as_root.mount("--engine", "native").status == 0
     daemon = Process(as_root.listed()["pid"], 0)
-    parts = children(daemon)
-    (worker,) = filter(is_worker, parts)
-    (guardian,) = filter(is_guardian, parts)
+    (guardian,) = filter(is_guardian, children(daemon))
     with runtime_lock.locked(as_root.seen(DIRECTORY)) as is_held:
         assert is_held
         os.kill(guardian.pid, signal.SIGKILL)
@@ -184,9 +218,7 @@ def test_lock_that_another_process_keeps(as_root: Place) -> None:
         assert as_root.figures()["daemon_pid"] == daemon.pid
         kept = f"{DIRECTORY}: another process has kept its lock for 5 s"
         fails(as_root.ffrfs("umount", as_root.mountpoint), 1, kept)
-        stop(daemon.pid)  # it would replace the worker itself
-        os.kill(worker.pid, signal.SIGKILL)
-        os.kill(daemon.pid, signal.SIGKILL)
+        as_root.kill(daemon)
         assert as_root.read() == CONTENT
         os.kill(as_root.figures()["daemon_pid"], signal.SIGTERM)
         wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
