@@ -63,7 +63,7 @@ class MountHandle:
         _close_all(self.reserve)
         with runtime_lock.locked(self.directory):
             known = state.load(self.directory, self.state.mountpoint)
-            is_anothers = known is not None and not known.is_same_mount(self.state)
+            is_anothers = not (known is None or self.state.is_same_mount(known))
             if is_anothers and not (is_open and kernel_mount.is_connected(self.connection)):
                 return False  # ours is gone; another daemon has the place
             # If the topmost mount is another one, ours was unmounted by others, or is covered.
@@ -105,7 +105,7 @@ class MountHandle:
             return
         with contextlib.suppress(OSError), runtime_lock.locked(self.directory, wait_s=0) as is_held:
             known = state.load(self.directory, self.state.mountpoint)
-            if is_held and known is not None and known.is_same_mount(self.state):
+            if is_held and self.state.is_same_mount(known):
                 state.save(self.directory, self.state)
             self.is_recorded = is_held
 
@@ -118,7 +118,7 @@ class MountHandle:
         # In this order: the state of the next mount is there before it has our numbers.
         is_there = self.is_in_place()
         known = state.load(self.directory, self.state.mountpoint)
-        return is_there and known is not None and known.is_same_mount(self.state)
+        return is_there and self.state.is_same_mount(known)
 
     def is_mounted(self) -> bool:
         """Return whether it is at some place, covered or not."""
@@ -228,12 +228,13 @@ def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHan
         # this one only serves the files that are open, and commands cannot ask it.
         recorded = state.load(directory, place)
         is_lost = recorded is None and mount_at(place) == kept.entry  # as after a cleaning of /tmp
-        is_known = is_lost or (recorded is not None and recorded.is_same_mount(kept.state))
+        is_known = is_lost or known.is_same_mount(recorded)
         control = None
         if is_known:
             try:
                 control = control_socket.listen(state.socket_path(directory, place))
                 state.save(directory, known)
+                state.withdraw_others(directory, known)
             except OSError as error:  # the disk is full: readers must not notice
                 log.warning("commands do not find this daemon: %s", describe(error))
                 known = kept.state

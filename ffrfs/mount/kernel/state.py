@@ -20,7 +20,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ffrfs.errors import MountError, describe, is_shortage
@@ -67,11 +67,14 @@ class MountState:
             return time.monotonic() - self.began_monotonic_s
         return 0.0 if self.began_s is None else max(time.time() - self.began_s, 0.0)
 
-    def is_same_mount(self, other: MountState) -> bool:
-        """Return whether both are of one mount, whichever of its daemons has recorded them."""
-        began = (other.began_s, other.began_monotonic_s)
-        is_place = self.mountpoint == other.mountpoint
-        return is_place and (self.began_s, self.began_monotonic_s) == began
+    @property
+    def identity(self) -> object:
+        """Of the mount, whichever of its daemons has recorded it."""
+        return self.mountpoint, self.began_s, self.began_monotonic_s
+
+    def is_same_mount(self, other: MountState | None) -> bool:
+        """Return whether the other state is there, and of the same mount."""
+        return other is not None and other.identity == self.identity
 
     @property
     def is_guarded(self) -> bool:
@@ -150,29 +153,34 @@ def load(directory: str, mountpoint: str) -> MountState | None:
 
 
 def load_all() -> list[tuple[str, MountState]]:
-    """Return all mounts in this user's runtime directories, each with its directory."""
-    found = []
+    """Return all mounts in this user's runtime directories, each once, with its directory."""
+    found: dict[object, list[tuple[str, MountState]]] = {}
     for directory in own_directories():
         for name in sorted(os.listdir(directory)):
             path = os.path.join(directory, name)
             state = _read(path) if name.endswith(LIVE) else None
             if state is not None and _path(directory, state.mountpoint) == path:
-                found.append((directory, state))
-    return found
+                found.setdefault(state.identity, []).append((directory, state))
+    return [max(same, key=_life) if len(same) > 1 else same[0] for same in found.values()]
 
 
 def find(mountpoint: str) -> tuple[str, MountState] | None:
     """Return the mount's runtime directory and its state there, or None.
 
-    A second directory may know a dead daemon: another session's, or from before a reboot.
+    A second directory may know a dead daemon: another session's, one from before a reboot, or one
+    whose next daemon could not use it.
     """
     found = [
         (directory, state)
         for directory in own_directories()
         if (state := load(directory, mountpoint)) is not None
     ]
-    alive = (known for known in found if lives(*known))
-    return next(alive, found[0] if found else None)
+    return max(found, key=_life, default=None)
+
+
+def _life(known: tuple[str, MountState]) -> tuple[bool, bool]:
+    """Return whether its daemon lives, and whether any does: its guardian may guard another one."""
+    return known[1].process.is_alive(), lives(*known)
 
 
 def lives(directory: str, known: MountState) -> bool:
@@ -247,6 +255,13 @@ def withdraw(directory: str, state: MountState) -> None:
     with contextlib.suppress(OSError):
         os.unlink(_path(directory, state.mountpoint))
     _remove_rest(directory, state)
+
+
+def withdraw_others(directory: str, state: MountState) -> None:
+    """Remove all files of the mount but those in `directory`: earlier daemons have used others."""
+    for other in own_directories():
+        if other != directory and state.is_same_mount(load(other, state.mountpoint)):
+            withdraw(other, replace(state, created_mountpoint=False))
 
 
 def _remove_rest(directory: str, state: MountState) -> None:

@@ -189,6 +189,26 @@ def test_one_that_cannot_be_used_when_the_next_daemon_begins(
     wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
 
 
+@pytest.mark.promise("S22")
+def test_commands_find_a_daemon_that_has_gone_to_another_one_and_back(as_root: Place) -> None:
+    assert as_root.mount("--engine", "native").status == 0
+    as_root.machine.admin(
+        f"mount --bind {DIRECTORY} {DIRECTORY} && mount -o remount,bind,ro {DIRECTORY}"
+    )
+    for starts in (1, 2):
+        os.kill(as_root.listed()["pid"], signal.SIGKILL)
+        wait_until(
+            lambda: as_root.ffrfs("check", as_root.mountpoint).status == 0, "another one serves"
+        )
+        found = as_root.figures()
+        assert found["daemon_starts"] == starts
+        assert found["daemon_pid"] == as_root.listed()["pid"]
+        if starts == 1:
+            as_root.machine.admin(f"umount {DIRECTORY}")
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+    assert as_root.runtime_files() == [str(as_root.home / "ffrfs")]
+
+
 @pytest.mark.promise("S19")
 def test_log_that_cannot_be_opened_when_the_next_daemon_begins(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0

@@ -155,6 +155,27 @@ def test_of_two_states_that_of_the_living_is_found(
     assert state.find("/mnt/x") == (directories[1], alive)
 
 
+def test_of_two_states_of_one_mount_that_of_the_living_daemon_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guardian is known to both."""
+    directories = [str(tmp_path / name) for name in ("first", "second")]
+    monkeypatch.setattr(state, "runtime_directories", lambda: directories)
+    dead = a_mount("/mnt/x", process=Process(1, 1), guardian=Process.current(), began_s=5.0)
+    alive = replace(dead, process=Process.current())
+    another = replace(dead, began_s=6.0)
+    for directory, known in zip(directories, (dead, alive), strict=True):
+        os.mkdir(directory, 0o700)
+        state.save(directory, known)
+    assert state.find("/mnt/x") == (directories[1], alive)
+    assert state.load_all() == [(directories[1], alive)]
+    state.withdraw_others(directories[1], another)
+    assert state.load(directories[0], "/mnt/x") == dead
+    state.withdraw_others(directories[1], alive)
+    assert os.listdir(directories[0]) == []
+    assert state.load_all() == [(directories[1], alive)]
+
+
 def test_release_removes_what_was_made_and_keeps_the_log(directory: str, tmp_path: Path) -> None:
     place = tmp_path / "made"
     place.mkdir()
