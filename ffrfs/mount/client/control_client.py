@@ -31,6 +31,10 @@ class RestartingError(MountError):
     """The daemon has died, and guardian or service manager have not started another one yet."""
 
 
+class _RefusedError(MountError):
+    """A daemon has answered with an error."""
+
+
 def ask(
     mountpoint: str, command: str, timeout_s: float = TIMEOUT_S, **about: int
 ) -> dict[str, object]:
@@ -83,6 +87,8 @@ def _ask(
         directory, known = _find(place)
         try:
             return _ask_one(directory, known, line, timeout_s)
+        except _RefusedError:
+            raise
         except MountError as error:
             failure, has_died = error, not known.process.is_alive()
         except OSError as error:
@@ -95,10 +101,8 @@ def _ask(
             )
             has_died = known.guardian is not None and known.process.wait(_ENDING_S)
         # If it has died, its guardian starts another one, which may have replaced one since.
-        found = state.find(place)
-        now = known if found is None else found[1]
-        is_next = has_died and now.is_guarded
-        if not is_next:
+        # Where the disk is full, only its socket tells of that one.
+        if not (has_died and state.lives(*(state.find(place) or (directory, known)))):
             raise failure
         if time.monotonic() > deadline_s:
             daemon = f"its daemon (process {known.process.pid})"
@@ -132,7 +136,7 @@ def _ask_one(
                 failed.pop_all()
                 return client, result
             case {"error": str(text)}:
-                raise MountError(f"{place}: {daemon} answers: {text}")
+                raise _RefusedError(f"{place}: {daemon} answers: {text}")
     raise MountError(f"{place}: {daemon} gave an answer that ffrfs does not understand")
 
 

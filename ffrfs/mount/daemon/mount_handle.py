@@ -105,8 +105,10 @@ class MountHandle:
             return
         with contextlib.suppress(OSError), runtime_lock.locked(self.directory, wait_s=0) as is_held:
             known = state.load(self.directory, self.state.mountpoint)
-            if is_held and self.state.is_same_mount(known):
+            is_lost = known is None and self.is_in_place()
+            if is_held and (is_lost or self.state.is_same_mount(known)):
                 state.save(self.directory, self.state)
+                state.withdraw_others(self.directory, self.state)
             self.is_recorded = is_held
 
     def is_in_place(self) -> bool:
@@ -229,19 +231,21 @@ def take_over(kept: KeptMount, directory: str, log_file: str | None) -> MountHan
         recorded = state.load(directory, place)
         is_lost = recorded is None and mount_at(place) == kept.entry  # as after a cleaning of /tmp
         is_known = is_lost or known.is_same_mount(recorded)
-        control = None
+        control, is_recorded = None, True
         if is_known:
             try:
                 control = control_socket.listen(state.socket_path(directory, place))
                 state.save(directory, known)
                 state.withdraw_others(directory, known)
             except OSError as error:  # the disk is full: readers must not notice
-                log.warning("commands do not find this daemon: %s", describe(error))
-                known = kept.state
+                log.warning("commands may not find this daemon: %s", describe(error))
+                is_recorded = False
     reserve = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_RESERVE_COUNT)]
     died = f"the daemon before this one (process {kept.state.process.pid}) has died"
     notice = None if kept.is_renewal else died
-    return MountHandle(directory, known, kept.entry, kept.connection, control, notice, reserve)
+    return MountHandle(
+        directory, known, kept.entry, kept.connection, control, notice, reserve, is_recorded
+    )
 
 
 def _close_all(fds: list[int]) -> None:

@@ -13,14 +13,18 @@ import socket
 import subprocess
 import sys
 import termios
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 from ffrfs.mount.engines.worker import worker_path
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.process import Process
 from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.child import child
@@ -212,6 +216,30 @@ def test_commands_wait_where_the_guardian_was_replaced_as_well(
     )
     assert control_client.stats(str(tree.path))["daemon_starts"] == 1
     assert not found
+
+
+@native
+def test_command_asks_the_next_daemon_though_none_is_recorded(
+    tree: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, and the daemon has ended while it was asked."""
+    found = state.find(str(tree.path))
+    assert found is not None
+    stale = replace(found[1], process=Process(1, 1), guardian=Process(1, 1))
+    monkeypatch.setattr(state, "find", lambda _: (found[0], stale))
+    converse, ends = control_client._converse, [ConnectionResetError()]
+
+    def end_once(*arguments: Any) -> object:
+        if ends:
+            raise ends.pop()
+        return converse(*arguments)
+
+    monkeypatch.setattr(control_client, "_converse", end_once)
+    assert control_client.stats(str(tree.path))["daemon_starts"] == 0
+    assert not ends
+    with pytest.raises(MountError, match="answers: "):  # which is final
+        control_client.ask(str(tree.path), "fill")
+    monkeypatch.undo()
 
 
 @native

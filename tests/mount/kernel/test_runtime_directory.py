@@ -189,6 +189,20 @@ def test_one_that_cannot_be_used_when_the_next_daemon_begins(
     wait_until(lambda: as_root.machine.processes() == [], "the daemon has ended")
 
 
+def test_state_is_written_once_there_is_room(as_root: Place) -> None:
+    assert as_root.mount("--engine", "native").status == 0
+    as_root.fill()
+    os.kill(as_root.listed()["pid"], signal.SIGKILL)
+    found = as_root.figures()
+    assert found["daemon_starts"] == 1
+    as_root.machine.admin("rm /run/filling")
+    wait_until(lambda: as_root.listed()["pid"] == found["daemon_pid"], "it is recorded")
+    done = as_root.ffrfs("restart", as_root.mountpoint)
+    assert (done.status, done.err) == (0, "")
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+    assert as_root.runtime_files() == []
+
+
 @pytest.mark.promise("S22")
 def test_commands_find_a_daemon_that_has_gone_to_another_one_and_back(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0
