@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ffrfs.cli.parser import RARE, UsageError
-from ffrfs.errors import OptionError
+from ffrfs.cli.parser import RARE
 
 
 def add_remote_options(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +40,7 @@ def add_remote_options(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_remote_options(args: argparse.Namespace) -> None:
-    """Set the variables of the environment. Raises UsageError."""
+    """Set the variables of the environment. Raises OptionError."""
     if not getattr(args, "sets_remote", False):
         return
     names = ("endpoint_url", "region", "remote_timeout")
@@ -53,7 +52,4 @@ def apply_remote_options(args: argparse.Namespace) -> None:
     if variables:
         from ffrfs.remote.settings import RemoteSettings
 
-        try:
-            RemoteSettings.from_environment()
-        except OptionError as error:
-            raise UsageError(str(error)) from None
+        RemoteSettings.from_environment()  # raises OptionError

@@ -66,7 +66,7 @@ class Hints:
         place = None if mountpoint is None else canonical(os.fsdecode(mountpoint))
         paths = HintPaths(place)
         if place is None and not paths.has_mounts:
-            raise MountError("there is no ffrfs mount to give hints to")
+            raise MountError("none of the paths is in an ffrfs mount")
         stream = None if place is None else HintStream(place)
         self._sender = _Sender(pieces, paths, stream)
         self._pid = os.getpid()

@@ -164,7 +164,7 @@ def test_without_a_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -
 def test_without_any_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hint_paths, "read_mount_table", list)
     sampler = PrefetchSampler(batched(), PATHS)
-    with pytest.warns(RuntimeWarning, match="there is no ffrfs mount"):
+    with pytest.warns(RuntimeWarning, match="none of the paths is in an ffrfs mount"):
         assert list(sampler) == list(batched())
 
 

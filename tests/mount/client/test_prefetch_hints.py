@@ -152,7 +152,7 @@ def test_one_path_is_a_type_error(paths: Any) -> None:
 
 def test_no_mount_of_ours_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hint_paths, "read_mount_table", list)
-    with pytest.raises(MountError, match="there is no ffrfs mount"):
+    with pytest.raises(MountError, match="none of the paths is in an ffrfs mount"):
         ffrfs.prefetch(["a"])
 
 
