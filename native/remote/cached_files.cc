@@ -37,6 +37,12 @@ ssize_t pread_some(int fd, std::span<std::byte> target, uint64_t offset) {
 
 bool is_absent(std::byte number) { return number == std::byte{0}; }
 
+size_t size_of(Source::Parts parts) {
+  size_t size = 0;
+  for (const auto part : parts) size += part.size();
+  return size;
+}
+
 }  // namespace
 
 // The numbers of a read's blocks, taken before it. Holds enough for a read of usual size; a larger
@@ -68,42 +74,41 @@ class CachedFiles::Numbers {
   std::array<std::byte, kCountMax> memory_;
 };
 
-CachedFiles::CachedFiles(FileDescriptor data, FileDescriptor state, ObjectFacts facts,
+CachedFiles::CachedFiles(FileDescriptor data, FileDescriptor state, const ObjectFacts& facts,
                          const std::string& name)
-    : facts_(std::move(facts)),
+    : block_size_(facts.block_size),
       data_fd_(data.get()),
       data_(name, std::move(data)),
       // Only memfds can have seals; the worker's seccomp filter allows this call.
       is_memory_(fcntl(data_fd_, F_GET_SEALS) >= 0),
       state_(std::move(state)) {
-  check_state(name);
+  check_state(facts, name);
   if (!is_memory_) data_.open_direct();
   struct stat info{};
   if (fstat(data_fd_, &info) != 0) throw StorageError(errno, name, "cannot stat its cache");
   data_id_ = {.device = info.st_dev, .inode = info.st_ino};
-  if (data_.size() != facts_.size) {
+  if (data_.size() != facts.size) {
     throw RemoteError("CacheError", name,
                       "its cache holds " + std::to_string(data_.size()) +
-                          " bytes, the object has " + std::to_string(facts_.size));
+                          " bytes, the object has " + std::to_string(facts.size));
   }
 }
 
-void CachedFiles::check_state(const std::string& name) {
+void CachedFiles::check_state(const ObjectFacts& facts, const std::string& name) {
   const auto refuse = [&name](const std::string& what) {
     return RemoteError(
         "CacheError", name,
         "the state of its cache is damaged: " + what + "; remove it: ffrfs cache rm");
   };
-  const uint64_t block_size = facts_.block_size;
-  if (!std::has_single_bit(block_size) || block_size < kBlockSizeMin ||
-      block_size > kBlockSizeMax) {
-    throw refuse("blocks of " + std::to_string(block_size) + " bytes");
+  if (!std::has_single_bit(block_size_) || block_size_ < kBlockSizeMin ||
+      block_size_ > kBlockSizeMax) {
+    throw refuse("blocks of " + std::to_string(block_size_) + " bytes");
   }
   struct stat info{};
   if (fstat(state_.get(), &info) != 0) throw StorageError(errno, name, "cannot stat its cache");
   if (!S_ISREG(info.st_mode)) throw refuse("it is no file");
   state_id_ = {.device = info.st_dev, .inode = info.st_ino};
-  if (static_cast<uint64_t>(info.st_size) < kStateHeaderSize + facts_.block_count()) {
+  if (static_cast<uint64_t>(info.st_size) < kStateHeaderSize + facts.block_count()) {
     throw refuse("it has " + std::to_string(info.st_size) + " bytes");
   }
   std::array<std::byte, kStateHeaderSize> header;
@@ -116,9 +121,9 @@ void CachedFiles::check_state(const std::string& name) {
   if (crc32c(bytes.first(kStateHeaderSize - 4)) != load_le<uint32_t>(bytes, kStateHeaderSize - 4)) {
     throw refuse("its checksum");
   }
-  if (load_le<uint32_t>(bytes, 12) != static_cast<uint32_t>(std::countr_zero(block_size)) ||
-      load_le<uint64_t>(bytes, 16) != facts_.size ||
-      load_le<uint64_t>(bytes, 24) != facts_.block_count()) {
+  if (load_le<uint32_t>(bytes, 12) != static_cast<uint32_t>(std::countr_zero(block_size_)) ||
+      load_le<uint64_t>(bytes, 16) != facts.size ||
+      load_le<uint64_t>(bytes, 24) != facts.block_count()) {
     throw refuse("it is of another object");
   }
 }
@@ -147,8 +152,15 @@ std::optional<BlockRange> CachedFiles::find_missing(BlockRange range) const {
   return BlockRange{.first = first, .count = last - first + 1};
 }
 
-bool CachedFiles::read_now(uint64_t offset, size_t size, Source::Parts parts) const {
-  const Numbers before(*this, facts_.blocks_of(offset, size));
+CachedFiles::Numbers CachedFiles::numbers(uint64_t offset, uint64_t size) const {
+  const uint64_t first = offset / block_size_;
+  return {*this, {.first = first, .count = (offset + size - 1) / block_size_ - first + 1}};
+}
+
+bool CachedFiles::read_now(uint64_t offset, Source::Parts parts) const {
+  const size_t size = size_of(parts);
+  if (size == 0) return true;
+  const Numbers before = numbers(offset, size);
   if (!before.are_there()) return false;
   if (is_memory_) {  // a memfd supports no RWF_NOWAIT, and never waits
     uint64_t at = offset;
@@ -166,14 +178,14 @@ DirectRead CachedFiles::begin_direct(uint64_t offset, size_t size) const {
   const DirectFile* const file = data_.direct();
   if (file == nullptr || file->alignment > kDirectAlignment) return {};
   if (data_.cached_pages(offset, size) != 0U) return {};
-  const Numbers before(*this, facts_.blocks_of(offset, size));
+  const Numbers before = numbers(offset, size);
   if (!before.are_there()) return {};
   return {.fd = file->fd, .is_good = [before] { return before.are_unchanged(); }};
 }
 
 CachedFiles::Found CachedFiles::read(uint64_t offset, std::span<std::byte> target) const {
   if (target.empty()) return Found::kAll;
-  const Numbers before(*this, facts_.blocks_of(offset, target.size()));
+  const Numbers before = numbers(offset, target.size());
   if (!before.are_there()) return Found::kAbsent;
   while (!target.empty()) {
     const ssize_t count = pread_some(data_fd_, target, offset);

@@ -23,6 +23,22 @@
 
 namespace ffrfs::remote {
 
+// The properties of an object when it was opened and pinned.
+struct ObjectFacts {
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+  uint64_t block_size = 0;  // a power of two
+  std::string pin{};        // the fetcher's identifier of this version; "": it has none
+
+  [[nodiscard]] uint64_t block_count() const { return (size + block_size - 1) / block_size; }
+  // Returns the blocks that overlap [offset, offset + count), at least one.
+  [[nodiscard]] BlockRange blocks_of(uint64_t offset, uint64_t count) const {
+    const uint64_t first = offset / block_size;
+    return {.first = first, .count = (offset + count - 1) / block_size - first + 1};
+  }
+  bool operator==(const ObjectFacts&) const = default;
+};
+
 class CachedFiles {
  public:
   static constexpr uint64_t kBlockSizeMin = 4096;
@@ -31,7 +47,7 @@ class CachedFiles {
 
   // `name` names the object in messages. Throws RemoteError unless both files fit an object with
   // these facts.
-  CachedFiles(FileDescriptor data, FileDescriptor state, ObjectFacts facts,
+  CachedFiles(FileDescriptor data, FileDescriptor state, const ObjectFacts& facts,
               const std::string& name);
 
   // Returns whether all of these blocks are cached now.
@@ -43,9 +59,8 @@ class CachedFiles {
   // kLost: the blocks are marked as cached, but the data file is too short or cannot be read.
   enum class Found : uint8_t { kAll, kAbsent, kLost };
   // Both fill memory from `offset`, if all of it is cached before and after the read. read_now()
-  // reads only what is in memory, and never waits; `size` is that of all parts, at least one byte.
-  // read() may wait for a disk.
-  [[nodiscard]] bool read_now(uint64_t offset, size_t size, Source::Parts parts) const;
+  // reads only what is in memory, and never waits; read() may wait for a disk.
+  [[nodiscard]] bool read_now(uint64_t offset, Source::Parts parts) const;
   [[nodiscard]] Found read(uint64_t offset, std::span<std::byte> target) const;
   // Begins a read without the page cache, if all of the range is cached, and only on disk: pages
   // that the fetcher has just written would have to be written back first. Valid while `this` is.
@@ -76,11 +91,12 @@ class CachedFiles {
   };
   class Numbers;
 
-  void check_state(const std::string& name);
+  void check_state(const ObjectFacts& facts, const std::string& name);
+  [[nodiscard]] Numbers numbers(uint64_t offset, uint64_t size) const;
   // Fills `target` with the numbers of the blocks from `first` on; 0 past the file's end.
   void read_numbers(uint64_t first, std::span<std::byte> target) const;
 
-  const ObjectFacts facts_;
+  const uint64_t block_size_;
   int data_fd_;
   LocalFile data_;
   bool is_memory_ = false;  // the data file is a memfd, without a disk

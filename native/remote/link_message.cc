@@ -66,12 +66,12 @@ bool parse_listed(Reader& reader, Answer& answer) {
 bool parse_body(Reader& reader, Answer& answer) {
   switch (answer.kind) {
     case Told::kOpened:
-      if (!reader.take(answer.facts.size) || !reader.take(answer.facts.mtime_ns) ||
-          !reader.take(answer.facts.block_size)) {
+      if (!reader.take(answer.size) || !reader.take(answer.mtime_ns) ||
+          !reader.take(answer.block_size)) {
         return false;
       }
-      answer.facts.pin = reader.rest();
-      return answer.facts.pin.find('\0') == answer.facts.pin.npos;
+      answer.pin = reader.rest();
+      return answer.pin.find('\0') == answer.pin.npos;
     case Told::kListed: return parse_listed(reader, answer);
     case Told::kReady:
     case Told::kMoved: return reader.is_empty();
@@ -81,28 +81,6 @@ bool parse_body(Reader& reader, Answer& answer) {
       return true;
   }
   return false;
-}
-
-// Returns nullopt if no answer has these bytes, or comes with these descriptors. `are_lost`: some
-// did not fit into this process, and `carried` is not looked at.
-std::optional<Answer> parse_answer(std::span<const std::byte> message,
-                                   std::vector<FileDescriptor> carried, bool are_lost) {
-  Reader reader(message);
-  Answer answer;
-  uint32_t kind = 0;
-  if (!reader.take(kind) || !reader.take(answer.object) || !reader.take(answer.id)) {
-    return std::nullopt;
-  }
-  answer.kind = static_cast<Told>(kind);
-  if (!parse_body(reader, answer)) return std::nullopt;
-  const bool brings_files = answer.kind == Told::kOpened || answer.kind == Told::kMoved;
-  if (are_lost) return brings_files ? std::optional(std::move(answer)) : std::nullopt;
-  if (carried.size() != (brings_files ? kCarriedMax : 0)) return std::nullopt;
-  if (brings_files) {
-    answer.data = std::move(carried[0]);
-    answer.state = std::move(carried[1]);
-  }
-  return answer;
 }
 
 // Takes all descriptors of a message, even a bad one, because they would stay open otherwise.
@@ -147,6 +125,26 @@ Message make_text(Ask ask, uint32_t object, uint64_t id, std::string_view first,
     append(message, *second);
   }
   return message;
+}
+
+std::optional<Answer> parse_answer(std::span<const std::byte> message,
+                                   std::vector<FileDescriptor> carried, bool are_lost) {
+  Reader reader(message);
+  Answer answer;
+  uint32_t kind = 0;
+  if (!reader.take(kind) || !reader.take(answer.object) || !reader.take(answer.id)) {
+    return std::nullopt;
+  }
+  answer.kind = static_cast<Told>(kind);
+  if (!parse_body(reader, answer)) return std::nullopt;
+  const bool brings_files = answer.kind == Told::kOpened || answer.kind == Told::kMoved;
+  if (are_lost) return brings_files ? std::optional(std::move(answer)) : std::nullopt;
+  if (carried.size() != (brings_files ? kCarriedMax : 0)) return std::nullopt;
+  if (brings_files) {
+    answer.data = std::move(carried[0]);
+    answer.state = std::move(carried[1]);
+  }
+  return answer;
 }
 
 LinkSocket::Sent LinkSocket::send(std::span<const std::byte> message) const {

@@ -42,27 +42,15 @@ struct BlockRange {
   uint64_t count = 0;
 };
 
-// The properties of an object when it was opened and pinned.
-struct ObjectFacts {
-  uint64_t size = 0;
-  int64_t mtime_ns = 0;
-  uint64_t block_size = 0;  // a power of two
-  std::string pin{};        // the fetcher's identifier of this version; "": it has none
-
-  [[nodiscard]] uint64_t block_count() const { return (size + block_size - 1) / block_size; }
-  // Returns the blocks that overlap [offset, offset + count), at least one.
-  [[nodiscard]] BlockRange blocks_of(uint64_t offset, uint64_t count) const {
-    const uint64_t first = offset / block_size;
-    return {.first = first, .count = (offset + count - 1) / block_size - first + 1};
-  }
-  bool operator==(const ObjectFacts&) const = default;
-};
-
 struct Answer {
   Told kind{};
   uint32_t object = 0;
   uint64_t id = 0;
-  ObjectFacts facts{};  // OPENED
+  // OPENED
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+  uint64_t block_size = 0;
+  std::string pin{};
   // OPENED, MOVED; neither is valid if this process had no descriptor free for them
   FileDescriptor data{};
   FileDescriptor state{};
@@ -102,5 +90,11 @@ using Message = std::vector<std::byte>;
 // `second` follows after a zero byte.
 [[nodiscard]] Message make_text(Ask ask, uint32_t object, uint64_t id, std::string_view first,
                                 std::optional<std::string_view> second = std::nullopt);
+
+// Returns nullopt if no answer has these bytes, or comes with these descriptors. `are_lost`: some
+// did not fit into this process, and `carried` is not looked at.
+[[nodiscard]] std::optional<Answer> parse_answer(std::span<const std::byte> message,
+                                                 std::vector<FileDescriptor> carried,
+                                                 bool are_lost = false);
 
 }  // namespace ffrfs::remote

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -21,9 +22,9 @@ struct ObjectLink::Request {
   BlockRange range{};
   Done done{};
   std::string url{};
-  std::shared_ptr<std::promise<ObjectPtr>> opened{};  // of the first OPEN of an object
-  std::shared_ptr<std::promise<std::vector<std::string>>> listing{};  // of a LIST
+  std::shared_ptr<std::promise<ObjectPtr>> opened{};  // set in the first OPEN of an object
   std::vector<std::string> listed{};
+  std::function<void(std::vector<std::string>)> take_list{};
   Clock::time_point deadline{};
   bool is_sent = false;
 };

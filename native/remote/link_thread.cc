@@ -120,7 +120,7 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
   if (!request.is_sent || (request.ask != Ask::kList && request.number != answer.object)) {
     return false;
   }
-  if (answer.kind == Told::kListed) return take_listed(place, std::move(answer));
+  if (answer.kind == Told::kListed) return take_listed(place, std::move(answer), finished);
   const bool is_blocks = request.ask != Ask::kOpen && request.ask != Ask::kList;
   const bool fits = answer.kind == Told::kFailed ||
                     (answer.kind == Told::kOpened && request.ask == Ask::kOpen) ||
@@ -135,7 +135,8 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
     if (taken.done) finished.emplace_back(std::move(taken.done), nullptr);
   } else {
     const auto known = known_.find(taken.number);
-    const std::string name = name_of(taken);
+    const std::string name = taken.ask == Ask::kList || known == known_.end() ? shown_url(taken.url)
+                                                                              : known->second.name;
     std::string line = std::move(answer.line);
     for (const std::string& prefix : {name + ": ", taken.url + ": "}) {
       if (line.starts_with(prefix)) line.erase(0, prefix.size());
@@ -157,7 +158,10 @@ void ObjectLink::take_opened(Request request, Answer answer, Finished& finished)
   Known& known = found->second;
   try {
     if (!answer.data.valid()) throw StorageError(EMFILE, known.name, "cannot open");
-    const ObjectFacts& facts = answer.facts;
+    const ObjectFacts facts{.size = answer.size,
+                            .mtime_ns = answer.mtime_ns,
+                            .block_size = answer.block_size,
+                            .pin = std::move(answer.pin)};
     if (facts.size > INT64_MAX) throw RemoteError("RemoteError", known.name, "has no sane size");
     if (known.object && facts != known.object->facts()) {
       throw RemoteError("ChangedAtOriginError", known.name,
@@ -186,17 +190,24 @@ void ObjectLink::take_opened(Request request, Answer answer, Finished& finished)
     if (waiting != requests_.end()) queue_of(waiting->second).push_back(id);
   }
   known.parked.clear();
-  if (request.opened) request.opened->set_value(known.object);
+  if (request.opened) {
+    finished.emplace_back(
+        [opened = std::move(request.opened), object = known.object](const std::exception_ptr&) {
+      opened->set_value(object);
+    }, nullptr);
+  }
 }
 
-bool ObjectLink::take_listed(Requests::iterator place, Answer answer) {
+bool ObjectLink::take_listed(Requests::iterator place, Answer answer, Finished& finished) {
   Request& request = place->second;
   if (request.ask != Ask::kList || request.listed.size() + answer.urls.size() > kListedMax) {
     return false;
   }
   std::ranges::move(answer.urls, std::back_inserter(request.listed));
   if (answer.has_more) return true;
-  request.listing->set_value(std::move(request.listed));
+  finished.emplace_back([take = std::move(request.take_list), urls = std::move(request.listed)](
+                            const std::exception_ptr&) { take(urls); },
+                        nullptr);
   requests_.erase(place);
   --sent_count_;
   return true;
@@ -215,13 +226,6 @@ void ObjectLink::take_moved(Answer answer) {
   }
 }
 
-// The object's name, for messages.
-std::string ObjectLink::name_of(const Request& request) const {
-  const auto known = known_.find(request.number);
-  const bool is_known = request.ask != Ask::kList && known != known_.end();
-  return is_known ? known->second.name : shown_url(request.url);
-}
-
 void ObjectLink::fail(Request request, const std::exception_ptr& error, Finished& finished) {
   if (request.ask == Ask::kOpen) {
     const auto found = known_.find(request.number);
@@ -236,8 +240,11 @@ void ObjectLink::fail(Request request, const std::exception_ptr& error, Finished
       if (!found->second.object) known_.erase(found);
     }
   }
-  if (request.opened) request.opened->set_exception(error);
-  if (request.listing) request.listing->set_exception(error);
+  if (request.opened) {
+    finished.emplace_back([opened = std::move(request.opened)](const std::exception_ptr& why) {
+      opened->set_exception(why);
+    }, error);
+  }
   if (request.done) finished.emplace_back(std::move(request.done), error);
 }
 
@@ -263,8 +270,11 @@ void ObjectLink::expire(Finished& finished) {
       --sent_count_;
       if (socket_.valid()) (void)socket_.send(make_message(Ask::kCancel, request.number, id));
     }
-    const auto error = std::make_exception_ptr(timeout_error(name_of(request), seconds));
-    fail(std::move(request), error, finished);
+    const auto known = known_.find(request.number);
+    const std::string name = request.ask == Ask::kList || known == known_.end()
+                                 ? shown_url(request.url)
+                                 : known->second.name;
+    fail(std::move(request), std::make_exception_ptr(timeout_error(name, seconds)), finished);
   }
 }
 

@@ -52,7 +52,11 @@ std::vector<std::string> ObjectLink::list(const std::string& url) {
   auto future = promise->get_future().share();
   {
     const std::lock_guard lock(mutex_);
-    add({.ask = Ask::kList, .url = url, .listing = std::move(promise)});
+    add({.ask = Ask::kList, .done = [promise](const std::exception_ptr& error) {
+      promise->set_exception(error);
+    }, .url = url, .take_list = [promise](std::vector<std::string> urls) {
+      promise->set_value(std::move(urls));
+    }});
     flush_from_outside();
   }
   return wait_for_answer(future);

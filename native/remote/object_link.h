@@ -112,9 +112,8 @@ class ObjectLink {
   void receive(Finished& finished);
   [[nodiscard]] bool take(Answer answer, Finished& finished);
   void take_opened(Request request, Answer answer, Finished& finished);
-  [[nodiscard]] bool take_listed(Requests::iterator place, Answer answer);
+  [[nodiscard]] bool take_listed(Requests::iterator place, Answer answer, Finished& finished);
   void take_moved(Answer answer);
-  [[nodiscard]] std::string name_of(const Request& request) const;
   void fail(Request request, const std::exception_ptr& error, Finished& finished);
   void fail_all(const std::exception_ptr& error, Finished& finished);
   void expire(Finished& finished);

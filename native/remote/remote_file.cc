@@ -60,7 +60,7 @@ bool RemoteFile::read_now(uint64_t offset, Parts parts) const {
   if (size == 0) return true;
   if (offset > this->size() || size > this->size() - offset) return false;
   const OpenObject& now = open();
-  if (!now.object()->files()->read_now(offset, size, parts)) return false;
+  if (!now.object()->files()->read_now(offset, parts)) return false;
   note_used(now, offset, size);
   return true;
 }
