@@ -29,7 +29,7 @@ from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.engines.engine_factory import open_engine
 from ffrfs.mount.engines.worker_deaths import IN_ROW_MAX
-from ffrfs.mount.kernel import privileges, state
+from ffrfs.mount.kernel import privileges, runtime_lock, state
 from ffrfs.mount.kernel.pack_versions import versions_of
 
 # Descriptors for the loop, which begins when the mount is announced and must not fail any more.
@@ -136,6 +136,8 @@ def _serve_one(
                 log.warning("%s", mount.notice)
             announcement = Announcement(request, engine, mount, notifier, ready)
             keeper.begin()
+            if kept is None:  # nobody reads yet, and the command is not to end before
+                mount.record(runtime_lock.LIMIT_S)
             with _descriptors_kept():
                 if kept is not None or engine.connect(mount.connection):
                     announcement.make_early(is_announced=kept is not None)

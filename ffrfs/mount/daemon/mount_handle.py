@@ -95,15 +95,16 @@ class MountHandle:
         self.is_recorded = False
         self.record()
 
-    def record(self) -> None:
+    def record(self, wait_s: float = 0) -> None:
         """Write to the state file what it lacks, unless the place is another daemon's by now.
 
-        If another process has the lock, or the disk is full, commands know what was there before,
-        until this is called again.
+        If another process has the lock for `wait_s`, or the disk is full, commands know what was
+        there before, until this is called again.
         """
         if self.is_recorded:
             return
-        with contextlib.suppress(OSError), runtime_lock.locked(self.directory, wait_s=0) as is_held:
+        taking = runtime_lock.locked(self.directory, wait_s=wait_s)
+        with contextlib.suppress(OSError), taking as is_held:
             known = state.load(self.directory, self.state.mountpoint)
             is_lost = known is None and self.is_in_place()
             if is_held and (is_lost or self.state.is_same_mount(known)):

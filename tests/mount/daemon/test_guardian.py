@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pytest
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 from ffrfs.mount.engines.worker import worker_path
-from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel import runtime_lock, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.process import Process
 from tests.checkout import CHECKOUT
@@ -190,6 +191,32 @@ def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     assert tree.statistics()["daemon_starts"] == 1  # it may take a while on a busy machine
     wait_until(lambda: state_of(tree) == "live", "it is live")
     mount_command_fails(tree.mount(), 32, str(tree.path), "already")
+
+
+@native
+def test_the_guardian_is_recorded_though_others_hold_the_lock(
+    new_mount: MakeMount, pack: Path
+) -> None:
+    """Others mount and unmount in the same runtime directory meanwhile."""
+    directory = state.runtime_directory()
+    ended = threading.Event()
+
+    def hold_often() -> None:
+        while not ended.wait(0.005):
+            with runtime_lock.locked(directory):
+                ended.wait(0.05)
+
+    others = threading.Thread(target=hold_often)
+    others.start()
+    try:
+        tree = new_mount(pack)
+        assert tree.mount().status == 0
+        known = state.find(str(tree.path))
+    finally:
+        ended.set()
+        others.join()
+    assert known is not None
+    assert known[1].guardian is not None
 
 
 @native
