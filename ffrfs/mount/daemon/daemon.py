@@ -135,9 +135,7 @@ def _serve_one(
             if mount.notice is not None:
                 log.warning("%s", mount.notice)
             announcement = Announcement(request, engine, mount, notifier, ready)
-            keeper.begin()
-            if kept is None:  # nobody reads yet, and the command is not to end before
-                mount.record(runtime_lock.LIMIT_S)
+            keeper.begin(runtime_lock.LIMIT_S if kept is None else 0)  # nobody reads a new one yet
             with _descriptors_kept():
                 if kept is not None or engine.connect(mount.connection):
                     announcement.make_early(is_announced=kept is not None)

@@ -76,8 +76,11 @@ class Keeper:
     def _wants_guardian(self) -> bool:
         return self._kept is not None and not (self._kept.is_foreground or self._notifier.is_active)
 
-    def begin(self) -> None:
-        """Start the guardian, if the mount wants one that does not live, and keep the mount."""
+    def begin(self, wait_s: float = 0) -> None:
+        """Start the guardian, if the mount wants one that does not live, and keep the mount.
+
+        `wait_s`: how long to wait for the lock, to record it before commands look for it.
+        """
         try:
             if self._kept is None:
                 self._watch_for_stuck()
@@ -87,6 +90,7 @@ class Keeper:
                 self._mount.note_manager()
         except OSError as error:
             log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
+        self._mount.record(wait_s)
         self.keep()
 
     def keep(self, *, is_renewal: bool = False) -> bool:
