@@ -1,7 +1,8 @@
 """The mount that a daemon makes, with its state file and control socket.
 
 Concurrency: blocking. The runtime directory's lock is held from looking to acting, so two
-daemons never claim one place. Nothing waits for it without limit, and record() not at all.
+daemons never claim one place. Nothing waits for it without limit, and record() not at all once
+the daemon serves.
 
 Not here: the kernel's side (kernel_mount.py), serving it (daemon.py).
 """
