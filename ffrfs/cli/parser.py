@@ -108,6 +108,10 @@ class Parser(argparse.ArgumentParser):
         formatter.add_text(epilog)
         return formatter.format_help()
 
+    def print_help(self, file: object = None) -> None:
+        # Not as argparse prints, which hides that standard output is full.
+        output.write(os.fsencode(self.format_help()))
+
     def format_help_all(self) -> str:
         self.rare_commands = frozenset()
         return super().format_help()
@@ -128,7 +132,7 @@ class Parser(argparse.ArgumentParser):
 
 class _HelpAll(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        parser._print_message(cast(Parser, parser).format_help_all(), sys.stdout)
+        output.write(os.fsencode(cast(Parser, parser).format_help_all()))
         parser.exit()
 
 

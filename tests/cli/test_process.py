@@ -124,6 +124,14 @@ def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None
         )
 
 
+@pytest.mark.parametrize("line", ["help", "ls --help", "pack --help-all"])
+def test_help_before_a_full_disk_is_an_error_without_a_buffer(line: str) -> None:
+    command = [sys.executable, "-u", "-m", "ffrfs", *line.split()]  # as in many containers
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1
+
+
 @pytest.mark.promise("S59")
 def test_a_check_that_cannot_say_what_it_found_is_critical(tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full, running("check", tmp_path, stdout=full) as process:
