@@ -7,6 +7,7 @@ import os
 import sys
 
 from ffrfs.cli import output
+from ffrfs.cli.parser import UsageError
 from ffrfs.service.installation import PREFIX_DEFAULT, install, service_files, uninstall
 from ffrfs.service.templates import check_interpreter
 
@@ -52,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.destdir:
+        raise UsageError("--destdir: is empty; leave it out to install below /")
     # abspath() keeps two leading slashes, but "//" is "/".
     root = "/" + os.path.abspath(args.destdir).lstrip("/")
     prefix = os.path.join("/", args.prefix)

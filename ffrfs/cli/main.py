@@ -132,9 +132,9 @@ def _run(argv: Sequence[str]) -> int:
         if end.code == WRONG_USAGE and argv[:1] == ["mount"]:
             return _WRONG_USAGE_OF_MOUNT
         raise
-    apply_remote_options(args)
     status: int
     try:
+        apply_remote_options(args)
         status = args.func(args)
     except UsageError as error:
         args.usage_error(str(error))

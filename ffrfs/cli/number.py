@@ -16,7 +16,9 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
 
     def parse(text: str) -> int:
-        is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+        is_number = text.isascii() and text.isdigit()
+        if is_number and len(text) > _DIGITS_MAX:
+            raise argparse.ArgumentTypeError(f"'{text}': has more than {_DIGITS_MAX} digits")
         if not is_number or int(text) < least or (most is not None and int(text) > most):
             raise argparse.ArgumentTypeError(f"'{text}': must be a number {limits}")
         return int(text)

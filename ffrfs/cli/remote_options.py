@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from ffrfs.cli.parser import RARE
+from ffrfs.cli.parser import RARE, UsageError
+from ffrfs.errors import OptionError
 
 
 def add_remote_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,7 @@ def add_remote_options(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_remote_options(args: argparse.Namespace) -> None:
-    """Set the variables of the environment. Raises OptionError."""
+    """Set the variables of the environment. Raises UsageError."""
     if not getattr(args, "sets_remote", False):
         return
     names = ("endpoint_url", "region", "remote_timeout")
@@ -52,4 +53,7 @@ def apply_remote_options(args: argparse.Namespace) -> None:
     if variables:
         from ffrfs.remote.settings import RemoteSettings
 
-        RemoteSettings.from_environment()  # raises OptionError
+        try:
+            RemoteSettings.from_environment()
+        except OptionError as error:
+            raise UsageError(str(error)) from None
