@@ -155,13 +155,15 @@ def _refuse_changed(plan: Plan) -> None:
 
 def _linked(staging: str, place: str) -> int | None:
     lock = _locked(staging)
-    if lock is not None:
-        try:
+    if lock is None:
+        return None
+    with contextlib.ExitStack() as failed:
+        failed.callback(os.close, lock)
+        with contextlib.suppress(FileExistsError):
             move_new(staging, place)
-        except FileExistsError:
-            os.close(lock)
-            return None
-    return lock
+            failed.pop_all()
+            return lock
+    return None
 
 
 def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool:

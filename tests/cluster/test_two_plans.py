@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -263,6 +264,19 @@ def test_a_plan_of_another_directory_is_left_alone(one: Path, two: Path, base: P
         pack(one, base, 3, append=True)
     assert len(os.listdir(place)) == 2
     assert (base / kept_plan.PLAN_NAME).exists()
+
+
+def test_a_plan_that_gets_no_name_leaves_no_file_open(
+    one: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(kept_plan, "move_new", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), kept(one, target, 2):
+        pass
+    held = [os.readlink(fd) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+    assert not [name for name in held if kept_plan.PLAN_NAME in name]
 
 
 def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, base: Path) -> None:
