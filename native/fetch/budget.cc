@@ -1,5 +1,7 @@
 #include "fetch/budget.h"
 
+#include <list>
+
 namespace ffrfs {
 
 // The state that reservations share with their budget, which they may outlive.
@@ -13,7 +15,7 @@ struct Reservation::Ledger {
   size_t limit_bytes = 0;
   std::array<size_t, kAccountCount> used{};
   size_t admitted = 0;  // reservations in flight that came through admit()
-  std::deque<Waiting> waiting;
+  std::list<Waiting> waiting;
   std::function<void()> on_room;
   Counters* counters = nullptr;  // exported counters; nullptr once the budget is gone
 
@@ -86,7 +88,7 @@ Budget::Budget(size_t limit_bytes, Counters& counters)
 }
 
 Budget::~Budget() {
-  std::deque<Ledger::Waiting> waiting;  // destroyed after the lock is released
+  std::list<Ledger::Waiting> waiting;  // destroyed after the lock is released; a deque allocates
   std::function<void()> on_room;
   const std::lock_guard lock(ledger_->mutex);
   ledger_->counters = nullptr;

@@ -39,15 +39,31 @@ UnitPtr DemandReader::find_in_memory(const UnitPlan& plan, size_t wanted) {
 }
 
 void DemandReader::start_in_turn(const UnitPlan& plan) {
-  fetcher_.budget().admit(fetcher_.memory_for(plan), [this, plan](Reservation memory) {
-    const auto begin = Clock::now();
-    fetcher_.start(
-        port_, plan, std::move(memory),
-        [this, key = plan.key(), begin](const UnitPtr& unit, const std::exception_ptr& error) {
-      if (unit && timer_) timer_(unit->bytes.size(), Clock::now() - begin);
-      for (const auto& done : table_.finish(key)) done(unit, error);
+  or_fail(plan, [this, &plan] {
+    fetcher_.budget().admit(fetcher_.memory_for(plan), [this, plan](Reservation memory) {
+      or_fail(plan, [this, &plan, &memory] { start(plan, std::move(memory)); });
     });
   });
+}
+
+void DemandReader::start(const UnitPlan& plan, Reservation memory) {
+  const auto begin = Clock::now();
+  fetcher_.start(
+      port_, plan, std::move(memory),
+      [this, key = plan.key(), begin](const UnitPtr& unit, const std::exception_ptr& error) {
+    if (unit && timer_) timer_(unit->bytes.size(), Clock::now() - begin);
+    for (const auto& done : table_.finish(key)) done(unit, error);
+  });
+}
+
+// Runs a step of a fetch. Without memory for it, all readers that wait get the error, because no
+// other thread would end the fetch.
+template <typename Step> void DemandReader::or_fail(const UnitPlan& plan, const Step& step) {
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    for (const auto& done : table_.finish(plan.key())) done(nullptr, std::current_exception());
+  }
 }
 
 bool DemandReader::arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner,
@@ -69,13 +85,7 @@ bool DemandReader::arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owne
 }
 
 void DemandReader::overtake() {
-  for (const UnitPlan& plan : table_.take_overdue()) {
-    try {
-      start_in_turn(plan);
-    } catch (const std::bad_alloc&) {  // no other thread would end the fetch
-      for (const auto& done : table_.finish(plan.key())) done(nullptr, std::current_exception());
-    }
-  }
+  for (const UnitPlan& plan : table_.take_overdue()) start_in_turn(plan);
 }
 
 void DemandReader::served(const UnitKey& key, size_t size, const UnitPtr& unit, size_t count) {

@@ -103,6 +103,8 @@ class DemandReader {
     if (observer_) observer_(plan.extent, found);
   }
   void start_in_turn(const UnitPlan& plan);
+  void start(const UnitPlan& plan, Reservation memory);
+  template <typename Step> void or_fail(const UnitPlan& plan, const Step& step);
 
   Fetcher& fetcher_;
   UnitTable table_;

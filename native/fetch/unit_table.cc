@@ -30,7 +30,12 @@ UnitTable::Join UnitTable::join(const UnitKey& key, Done&& done, HeldPtr& held) 
     held = entry.account == Account::kAhead ? take(*found) : entry.held;
     return Join::kHeld;
   }
-  entry.waiting.push_back(std::move(done));
+  try {
+    entry.waiting.push_back(std::move(done));
+  } catch (const std::bad_alloc&) {
+    if (is_new) erase(*found);  // else it would look as if it were being fetched
+    throw;
+  }
   if (is_new) {
     counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
     return Join::kFirst;
@@ -67,10 +72,14 @@ void UnitTable::keep_locked(const UnitKey& key, const HeldPtr& held) {
   const Account account = account_of(key);
   const bool is_bounded = account == Account::kKept;
   if (is_bounded && held->memory.size() > budget_.first_limit(account)) return;
-  const auto [entry, is_new] = entries_.try_emplace(key);
-  entry->second.is_passing = false;
-  if (!is_new) return;
-  hold(*entry, held, account);
+  try {
+    const auto [entry, is_new] = entries_.try_emplace(key);
+    entry->second.is_passing = false;
+    if (!is_new) return;
+    hold(*entry, held, account);
+  } catch (const std::bad_alloc&) {  // not kept; who has asked for it gets it
+    return;
+  }
   shrink(account, 1);
 }
 

@@ -62,7 +62,7 @@ class UnitTable {
   // is kept from then on.
   [[nodiscard]] std::vector<Done> finish(const UnitKey& key, const HeldPtr& kept = nullptr);
 
-  // Does nothing if the unit is in the table already, or larger than the account.
+  // Does nothing if the unit is in the table already, larger than the account, or memory is short.
   void keep(const UnitKey& key, const HeldPtr& held);
   void drop(const UnitKey& key);
   // All waiters have been served: drops the unit, unless one of them kept it.

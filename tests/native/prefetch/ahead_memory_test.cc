@@ -1,4 +1,5 @@
-// native/prefetch: without memory the threads that read ahead leave something out, and go on.
+// native/prefetch, native/fetch: without memory the threads that read ahead leave something out, and
+// go on; a reader without memory holds up no other one.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <string>
@@ -57,11 +59,45 @@ class Shortage {
       const pid_t thread = std::stoi(task.path().filename());
       if (thread != gettid() && count < victims.size()) victims.at(count++) = thread;
     }
+    begin(from, to);
+  }
+  // Those of this thread.
+  explicit Shortage(uint64_t number) {
+    std::ranges::fill(victims, 0);
+    victims[0] = gettid();
+    begin(number, number);
+  }
+  ~Shortage() { last = 0; }
+
+ private:
+  static void begin(uint64_t from, uint64_t to) {
     allocations = 0;
     first = from;
     last = to;
   }
-  ~Shortage() { last = 0; }
+};
+
+// A read of record 0, which may end late, or never.
+struct Reader {
+  void begin(Rig& rig) {
+    const std::span<const std::byte> expected = view(rig.records[0]);
+    const auto take = [this, expected](const Slice& slice, const std::exception_ptr& error) {
+      is_right = !error && std::ranges::equal(slice.bytes, expected);
+      has_ended = true;
+    };
+    if (const auto now = rig.reads.read(rig.shards.extent(0), 0, expected.size(), take)) {
+      take(*now, nullptr);
+    }
+  }
+  bool end(Rig& rig) {
+    return wait_until([&] {
+      rig.reads.poll();
+      return has_ended.load();
+    });
+  }
+
+  bool is_right = false;
+  std::atomic<bool> has_ended{false};
 };
 
 std::vector<uint64_t> numbers(size_t count) {
@@ -110,5 +146,29 @@ TEST_CASE("whichever allocation fails, no record stays on its way, and all can b
       for (const uint64_t record : numbers(kCount)) (void)rig.read(record);
       CHECK(rig.wrong == 0);
     }
+  }
+}
+
+TEST_CASE("whichever allocation of a reader fails, the next one gets the record") {
+  bool has_failed = true;
+  for (uint64_t number = 1; has_failed; ++number) {
+    CAPTURE(number);
+    Reader one;
+    Reader next;
+    Rig rig(patterns(1, 10'000));
+    bool is_refused = false;
+    {
+      const Shortage now(number);
+      try {
+        one.begin(rig);
+      } catch (const std::bad_alloc&) {
+        is_refused = true;
+      }
+      has_failed = allocations >= number;
+    }
+    REQUIRE((is_refused || one.end(rig)));
+    next.begin(rig);
+    REQUIRE(next.end(rig));
+    CHECK(next.is_right);
   }
 }
