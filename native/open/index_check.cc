@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -127,6 +128,8 @@ std::unique_ptr<const Tree> read_pickle(const ShardSet& plain, Counters& counter
     OpenedTree opened = open_tree(plain, nullptr, counters);
     if (opened.kind == TreeKind::kFolder) return std::move(opened.tree);
     fault = "there is an index, but no pickle";
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const StorageError& error) {
     if (error.is_shortage()) throw;
     fault = "the pickle: " + error.within(plain.shard(0).file().path());
