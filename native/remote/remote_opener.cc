@@ -68,39 +68,42 @@ std::vector<std::string> RemoteOpener::list(const std::string& url) {
 
 void RemoteOpener::begin(const std::vector<std::string>& urls) {
   ObjectLink& link = links_->get();
-  const std::lock_guard lock(mutex_);
+  Sharing& sharing = sharing_.get();
+  const std::lock_guard lock(sharing.mutex);
   for (const std::string& url : urls) {
-    Shared& shared = shared_[url];
+    Shared& shared = sharing.objects[url];
     if (shared.user_count++ == 0) shared.coming = link.start_open(url);
   }
 }
 
 std::shared_ptr<const OpenObject> RemoteOpener::find_shared(const std::string& url) {
+  Sharing& sharing = sharing_.get();
   std::shared_future<ObjectLink::ObjectPtr> coming;
   {
-    const std::lock_guard lock(mutex_);
-    const auto found = shared_.find(url);
-    if (found == shared_.end()) return nullptr;
+    const std::lock_guard lock(sharing.mutex);
+    const auto found = sharing.objects.find(url);
+    if (found == sharing.objects.end()) return nullptr;
     if (found->second.open) return found->second.open;
     coming = found->second.coming;
   }
   ObjectLink::ObjectPtr object = wait_for_answer(coming);
-  const std::lock_guard lock(mutex_);
-  const auto found = shared_.find(url);
-  if (found == shared_.end()) return make(std::move(object));
+  const std::lock_guard lock(sharing.mutex);
+  const auto found = sharing.objects.find(url);
+  if (found == sharing.objects.end()) return make(std::move(object));
   if (!found->second.open) found->second.open = make(std::move(object));
   return found->second.open;
 }
 
 void RemoteOpener::end(const std::vector<std::string>& urls) {
+  Sharing& sharing = sharing_.get();
   std::vector<Shared> over;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(sharing.mutex);
     for (const std::string& url : urls) {
-      const auto found = shared_.find(url);
-      if (found == shared_.end() || --found->second.user_count > 0) continue;
+      const auto found = sharing.objects.find(url);
+      if (found == sharing.objects.end() || --found->second.user_count > 0) continue;
       over.push_back(std::move(found->second));
-      shared_.erase(found);
+      sharing.objects.erase(found);
     }
   }
   for (Shared& shared : over) {

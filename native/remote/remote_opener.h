@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "io/process_local.h"
 #include "io/source.h"
 #include "remote/object_link.h"
 #include "remote/remote_file.h"
@@ -50,9 +51,13 @@ class RemoteOpener {
   [[nodiscard]] std::shared_ptr<const OpenObject> find_shared(const std::string& url);
   [[nodiscard]] std::shared_ptr<const OpenObject> make(ObjectLink::ObjectPtr object) const;
 
+  struct Sharing {
+    std::mutex mutex;  // guards all below
+    std::map<std::string, Shared> objects;
+  };
   const std::shared_ptr<Links> links_;
-  std::mutex mutex_;  // guards shared_
-  std::map<std::string, Shared> shared_;
+  // A child must not wait for what its parent's link opens.
+  ProcessLocal<Sharing> sharing_{[] { return std::make_unique<Sharing>(); }};
 };
 
 // Sets and returns the opener of the process; nullptr if there is none.

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -378,4 +379,27 @@ TEST_CASE("cached bytes that are on disk alone are read past the page cache") {
   CHECK(file->begin_direct(4000, 5000).fd < 0);
   rig.object->fill(1, 1);
   CHECK_FALSE(begun.is_good());
+}
+
+TEST_CASE("a forked child opens by itself what its parent is opening") {
+  const auto object = std::make_shared<TestObject>(pattern(10'000, 1));
+  TestFetcher silent;
+  silent.answer_by([](TestFetcher&, const Asked&) { return true; });
+  TestFetcher own;
+  own.add(kUrl, object);
+  const pid_t parent = getpid();
+  remote::set_opener(std::make_shared<remote::RemoteOpener>(
+      [&] { return getpid() == parent ? silent.start() : own.start(); }, 10s));
+  {
+    const remote::OpenTogether together({kUrl});
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(40);  // it would wait for its parent's link
+      _exit(read(*remote::open_source(kUrl), 0, 10'000) == object->content() ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  remote::set_opener(nullptr);
 }
