@@ -6,7 +6,8 @@
 //
 // Immutable except for what it caches: 8 bytes for every shared directory, and the first names of
 // each that was asked for, up to a limit; beyond it the parts are asked one after the other, too.
-// Thread-safe; takes a lock only to cache first names.
+// Thread-safe; takes a lock only to cache first names. Does not survive fork() (see
+// io/process_local.h).
 
 #pragma once
 

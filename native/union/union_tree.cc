@@ -11,7 +11,7 @@ namespace ffrfs {
 UnionTree::UnionTree(std::vector<UnionPart> parts, OnConflict on_conflict)
     : parts_(std::move(parts), on_conflict),
       directories_(parts_),
-      lookup_(parts_, directories_),
+      lookup_([this] { return std::make_unique<UnionLookup>(parts_, directories_); }),
       listing_([this] { return std::make_unique<UnionListing>(parts_, directories_); }) {
   if (on_conflict == OnConflict::kError) refuse_conflicts(parts_, directories_);
   for (size_t number = 0; number < parts_.count(); ++number) {
@@ -60,7 +60,7 @@ Inode UnionTree::merged(Ino ino, Inode inode) const {
 Ino UnionTree::lookup(Ino parent, std::string_view name) const {
   if (!is_shown(parent)) return 0;
   const std::span<const Ino> members = directories_.members(parent);
-  return members.empty() ? parts_.lookup(parent, name) : lookup_.find(parent, name);
+  return members.empty() ? parts_.lookup(parent, name) : lookup_.get().find(parent, name);
 }
 
 std::vector<Dentry> UnionTree::list(Ino directory, uint64_t start, uint64_t limit) const {

@@ -9,7 +9,8 @@
 // A path that several parts have and that cannot be merged (a file or link, against anything) is a
 // conflict: either an error at opening, or only that of the first or last part is shown.
 //
-// Immutable except for the cache of listings (union_listing.h). Thread-safe.
+// Immutable except for the caches of listings (union_listing.h) and of names (union_lookup.h), of
+// which each process has its own. Thread-safe.
 
 #pragma once
 
@@ -63,7 +64,7 @@ class UnionTree final : public Tree {
 
   const UnionParts parts_;
   const UnionDirectories directories_;
-  const UnionLookup lookup_;
+  mutable ProcessLocal<UnionLookup> lookup_;
   mutable ProcessLocal<UnionListing> listing_;
   uint64_t file_count_ = 0;
   uint64_t directory_count_ = 0;
