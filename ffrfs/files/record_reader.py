@@ -7,6 +7,8 @@ Concurrency: that of the reader.
 from __future__ import annotations
 
 import operator
+import os
+import sys
 from collections.abc import Sequence
 from typing import Generic, Protocol, SupportsIndex, TypeVar, overload
 
@@ -75,6 +77,18 @@ class RecordReader(Closing, Generic[_Record]):
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""
         self._records.close()
+
+
+def _await_import() -> None:
+    """Wait until NumPy is imported, if a thread is at it: its first read imports it.
+
+    The child of a fork() meanwhile would wait for that thread, which it does not have, for ever.
+    """
+    if "numpy" in sys.modules:
+        import numpy  # noqa: F401
+
+
+os.register_at_fork(before=_await_import)
 
 
 def number_of(index: SupportsIndex, count: int, what: str = "record") -> int:

@@ -50,9 +50,6 @@ class FileReader(RecordReader["RecordBytes"]):
         check_data: bool = True,
         **store: Unpack[StoreKeywords],
     ) -> None:
-        # A child that is forked while a thread imports it would wait for that for ever.
-        import numpy  # noqa: F401
-
         self.fnames = _file_names(in_store(fname, store))
         self._places = [absolute(name) for name in self.fnames]
         self.check_data = check_data

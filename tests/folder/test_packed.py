@@ -25,6 +25,7 @@ from ffrfs.errors import (
 )
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
 from tests.folder.folder_model import make_folder, trees, walk
+from tests.interpreter import python
 from tests.tfrecord_file import write_tfrecord
 
 TREE: Tree = {
@@ -227,6 +228,27 @@ def test_a_forked_child_goes_on_with_it(file: Path) -> None:
             os._exit(0 if good else 1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
+
+
+_FORKING = """
+import os, signal, sys, threading, ffrfs
+pack = ffrfs.PackedFolder(sys.argv[1])
+assert "numpy" not in sys.modules
+threading.Thread(target=pack.read, args=(["B"],)).start()
+while "numpy" not in sys.modules:
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(30)  # nobody else would end it
+    os._exit(pack.read("B").tobytes() != b"upper")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_that_is_forked_during_the_first_read_of_a_thread(file: Path) -> None:
+    """The read imports NumPy, and the child has nobody who would end that."""
+    done = python("-W", "ignore", "-c", _FORKING, file)
+    assert done.returncode == 0, done.stderr
 
 
 def test_one_path_is_read_as_by_read_one(file: Path) -> None:
