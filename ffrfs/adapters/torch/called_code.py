@@ -1,8 +1,9 @@
 """Finds in what a sampler calls why a copy of it must not be iterated beside it.
 
 Followed are functions, those nested in them, and what their names lead to: globals, imports, and
-the attributes of these. Not followed are torch, NumPy and the standard library, whose global
-generators are put back (epoch_order.py), and what is in a list or dict.
+the attributes of these, what is in short lists and dicts, and what a method is bound to. Not
+followed are torch, NumPy and the standard library, whose global generators are put back
+(epoch_order.py).
 
 Concurrency: functions without state.
 """
@@ -13,13 +14,15 @@ import functools
 import random
 import sys
 from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
 _NOT_FOLLOWED = sys.stdlib_module_names | {"numpy", "torch", "torchdata"}
 _SEEN_MAX = 10_000
+_ITEMS_MAX = 100  # of a list or dict that is looked through: a longer one is data
+_ATOMS = {bool, bytes, float, int, str}
 # A copy that calls these would wait for the copies of other processes, or disturb the originals.
 _COLLECTIVE = {"all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce"}
 _COLLECTIVE |= {"all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list"}
@@ -34,7 +37,7 @@ def obstacle(sampler: object) -> str | None:
     # It has been made: what __init__ calls (for a seed of all processes) is not called again.
     waiting = [member for kind in kinds for member in _members(kind, besides="__init__")]
     # Those among its attributes are no copies in the copy, either.
-    waiting += [each for each in _attributes(sampler).values() if isinstance(each, FunctionType)]
+    waiting += _kept(sampler)
     seen = set(map(id, kinds))
     while waiting:
         value = waiting.pop()
@@ -76,9 +79,35 @@ def _is_collective(function: FunctionType) -> bool:
     )
 
 
+def _kept(sampler: object) -> list[Any]:
+    """Return functions, and methods of what is not written in Python, among its attributes."""
+    kept: list[Any] = []
+    waiting: list[Any] = [_attributes(sampler)]
+    seen: set[int] = set()
+    while waiting and len(seen) < _SEEN_MAX:
+        value = waiting.pop()
+        if id(value) not in seen:
+            seen.add(id(value))
+            waiting += _items(value)
+            kept += [value] if isinstance(value, FunctionType | BuiltinMethodType) else []
+    return kept
+
+
+def _items(value: object) -> list[Any]:
+    if isinstance(value, functools.partial):
+        value = (value.func, *value.args)
+    elif isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return []
+    return [each for each in value if type(each) not in _ATOMS] if len(value) <= _ITEMS_MAX else []
+
+
 def _is_generator(value: object) -> bool:
     if isinstance(value, torch.Generator):
         return value is not torch.default_generator
+    if any(value is getattr(draw, "__self__", None) for draw in _global_draws()):
+        return False
     kind = type(value)
     is_numpys = kind.__module__.startswith("numpy.random")
     return isinstance(value, random.Random) or (
@@ -86,17 +115,25 @@ def _is_generator(value: object) -> bool:
     )
 
 
+def _global_draws() -> list[object]:
+    """Return a method of each generator that Python and NumPy share."""
+    numpy = sys.modules.get("numpy")
+    return [random.random, *([] if numpy is None else [numpy.random.random])]
+
+
 def _wrapped(value: object) -> list[Any]:
-    """Return the functions of what is called in the place of a function."""
+    """Return the functions of what is called in the place of a function, or what is in a list."""
     if isinstance(value, property):
         return [value.fget]
-    if isinstance(value, functools.partial | functools.cached_property):
+    if isinstance(value, functools.cached_property):
         return [value.func]
-    if isinstance(value, staticmethod | classmethod | MethodType):
+    if isinstance(value, staticmethod | classmethod):
         return [value.__func__]
+    if isinstance(value, MethodType | BuiltinMethodType):
+        return [getattr(value, "__func__", None), value.__self__]
     if isinstance(value, functools._lru_cache_wrapper):
         return [value.__wrapped__]
-    return []
+    return _items(value)
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -16,6 +16,7 @@ import pytest
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
+import numpy as np
 import torch
 from torch.utils.data import (
     BatchSampler,
@@ -336,6 +337,38 @@ class ByClass(Drawing):
         return iter(torch.randperm(len(self.data), generator=self.own).tolist())
 
 
+GENERATORS = {"of": [GENERATOR]}
+NUMBERS = random.Random()
+DRAW = NUMBERS.sample
+
+
+class ByDict(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(len(self.data), generator=GENERATORS["of"][0]).tolist())
+
+
+class ByMethod(Drawing):
+    def __iter__(self) -> Iterator[int]:
+        return iter(DRAW(range(len(self.data)), 20))
+
+
+class ByOwnMethod(Drawing):
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.draws = {"one": [NUMBERS.getrandbits]}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([self.draws["one"][0](3) for _ in range(20)])
+
+
+class ByGlobalGenerators(Drawing):
+    """They are put back."""
+
+    def __iter__(self) -> Iterator[int]:
+        numpys = np.random.permutation(20).tolist()
+        return iter([*random.sample(range(20), 20), *numpys, *torch.randperm(20).tolist()])
+
+
 class Changing(Drawing):
     number = 0
 
@@ -391,6 +424,10 @@ class Made(Drawing):
             (kind, "its sampler draws from a generator that is not among its attributes")
             for kind in (InComprehension, ByHelper, ByStatic, ByClass)
         ),
+        *(
+            (kind, "its sampler draws from a generator that is not among its attributes")
+            for kind in (ByDict, ByMethod, ByOwnMethod)
+        ),
         (Uncopied, "its sampler cannot be copied: cannot pickle '_thread.lock' object"),
         (Talking, "its sampler talks to other processes"),
         (TalkingByHelper, "its sampler talks to other processes"),
@@ -405,6 +442,7 @@ def test_samplers_that_cannot_be_foretold(
 ) -> None:
     def found(given: Callable[[DataLoader[Any]], DataLoader[Any]]) -> Any:
         GENERATOR.manual_seed(3)
+        NUMBERS.seed(3)
         dataset = Shown(root)
         loader = DataLoader(dataset, 4, sampler=sampler(dataset), collate_fn=same)
         return run(given(loader), epochs=2)
@@ -413,9 +451,11 @@ def test_samplers_that_cannot_be_foretold(
     assert caplog.messages == [f"ffrfs: nothing is read ahead: {reason}"]
 
 
-def test_what_made_a_sampler_is_not_called_again(mount: Mount, root: str) -> None:
+@pytest.mark.parametrize("sampler", [Made, ByGlobalGenerators])
+def test_samplers_that_can_be_foretold(mount: Mount, root: str, sampler: type[Drawing]) -> None:
+    """What made one is not called again."""
     dataset = Shown(root)
-    loader = DataLoader(dataset, 4, sampler=Made(dataset), collate_fn=same)
+    loader = DataLoader(dataset, 4, sampler=sampler(dataset), collate_fn=same)
     assert numbers(hint(loader, COUNT, root)) == mount.indices(0, COUNT)
 
 
