@@ -14,13 +14,14 @@ from ffrfs.remote.failures import NoProxyError
 
 
 class Line:
-    """A connection. `proxy`: its host and port, if there is one; `silence_s`: for an answer."""
+    """A connection. `proxy`: its host and port, if there is one."""
 
-    def __init__(self, http: HTTPConnection, proxy: str, silence_s: float) -> None:
+    def __init__(self, http: HTTPConnection, proxy: str) -> None:
         self.http = http
         self.idle_since_s = 0.0
         self.is_given_up = False
-        self._proxy, self._silence_s = proxy, silence_s
+        self.silence_s: float | None = None  # after which a request fails
+        self._proxy = proxy
 
     def open(self) -> None:
         """Connect unless it is connected. Raises OSError, or NoProxyError."""
@@ -32,8 +33,8 @@ class Line:
                 if self._proxy and self.http.sock is None and "Tunnel" not in str(error):
                     raise NoProxyError(self._proxy, error) from None
                 raise
-        if self.http.sock is not None:  # the request is repeated after so many silent seconds
-            self.http.sock.settimeout(self._silence_s)
+        if self.http.sock is not None:
+            self.http.sock.settimeout(self.silence_s)
         if self.is_given_up:
             raise ConnectionAbortedError
 

@@ -67,16 +67,17 @@ _TIME_MAX_S = (1 << 63) // _NS
 class HttpOrigin(ObjectOrigin):
     """The Origin for http:// and https://."""
 
-    async def _pin_once(self, url: RemoteUrl) -> Pin:
+    async def _pin_once(self, url: RemoteUrl, silence_s: float) -> Pin:
         server = self._server(url)
         server.connect_ahead()
         patience = asyncio.get_running_loop().call_later(_AHEAD_S, server.disconnect_idle)
         try:
-            answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, _up_to(1))
+            first = {"Range": "bytes=0-0"}
+            answer = await server.ask("GET", _target(url), first, _up_to(1), silence_s)
         except BadStatusError as error:
             if error.status != 416:  # 416: an empty file has no first byte
                 raise
-            answer = await server.ask("HEAD", _target(url), {}, _up_to(0))
+            answer = await server.ask("HEAD", _target(url), {}, _up_to(0), silence_s)
         finally:
             patience.cancel()
         refuse_page(url, answer.headers.get("Content-Type", ""))
@@ -84,21 +85,25 @@ class HttpOrigin(ObjectOrigin):
             raise RemoteError.at(url.shown, WHOLE_FILES)
         return answer.pin(url)
 
-    async def _read_once(self, pin: Pin, rest: Rest, version: str | None = None) -> None:
+    async def _read_once(
+        self, pin: Pin, rest: Rest, silence_s: float, version: str | None = None
+    ) -> None:
         part = rest.part
         headers = {"Range": f"bytes={part.start}-{part.stop - 1}"}
         if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak ETag never matches
             headers["If-Match"] = pin.etag
         receive = functools.partial(_receive, pin, rest)
         try:
-            await self._server(pin.url).ask("GET", _target(pin.url), headers, receive)
+            server = self._server(pin.url)
+            await server.ask("GET", _target(pin.url), headers, receive, silence_s)
         except BadStatusError as error:
             if error.status in (404, 410):
                 raise changed(pin.url) from None
             raise
 
-    async def _list_once(self, url: RemoteUrl) -> list[str]:
-        answer = await self._server(url).ask("GET", _target(url), {}, _up_to(_PAGE_MAX + 1))
+    async def _list_once(self, url: RemoteUrl, silence_s: float) -> list[str]:
+        receive = _up_to(_PAGE_MAX + 1)
+        answer = await self._server(url).ask("GET", _target(url), {}, receive, silence_s)
         if len(answer.data) > _PAGE_MAX:
             raise RemoteError.at(url.shown, f"its listing has more than {_PAGE_MAX >> 20} MiB")
         names = names_in(answer.data.decode("utf-8", "replace"), url)
@@ -209,13 +214,19 @@ class _Server:
         return self._new()
 
     async def ask(
-        self, method: str, target: str, headers: dict[str, str], receive: Receive[T]
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        receive: Receive[T],
+        silence_s: float,
     ) -> T:
         """Send a request, return what `receive` makes of the response, in a thread.
 
         Raises BadStatusError, OSError and others.
         """
         line = self._line()
+        line.silence_s = silence_s
         work = threads().submit(self._ask, line, method, target, headers, receive)
         try:
             return await asyncio.wrap_future(work)
@@ -232,7 +243,7 @@ class _Server:
             http = HTTPSConnection(place, timeout=timeout_s, context=self._tls)
             if self._proxy:
                 http.set_tunnel(self._place, headers=self._extra)
-        return Line(http, self._proxy, self._timeout_s / 4)
+        return Line(http, self._proxy)
 
     def _ask(
         self, line: Line, method: str, target: str, headers: dict[str, str], receive: Receive[T]

@@ -6,7 +6,9 @@ each answer are compared with the pin, and no more bytes are taken than were req
 If an object was replaced, its old version is read if the bucket has kept it. Reads do not begin
 with the version, because many credentials lack the permission for it (s3:GetObjectVersion).
 
-Failures that may be temporary are tried again until the deadline, with growing pauses.
+Failures that may be temporary are tried again until the deadline, with growing pauses. So is a
+request that nothing has come of for a quarter of the time-out, since it is mostly lost; what was
+silent once has the rest of the time, since the server may be as slow as that.
 
 Not here: connections and credentials (store.py), the meaning of failures (failures.py), web
 servers (http_origin.py).
@@ -41,7 +43,9 @@ T = TypeVar("T")
 _PAUSE_S = 0.1
 _PAUSE_THROTTLED_S = 0.5
 _PAUSE_MAX_S = 5.0
-# A user waits while an object is opened, so an absent server is reported soon.
+_SILENCE_SHARE = 1 / 4  # of the time-out, after which a request is begun again
+# A user waits while an object is opened, so an absent server is reported soon: after this time, or
+# after that share of a long time-out.
 _PATIENCE_S = 10.0
 # The share of a reader's timeout: the error must arrive before the reader gives up.
 _SHARE = 0.9
@@ -59,27 +63,29 @@ class ObjectOrigin:
         self._settings = settings
         self._counters = counters
         self._replaced: set[Pin] = set()  # objects that are read by their versions
+        self._is_slow = False  # a request was silent for long, and none was answered sooner since
 
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
             named = url.shown.removesuffix("/")  # a bucket: what ends in a / is listed
             raise RemoteError.at(named, f"is no object; for all packs in it add a /: {url.shown}")
         once = functools.partial(self._pin_once, url)
-        return await self._persistently(url, once, min(_PATIENCE_S, self._seconds()))
+        patience_s = max(_PATIENCE_S, _SILENCE_SHARE * self._settings.timeout_s)
+        return await self._persistently(url, once, min(patience_s, self._seconds()))
 
     async def read(self, pin: Pin, offset: int, size: int, take: Take) -> None:
         rest = Rest(pin, offset, size, take)
 
-        async def once() -> None:
+        async def once(silence_s: float) -> None:
             if pin not in self._replaced:
                 try:
-                    return await self._read_once(pin, rest)
+                    return await self._read_once(pin, rest, silence_s)
                 except Exception as error:
                     is_changed = isinstance(failure_of(error, pin.url).error, ChangedAtOriginError)
                     if pin.version is None or not is_changed:
                         raise
                 self._counters.add("remote_requests")
-            await self._read_version(pin, rest)
+            await self._read_version(pin, rest, silence_s)
             self._replaced.add(pin)
 
         if size:
@@ -95,26 +101,28 @@ class ObjectOrigin:
             raise RemoteError.at(url.shown, f"has more than {_NAMES_MAX:,} objects")
         return [url.child(name).text for name in sorted(names)]
 
-    async def _pin_once(self, url: RemoteUrl) -> Pin:
-        result = await _first_byte(bucket_store(url, self._settings), url.key)
+    async def _pin_once(self, url: RemoteUrl, silence_s: float) -> Pin:
+        result = await _first_byte(bucket_store(url, self._settings, silence_s), url.key)
         refuse_page(url, _content_type(result))
         return _pin_of(url, result.meta).checked()
 
-    async def _read_version(self, pin: Pin, rest: Rest) -> None:
+    async def _read_version(self, pin: Pin, rest: Rest, silence_s: float) -> None:
         """Read a version. Raises ChangedAtOriginError also if it is gone, or must not be read."""
         try:
-            await self._read_once(pin, rest, pin.version)
+            await self._read_once(pin, rest, silence_s, pin.version)
         except Exception as error:
             failure = failure_of(error, pin.url)
             if failure.again or failure.renewal:
                 raise
             raise changed(pin.url) from None
 
-    async def _read_once(self, pin: Pin, rest: Rest, version: str | None = None) -> None:
-        work = threads().submit(self._receive, pin, rest, version)
+    async def _read_once(
+        self, pin: Pin, rest: Rest, silence_s: float, version: str | None = None
+    ) -> None:
+        work = threads().submit(self._receive, pin, rest, silence_s, version)
         await asyncio.wrap_future(work)
 
-    def _receive(self, pin: Pin, rest: Rest, version: str | None) -> None:
+    def _receive(self, pin: Pin, rest: Rest, silence_s: float, version: str | None) -> None:
         import obstore
 
         part = rest.part
@@ -123,7 +131,7 @@ class ObjectOrigin:
             options["version"] = version
         if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak ETag never matches
             options["if_match"] = pin.etag
-        store = bucket_store(pin.url, self._settings)
+        store = bucket_store(pin.url, self._settings, silence_s)
         try:
             result = obstore.get(store, pin.url.key, options=options)
         except FileNotFoundError:
@@ -143,11 +151,11 @@ class ObjectOrigin:
         got, size = rest.part.start - part.start, len(part)
         raise RemoteError.at(pin.url.shown, f"the server sent {got} of {size} bytes: its fault")
 
-    async def _list_once(self, url: RemoteUrl) -> Sequence[str]:
+    async def _list_once(self, url: RemoteUrl, silence_s: float) -> Sequence[str]:
         """Return the names of the objects in the directory."""
         import obstore
 
-        store, folder = bucket_store(url, self._settings), url.key
+        store, folder = bucket_store(url, self._settings, silence_s), url.key
         result = await obstore.list_with_delimiter_async(store, folder or None)
         paths = (meta["path"] for meta in result["objects"])
         # The name "" is the empty object that consoles make for the directory; it is kept out.
@@ -159,28 +167,38 @@ class ObjectOrigin:
     async def _persistently(
         self,
         url: RemoteUrl,
-        once: Callable[[], Awaitable[T]],
+        once: Callable[[float], Awaitable[T]],
         seconds: float,
         rest: Rest | None = None,
     ) -> T:
         """Return the result of `once`, which is tried until `seconds` have passed.
 
-        `rest`: of an open object. While the bytes of the first try come, the seconds begin anew;
-        and a lack of credentials may be temporary, since there were some before.
+        `once` gets the number of silent seconds that end a try. `rest`: of an open object. While
+        the bytes of the first try come, the seconds begin anew; and a lack of credentials may be
+        temporary, since there were some before.
         """
         last: Failure | None = None
+        short_s = _SILENCE_SHARE * self._settings.timeout_s
+        is_slow = self._is_slow
+        now = asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(seconds) as limit:
                 with _prolonging(limit, rest, seconds) as stop:
                     for attempt in range(1 << 30):
                         self._counters.add("remote_requests")
+                        begin_s, before = now(), rest and rest.received
                         try:
-                            return await once()
+                            result = await once(self._settings.timeout_s if is_slow else short_s)
                         except Exception as error:
                             stop()
                             last = failure_of(error, url)
                             if not (last.again or (rest is not None and last.renewal)):
                                 raise last.error from None
+                            if now() - begin_s >= short_s and before == (rest and rest.received):
+                                is_slow = self._is_slow = True
+                        else:
+                            self._is_slow &= now() - begin_s >= short_s
+                            return result
                         self._counters.add("remote_retries")
                         self._counters.add("remote_throttled", last.throttled)
                         await asyncio.sleep(_pause(attempt, last.throttled))

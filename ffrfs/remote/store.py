@@ -57,19 +57,22 @@ _ENDPOINT_VARIABLES = {
 }
 
 
-def bucket_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
-    """Return the store of the object's bucket. Raises RemoteError."""
-    return _bucket_store(url.scheme, url.bucket, settings_for(url, settings))
+def bucket_store(url: RemoteUrl, settings: RemoteSettings, silence_s: float) -> ObjectStore:
+    """Return a store of the object's bucket. Raises RemoteError.
+
+    `silence_s`: after so many seconds without a byte a request fails.
+    """
+    return _bucket_store(url.scheme, url.bucket, settings_for(url, settings), silence_s)
 
 
 def writable_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
     """Return a store for uploads, where obstore itself repeats requests. Raises RemoteError."""
-    return _bucket_store(url.scheme, url.bucket, settings_for(url, settings), is_written=True)
+    return _bucket_store(url.scheme, url.bucket, settings_for(url, settings), None)
 
 
 @functools.lru_cache(maxsize=64)
 def _bucket_store(
-    scheme: str, bucket: str, settings: RemoteSettings, is_written: bool = False
+    scheme: str, bucket: str, settings: RemoteSettings, silence_s: float | None
 ) -> ObjectStore:
     if settings.offline:
         raise RemoteError.at(f"{scheme}://{bucket}", "offline: nothing is sent to it")
@@ -93,9 +96,9 @@ def _bucket_store(
     maker: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     options = _client_options(endpoint, settings)
     retries: RetryConfig = {"max_retries": 0}
-    if is_written:
-        # While a part is uploaded, which may take long, nothing is read.
-        del options["read_timeout"]
+    if silence_s is not None:
+        options["read_timeout"] = timedelta(seconds=silence_s)
+    else:  # while a part is uploaded, which may take long, nothing is read
         options["timeout"] = _PART_TIMEOUT
         retries = {"max_retries": 20, "retry_timeout": timedelta(seconds=settings.timeout_s)}
     store: ObjectStore = maker(bucket, client_options=options, retry_config=retries, **config)
@@ -108,8 +111,6 @@ def _client_options(endpoint: str, settings: RemoteSettings) -> ClientConfig:
         "allow_http": endpoint.startswith("http://"),
         "timeout": timedelta(seconds=timeout),
         "connect_timeout": timedelta(seconds=min(_CONNECT_S, timeout)),
-        # The request is repeated after so many silent seconds.
-        "read_timeout": timedelta(seconds=timeout / 4),
         "user_agent": "ffrfs",
     }
     parts = urlsplit(endpoint)

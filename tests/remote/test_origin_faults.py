@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import resource
 import time
@@ -102,6 +103,31 @@ def test_silence_is_not_waited_for_to_the_end(server: Faulty, kind: Kind) -> Non
     server.do(kind, times=1)
     settings = RemoteSettings(timeout_s=6)
     assert read(found, settings) == DATA[1000:501_000]
+
+
+@pytest.mark.parametrize("place", ["{}", "s3:/"])
+def test_a_slow_first_byte_is_waited_for(
+    server: Faulty, shared_root: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """One request is begun again, as if it were lost; the next one is waited for at once."""
+    (shared_root / "bucket").mkdir(exist_ok=True)
+    (shared_root / "bucket/a.ffr").write_bytes(DATA)
+    url = parse_url(f"{place.format(server.url)}/bucket/a.ffr")
+    settings = RemoteSettings(endpoint_url=server.url, region="eu-1", anonymous=True, timeout_s=3)
+    traffic = FetchCounters()
+    origin = origin_for(url, settings, traffic)
+    found = asyncio.run(origin.pin(url))
+    server.shape(latency_s=0.45)  # each way: longer than a quarter of the time-out
+    try:
+        for requests in (1 + 2, 1 + 2 + 1):
+            assert asyncio.run(read_bytes(origin, found, 0, 1000)) == DATA[:1000]
+            assert traffic["remote_requests"] == requests
+        # Opening has a quarter of a long time-out, and at least a time that most servers keep to.
+        monkeypatch.setattr("ffrfs.remote.object_origin._PATIENCE_S", 0.1)
+        patient = dataclasses.replace(settings, timeout_s=16)
+        assert asyncio.run(origin_for(url, patient).pin(url)) == found
+    finally:
+        server.shape()
 
 
 @pytest.mark.parametrize(
