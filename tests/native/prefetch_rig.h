@@ -95,10 +95,7 @@ class Rig {
   }
 
   void damage(size_t record) const {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(shards.extent(record).offset));
-    file.put(static_cast<char>(records[record][0] ^ 1));
-    file.close();
+    flip_byte(path, shards.extent(record).offset);
     drop_cached_pages(path);
   }
 

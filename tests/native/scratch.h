@@ -67,6 +67,22 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+// Over what the file has there.
+inline void overwrite(const std::string& path, uint64_t offset, const Bytes& bytes) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file << bytes;
+}
+
+// Makes the byte there another one.
+inline void flip_byte(const std::string& path, uint64_t offset) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const auto old = static_cast<char>(file.get());
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(old ^ 1));
+}
+
 template <typename T> void append_le(Bytes& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }

@@ -26,6 +26,7 @@
 
 #include "io/crc.h"
 #include "io/file_descriptor.h"
+#include "messages.h"
 #include "remote/link_message.h"
 #include "scratch.h"
 
@@ -109,25 +110,6 @@ struct Asked {
   uint64_t count = 0;
 };
 
-// One datagram, with copies of these descriptors.
-inline void send_message(int socket, Bytes message, std::vector<int> carried = {}) {
-  iovec data{message.data(), message.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &data;
-  header.msg_iovlen = 1;
-  if (!carried.empty()) {
-    header.msg_control = control;
-    header.msg_controllen = CMSG_SPACE(carried.size() * sizeof(int));
-    cmsghdr* const part = CMSG_FIRSTHDR(&header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(carried.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(part), carried.data(), carried.size() * sizeof(int));
-  }
-  [[maybe_unused]] const ssize_t sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-}
-
 // MOVED, of object 0.
 inline Bytes moved() {
   Bytes message;
@@ -204,7 +186,7 @@ class TestFetcher {
     send_raw(message + body, std::move(carried));
   }
   void send_raw(Bytes message, std::vector<int> carried = {}) const {
-    send_message(socket_.get(), std::move(message), std::move(carried));
+    (void)send_message(socket_.get(), std::move(message), carried);
   }
   void send_opened(const Asked& asked, const TestObject& object, const std::string& pin = "v1",
                    int64_t mtime_ns = 7) const {

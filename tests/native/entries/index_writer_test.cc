@@ -143,10 +143,7 @@ TEST_CASE("large records carry the checksums of their parts") {
 TEST_CASE("no sidecar is made of damaged records, nor of what is not a pack") {
   const TemporaryFolder folder;
   const std::string pack = write_pack(folder, list_with_large_files(), false);
-  const uint64_t offset = FfrecordShard(pack).extent(1).offset;
-  std::fstream(pack, std::ios::in | std::ios::out | std::ios::binary)
-      .seekp(static_cast<std::streamoff>(offset + 5))
-      .put('\0');
+  flip_byte(pack, FfrecordShard(pack).extent(1).offset + 5);
   Counters counters;
   CHECK_THROWS_AS(write_sidecar(pack, pack + ".idx", true, counters), ChecksumError);
   CHECK(!std::filesystem::exists(pack + ".idx"));

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "fuse/journal.h"
 #include "io/file_descriptor.h"
+#include "threads.h"
 
 using namespace ffrfs;
+using namespace ffrfs::test;
 using namespace ffrfs::fuse;
 
 namespace {
@@ -98,22 +99,17 @@ TEST_CASE("more requests than places are served without one") {
 }
 
 TEST_CASE("threads get places of their own") {
-  constexpr uint64_t kThreads = 8;
+  constexpr uint32_t kThreads = 8;
   constexpr uint64_t kRounds = 2000;
   CounterPage page;
   Journal journal(page);
-  {
-    std::vector<std::jthread> threads;
-    for (uint64_t thread = 1; thread <= kThreads; ++thread) {
-      threads.emplace_back([&journal, thread] {
-        for (uint64_t round = 1; round <= kRounds; ++round) {
-          const uint64_t unique = thread << 32 | round;
-          Counter* const place = journal.begin(request(unique));
-          CHECK(place->load() == unique);
-          if (round < kRounds) Journal::end(place);
-        }
-      });
+  in_threads(kThreads, [&journal](uint32_t thread) {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      const uint64_t unique = uint64_t{thread} << 32 | round;
+      Counter* const place = journal.begin(request(unique));
+      CHECK(place->load() == unique);
+      if (round < kRounds) Journal::end(place);
     }
-  }
+  });
   CHECK(unanswered(journal).size() == kThreads);
 }

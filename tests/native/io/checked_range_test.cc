@@ -2,7 +2,6 @@
 // the pages that are kept of them.
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -28,12 +27,6 @@ namespace {
 
 constexpr size_t kBlock = CheckedRange::kBlockSize;
 constexpr size_t kPage = KeptPages::kPageSize;
-
-void overwrite(const std::string& path, size_t offset, const Bytes& bytes) {
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  REQUIRE(pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)) ==
-          static_cast<ssize_t>(bytes.size()));
-}
 
 std::vector<uint32_t> checksums(const Bytes& content) {
   std::vector<uint32_t> all;

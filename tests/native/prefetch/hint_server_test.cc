@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "damage.h"
+#include "messages.h"
 #include "prefetch/hint_list.h"
 #include "prefetch/hint_server.h"
 #include "prefetch_rig.h"
@@ -39,15 +40,6 @@ const Bytes kEnd(1, '\0');
 
 // How many hints a list takes of which none is read.
 const size_t kRoom = HintList(kWindowRecords, PrefetchOptions{}.window_bytes).room();
-
-template <typename Condition> bool eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 const std::string& records_path() {
   static const TemporaryFolder folder;
@@ -263,7 +255,7 @@ TEST_CASE("who has said all is kept, who ends without is dropped") {
   dead.fall_silent();
   CHECK(dead.is_closed());
   CHECK(listener.counters.prefetch_hinted == 300);
-  CHECK(eventually([&] { return listener.counters.prefetch_dropped == 200; }));
+  CHECK(wait_until([&] { return listener.counters.prefetch_dropped == 200; }));
   listener.read(1000);
   CHECK(listener.counters.prefetch_late == 1);
 }
@@ -273,11 +265,11 @@ TEST_CASE("a client that says no more keeps its list until it ends") {
   Client client(listener);
   REQUIRE(client.say(said(numbers(0, 1))));
   // It has its list by now; while free_lists() counts, none could be had.
-  REQUIRE(eventually([&] { return listener.counters.prefetch_hinted == 1; }));
+  REQUIRE(wait_until([&] { return listener.counters.prefetch_hinted == 1; }));
   CHECK(listener.free_lists() == Prefetcher::kListsMax - 1);
   CHECK_FALSE(client.is_closed(50ms));
   client.die();
-  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
 }
 
 TEST_CASE("what names nothing is counted, and the others are heard") {
@@ -300,7 +292,7 @@ TEST_CASE("a full list stops the reading, and room lets it go on to the end") {
   const Bytes rest = said(numbers(0, kRecordCount)).substr(sent.size()) + kEnd;
   const std::jthread talking([&] { CHECK(client.say(rest)); });
   for (uint64_t record = 0; record < kRecordCount; ++record) {
-    REQUIRE(eventually([&] { return listener.counters.prefetch_hinted > record; }));
+    REQUIRE(wait_until([&] { return listener.counters.prefetch_hinted > record; }));
     listener.read(record);
   }
   CHECK(client.is_closed());
@@ -315,8 +307,8 @@ TEST_CASE("a client that is not read and has not said all: its death is noticed 
   (void)fill(listener, client);
   SUBCASE("closed") { client.die(); }
   SUBCASE("half closed") { client.fall_silent(); }
-  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
-  CHECK(eventually([&] { return listener.counters.prefetch_dropped == kRoom; }));
+  CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(wait_until([&] { return listener.counters.prefetch_dropped == kRoom; }));
   CHECK(listener.heard_count() == kRoom);
 }
 
@@ -329,19 +321,19 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
     Client client(listener);
     std::vector<Bytes> all = numbers(0, kRoom);
     REQUIRE(client.say(said(all)));
-    REQUIRE(eventually([&] { return listener.heard_count() == kRoom; }));
+    REQUIRE(wait_until([&] { return listener.heard_count() == kRoom; }));
     REQUIRE(client.say(said(rest) + kEnd));
     client.die();
     std::this_thread::sleep_for(20ms);
     CHECK(listener.counters.prefetch_dropped == 0);  // its list stays
     all.insert(all.end(), rest.begin(), rest.end());
     for (uint64_t i = 0; i < all.size() && record_named(all[i]); ++i) {
-      REQUIRE(eventually([&] { return listener.counters.prefetch_hinted > i; }));
+      REQUIRE(wait_until([&] { return listener.counters.prefetch_hinted > i; }));
       listener.read(i);
     }
     // Not before: its list would make room for those that free_lists() opens.
-    CHECK(eventually([&] { return listener.heard_count() == all.size(); }));
-    CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+    CHECK(wait_until([&] { return listener.heard_count() == all.size(); }));
+    CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
     CHECK(listener.heard() == all);
   }
 }
@@ -351,11 +343,11 @@ TEST_CASE(
   Listener listener(100ms);
   const Client client(listener);
   REQUIRE(client.say(said(numbers(0, kRoom))));
-  REQUIRE(eventually([&] { return listener.heard_count() == kRoom; }));
+  REQUIRE(wait_until([&] { return listener.heard_count() == kRoom; }));
   REQUIRE(client.say(said(numbers(kRoom, kRoom + 1000)) + kEnd));
   client.fall_silent();
   CHECK(client.is_closed());
-  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
   CHECK(listener.counters.prefetch_dropped == kRoom);
 }
 
@@ -367,10 +359,10 @@ TEST_CASE("lists of clients that have died, and whose hints nobody reads, make r
     listener.forget();
     // Their lists are full, or have no more room beside those of the others.
     REQUIRE(clients.back().say(said(numbers(0, kRoom + 1)) + kEnd));
-    REQUIRE(eventually([&] { return others_sleep(); }));
+    REQUIRE(wait_until([&] { return others_sleep(); }));
     clients.back().fall_silent();
   }
-  CHECK(eventually([&] {
+  CHECK(wait_until([&] {
     const Client next(listener);
     listener.forget();
     return next.say(said({"/next"}) + kEnd) && next.is_closed() &&
@@ -387,10 +379,10 @@ TEST_CASE("only an empty text is the end: others' zero bytes are none") {
     Listener listener;
     Client client(listener);
     REQUIRE(client.say(said(numbers(0, kRoom))));
-    REQUIRE(eventually([&] { return listener.heard_count() == kRoom; }));
+    REQUIRE(wait_until([&] { return listener.heard_count() == kRoom; }));
     REQUIRE(client.say(rest));
     client.die();
-    CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+    CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
     CHECK(listener.heard_count() == kRoom);
   }
 }
@@ -400,7 +392,7 @@ TEST_CASE("the longest text is heard, a longer one ends its client and drops its
   const Bytes longest(HintServer::kTextSizeMax, 'x');
   const Client good(listener);
   REQUIRE(good.say(said({longest, "/1"})));
-  CHECK(eventually([&] { return listener.heard_count() == 2; }));
+  CHECK(wait_until([&] { return listener.heard_count() == 2; }));
   CHECK(listener.heard()[0] == longest);
   listener.forget();
   for (const Bytes& end : {"\0"s, ""s, "xx"s, Bytes(1 << 20, 'x')}) {
@@ -423,11 +415,11 @@ TEST_CASE("more clients than may be are closed at once, and disturb nobody") {
   for (size_t i = 0; i < clients.size(); ++i) {
     REQUIRE(clients[i].say(said({std::to_string(i)})));
   }
-  CHECK(eventually([&] { return listener.heard_count() == clients.size(); }));
+  CHECK(wait_until([&] { return listener.heard_count() == clients.size(); }));
   // One goes, another may come.
   clients.front().die();
-  CHECK(eventually([&] { return listener.free_lists() == 1; }));
-  CHECK(eventually([&] {
+  CHECK(wait_until([&] { return listener.free_lists() == 1; }));
+  CHECK(wait_until([&] {
     const Client next(listener);
     return next.say(said({"/next"}) + kEnd) && next.is_closed() &&
            listener.heard().back() == "/next";
@@ -471,7 +463,7 @@ TEST_CASE("descriptors that are no sockets, or nothing, are done with") {
   listener.take(FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)));
   listener.take(FileDescriptor(open("/dev/zero", O_RDONLY | O_CLOEXEC)));
   listener.take(FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
   CHECK(listener.heard_count() == 0);
 }
 
@@ -482,25 +474,11 @@ TEST_CASE("descriptors and urgent bytes that a client sends come to nothing") {
   };
   const Client client(listener);
   REQUIRE(client.say(said({"1"})));
-  REQUIRE(eventually([&] { return listener.heard_count() == 1; }));
+  REQUIRE(wait_until([&] { return listener.heard_count() == 1; }));
   const auto before = open_count();
   for (int i = 0; i < 20; ++i) {
-    char zero = '\0';
-    iovec data{&zero, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int carried = client.fd();
-    std::memcpy(CMSG_DATA(header), &carried, sizeof carried);
     REQUIRE(client.say("2"));
-    REQUIRE(sendmsg(client.fd(), &message, MSG_NOSIGNAL) == 1);
+    REQUIRE(send_message(client.fd(), kEnd, {client.fd()}) == 1);
     send(client.fd(), "!", 1, MSG_OOB | MSG_NOSIGNAL);  // not every kernel has it
     REQUIRE(client.say("/3\0"s));
   }
@@ -535,7 +513,7 @@ TEST_CASE("any bytes, from many at once, who die anywhere: the next one is heard
     }
   });
   // Once the lists of those have expired who had said all.
-  CHECK(eventually([&] {
+  CHECK(wait_until([&] {
     const Client next(listener);
     listener.forget();
     const bool was_taken = next.say(said({"/next"}) + kEnd) && next.is_closed();

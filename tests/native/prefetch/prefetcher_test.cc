@@ -40,6 +40,24 @@ std::vector<uint64_t> shuffled(size_t count, uint32_t seed) {
   return all;
 }
 
+// The most that was held ahead at any time since this was made.
+class MostHeld {
+ public:
+  explicit MostHeld(const Counters& counters)
+      : sampler_([this, &counters](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            most_ = std::max<uint64_t>(most_, counters.bytes_prefetched);
+            std::this_thread::sleep_for(100us);
+          }
+        }) {}
+
+  [[nodiscard]] uint64_t bytes() const { return most_; }
+
+ private:
+  std::atomic<uint64_t> most_{0};
+  std::jthread sampler_;
+};
+
 uint64_t size_of(const Rig& rig) {
   uint64_t total = 0;
   for (const Bytes& record : rig.records) total += record.size();
@@ -289,14 +307,7 @@ TEST_CASE("what is held stays within its limit") {
                                       : 30,
                      size),
             {.cache_bytes = 8 * kLimit});
-    std::atomic<bool> is_over{false};
-    std::atomic<uint64_t> most{0};
-    std::jthread sampler([&] {
-      while (!is_over) {
-        most = std::max<uint64_t>(most, rig.counters.bytes_prefetched);
-        std::this_thread::sleep_for(100us);
-      }
-    });
+    MostHeld most(rig.counters);
     std::vector<Prefetcher::ListId> lists;
     for (uint32_t i = 0; i < 3; ++i) {
       lists.push_back(rig.prefetcher->open_list());
@@ -307,9 +318,7 @@ TEST_CASE("what is held stays within its limit") {
     const std::vector<uint64_t> order = shuffled(rig.records.size(), 0);
     for (size_t i = 0; i < 20; ++i) (void)rig.read(order[i]);
     REQUIRE(rig.settles());
-    is_over = true;
-    sampler.join();
-    CHECK(most.load() <= kLimit);
+    CHECK(most.bytes() <= kLimit);
     CHECK(rig.wrong == 0);
   }
 }
@@ -319,8 +328,7 @@ TEST_CASE("what is held for a client that is gone makes room for one that is the
   constexpr size_t kCount = 40;
   Rig rig(patterns(kCount, kMib), {.options = {.idle = 200ms}, .cache_bytes = 64 * kMib});
   Prefetcher& prefetcher = *rig.prefetcher;
-  std::vector<uint64_t> order(kCount);
-  std::iota(order.begin(), order.end(), 0);
+  const std::vector<uint64_t> order = numbers(kCount);
   const auto gone = prefetcher.open_list();
   (void)prefetcher.add(gone, rig.hints({order.begin(), order.begin() + 20}));
   prefetcher.finish(gone);
@@ -347,14 +355,7 @@ TEST_CASE("a record that takes all that may be held is read ahead, one at a time
     for (uint32_t i = 0; i < kCount; ++i) records.push_back(pattern(kLimit, i));
     Rig rig(std::move(records), {.cache_bytes = 8 * kLimit},
             [is_pushed](uint64_t, std::span<const std::byte>) { return is_pushed; });
-    std::atomic<bool> is_over{false};
-    std::atomic<uint64_t> most{0};
-    std::jthread sampler([&] {
-      while (!is_over) {
-        most = std::max<uint64_t>(most, rig.counters.bytes_prefetched);
-        std::this_thread::sleep_for(100us);
-      }
-    });
+    MostHeld most(rig.counters);
     const auto list = rig.prefetcher->open_list();
     (void)rig.prefetcher->add(list, rig.hints(numbers(kCount)));
     rig.prefetcher->finish(list);
@@ -365,12 +366,10 @@ TEST_CASE("a record that takes all that may be held is read ahead, one at a time
       if (!is_pushed) CHECK(rig.counters.bytes_prefetched == kLimit);
       if (rig.read(record)) ++ready_count;
     }
-    is_over = true;
-    sampler.join();
     if (!is_pushed) CHECK(ready_count == kCount);
     CHECK(rig.counters.prefetch_fetched.load() == kCount);
     CHECK(rig.counters.prefetch_too_large.load() == 0);
-    CHECK(most.load() <= kLimit);
+    CHECK(most.bytes() <= kLimit);
     CHECK(rig.wrong == 0);
   }
 }

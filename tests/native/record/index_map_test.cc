@@ -52,12 +52,6 @@ Bytes copy(const IndexMap& index, Section section, uint64_t offset, size_t size)
   return bytes;
 }
 
-void write_at(const std::string& path, uint64_t offset, const Bytes& bytes) {
-  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(static_cast<std::streamoff>(offset));
-  file << bytes;
-}
-
 }  // namespace
 
 TEST_CASE("an index at the end of a pack is found, and gives its entries") {
@@ -376,11 +370,11 @@ TEST_CASE("a pack that is overwritten or truncated while it is open gives errors
   auto others = many(20'000);
   others[0] += "?";
   others[20] = "";
-  write_at(shard.file().path(), 0,
-           indexed_pack(others, flat_sections(names)).file.substr(0, 1 << 20));
+  overwrite(shard.file().path(), 0,
+            indexed_pack(others, flat_sections(names)).file.substr(0, 1 << 20));
   CHECK(shard.extent(9).offset == extent.offset);  // kept
   CHECK_THROWS_AS((void)shard.extent(900), ChecksumError);
-  write_at(shard.file().path(), 0, pack.file);
+  overwrite(shard.file().path(), 0, pack.file);
   CHECK(shard.extent(900).size == names[900].size());
   CHECK(value(5) == 4);
 

@@ -42,13 +42,7 @@ struct Pack {
 
   // A byte of `record`, which is not empty.
   void damage(size_t record, size_t byte) const {
-    const FfrecordShard shard(path);
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    const auto offset = static_cast<std::streamoff>(shard.extent(record).offset + byte);
-    file.seekg(offset);
-    const char old = static_cast<char>(file.get());
-    file.seekp(offset);
-    file.put(static_cast<char>(old ^ 1));
+    flip_byte(path, FfrecordShard(path).extent(record).offset + byte);
   }
 
   [[nodiscard]] BadRecords verify(size_t jobs = 0, const ExpectedChunks& chunks = nullptr) const {
@@ -155,13 +149,9 @@ TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
   Counters counters;
   Fetcher fetcher(shards, counters);
   CHECK(scrub_records(fetcher, 0, shards.count()).empty());
-  std::fstream spoilt(path, std::ios::in | std::ios::out | std::ios::binary);
-  spoilt.seekp(static_cast<std::streamoff>(shards.extent(2).offset));
-  spoilt.put('\x7f').put('\x7f');
+  overwrite(path, shards.extent(2).offset, "\x7f\x7f");
   const Extent last = shards.extent(shards.count() - 1);
-  spoilt.seekp(static_cast<std::streamoff>(last.offset + last.size));
-  spoilt.write("\0\0\0\0", 4);
-  spoilt.close();
+  overwrite(path, last.offset + last.size, Bytes(4, '\0'));
   CHECK(numbers(scrub_records(fetcher, 0, shards.count(), 3)) ==
         std::vector<uint64_t>{2, shards.count() - 1});
 }

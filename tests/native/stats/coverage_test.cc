@@ -9,13 +9,14 @@
 
 #include <array>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "io/file_descriptor.h"
 #include "prefetch/hint_orders.h"
+#include "threads.h"
 
 using namespace ffrfs;
+using namespace ffrfs::test;
 
 namespace {
 
@@ -58,16 +59,12 @@ TEST_CASE("many threads note hints, which are counted up to two") {
   const FileDescriptor file = shared_file(kSize);
   CounterPage page(file.get());
   Coverage coverage(file.get(), 8, page);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&coverage] {
-      for (uint64_t record = 0; record < 8; ++record) {
-        coverage.note_hint(record);
-        coverage.note_request(record);
-      }
-    });
-  }
-  threads.clear();
+  in_threads(4, [&coverage] {
+    for (uint64_t record = 0; record < 8; ++record) {
+      coverage.note_hint(record);
+      coverage.note_request(record);
+    }
+  });
   CHECK(noted(file) == std::array<uint8_t, 4>{0x66, 0x66, 0x66, 0x66});
 }
 

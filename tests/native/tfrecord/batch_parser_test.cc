@@ -6,11 +6,11 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <thread>
 
 #include "damage.h"
 #include "examples.h"
 #include "io/error.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -210,14 +210,10 @@ TEST_CASE("threads share a parser") {
   const std::vector<Bytes> records = golden_records("examples.tfrecord");
   const Ints expected = ints_of(parse(parser, records)[0]);
   REQUIRE(expected.size() == records.size());
-  std::vector<std::jthread> threads;
   std::atomic<int> same_count = 0;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int j = 0; j < 50; ++j) same_count += ints_of(parse(parser, records)[0]) == expected;
-    });
-  }
-  threads.clear();
+  in_threads(4, [&] {
+    for (int i = 0; i < 50; ++i) same_count += ints_of(parse(parser, records)[0]) == expected;
+  });
   CHECK(same_count == 200);
 }
 

@@ -51,11 +51,7 @@ struct ExampleFile {
     path = folder.write("data.tfrecord", file);
   }
 
-  void damage(size_t record, size_t at) const {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(offsets[record] + at));
-    file.put(static_cast<char>(records[record][at] ^ 1));
-  }
+  void damage(size_t record, size_t at) const { flip_byte(path, offsets[record] + at); }
 
   // What path shows of a record: by the folder's own rules, from the record itself.
   [[nodiscard]] std::map<Bytes, Bytes> expected(size_t record) const {

@@ -36,10 +36,7 @@ struct PlainFile {
 
   // Flips one byte of a record, behind the volume's back.
   void damage(size_t record, size_t at) const {
-    const FfrecordShard shard(path);
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(shard.extent(record).offset + at));
-    file.put(static_cast<char>(records[record][at] ^ 1));
+    flip_byte(path, FfrecordShard(path).extent(record).offset + at);
   }
 
   TemporaryFolder folder;
@@ -51,21 +48,7 @@ constexpr Ino ino_of(size_t record) { return record + 2; }
 
 // Reads and waits; throws what the read ends with.
 Bytes read(Volume& volume, Ino ino, uint64_t offset, size_t size) {
-  bool ready = false;
-  Bytes result;
-  std::exception_ptr failure;
-  const auto now = volume.read(ino, offset, size, [&](Slice slice, std::exception_ptr error) {
-    result = text(slice.bytes);
-    failure = error;
-    ready = true;
-  });
-  if (now) return text(now->bytes);
-  while (!ready) {
-    volume.wait(10'000);
-    volume.poll();
-  }
-  if (failure) std::rethrow_exception(failure);
-  return result;
+  return text(BlockingVolume(volume).read(ino, offset, size).bytes);
 }
 
 void check_random_reads(Volume& volume, const std::vector<Bytes>& records, uint32_t seed) {

@@ -6,12 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "io/error.h"
+#include "messages.h"
 #include "worker/daemon_link.h"
 
 using namespace ffrfs;
+using namespace ffrfs::test;
 
 namespace {
 
@@ -34,19 +34,7 @@ class NoDescriptors {
 };
 
 void send_descriptor(int socket, char kind) {
-  iovec data{&kind, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &socket, sizeof socket);
-  REQUIRE(sendmsg(socket, &message, MSG_NOSIGNAL) == 1);
+  REQUIRE(send_message(socket, Bytes(1, kind), {socket}) == 1);
 }
 
 }  // namespace

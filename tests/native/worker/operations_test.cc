@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "prefetch_rig.h"
 #include "stalling_file.h"
 #include "worker/operations.h"
 
@@ -24,15 +24,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Ino kIno = StallingPack::ino_of(StallingPack::kMiddle);
-
-bool eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 // A mount of one pack, one of whose records is damaged; what it answers and logs.
 class Mounted final : public fuse::AnswerSink {
@@ -91,15 +82,15 @@ class Mounted final : public fuse::AnswerSink {
 TEST_CASE("a READ that fails is counted and answered before the name of its file is looked up") {
   Mounted mounted;
   mounted.read(kIno);
-  CHECK(eventually([&] { return mounted.answered == EIO; }));
+  CHECK(wait_until([&] { return mounted.answered == EIO; }));
   CHECK(mounted.failures_at_answer == 1);
   mounted.answered = -1;
   mounted.read(2);  // a sound one, whose answer comes from the same thread
-  CHECK(eventually([&] { return mounted.answered == 0; }));
+  CHECK(wait_until([&] { return mounted.answered == 0; }));
   CHECK(mounted.logged().empty());
   mounted.let_go();
   std::string lines;
-  CHECK(eventually([&] { return (lines += mounted.logged()).find('\n') != std::string::npos; }));
+  CHECK(wait_until([&] { return (lines += mounted.logged()).find('\n') != std::string::npos; }));
   CHECK(lines.find("cannot read n1020000: ") != std::string::npos);
 }
 
@@ -118,7 +109,7 @@ TEST_CASE("failures whose names are waited for are bounded; others are logged by
   mounted.let_go();
   log.finish();
   std::string lines;
-  CHECK(eventually([&] {
+  CHECK(wait_until([&] {
     lines += mounted.logged();
     return std::ranges::count(lines, '\n') == RequestLog::kFailuresWaitingMax;
   }));
