@@ -161,6 +161,7 @@ def test_what_does_not_pass_ends_at_the_deadline(server: Faulty, kind: Kind, rea
         (Kind.CHANGED, ChangedAtOriginError, "changed at its origin"),
         (Kind.CHANGED_SILENTLY, ChangedAtOriginError, "changed at its origin"),
         (Kind.NO_ETAG, ChangedAtOriginError, "changed at its origin"),
+        (Kind.NO_VERSION, ChangedAtOriginError, "changed at its origin"),
         (Kind.WRONG_TOTAL, ChangedAtOriginError, "changed at its origin"),
         (Kind.WRONG_RANGE, RemoteError, "other bytes than requested"),
         (Kind.WHOLE, RemoteError, "whole files only"),
