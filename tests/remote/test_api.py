@@ -1,10 +1,11 @@
-"""Where the Python API and the commands take a path, they take a URL: the same answers."""
+"""Where the Python API takes a path, it takes a URL: the same answers.
+
+Not here: the commands (test_commands.py), processes that fork (test_session.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import multiprocessing
 import os
 import pickle
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ import pytest
 from obstore.store import S3Store
 
 import ffrfs
-from ffrfs.cli.main import main
 from ffrfs.errors import FormatError, OptionError, RemoteNotFoundError
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter, tf_record_iterator
 from tests.remote.reading import reading_urls
@@ -80,19 +80,6 @@ def test_packed_folder(request: pytest.FixtureRequest, folder: Path, which: str)
         again.close()
 
 
-def test_a_child_of_fork(pack: str, folder: Path) -> None:
-    """It has a link of its own; the parent goes on with its."""
-    with ffrfs.PackedFolder(pack) as found:
-        first = bytes(found["1/1.bin"])
-        context = multiprocessing.get_context("fork")
-        answers = context.SimpleQueue()
-        child = context.Process(target=lambda: answers.put(bytes(found["2/2.bin"])))
-        child.start()
-        assert answers.get() == contents(folder)["2/2.bin"]
-        child.join()
-        assert bytes(found["1/1.bin"]) == first == contents(folder)["1/1.bin"]
-
-
 def test_readers(pack: str, shards: str, records: str) -> None:
     with ffrfs.FileReader(pack.replace("s3://", "S3://", 1)) as reader:
         assert reader.n == 21
@@ -154,33 +141,6 @@ def test_what_is_refused(bucket: str, store: S3Store, records: str, tmp_path: Pa
             ffrfs.convert(base + name, str(tmp_path / "x.ffr"))
     with pytest.raises(OptionError, match="extracted to a local directory"):
         ffrfs.extract(records, base + "out/")
-
-
-def test_commands(
-    pack: str,
-    shards: str,
-    records: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    def output(*arguments: str) -> str:
-        assert main(arguments) == 0
-        return capfd.readouterr().out
-
-    folder = tmp_path / "folder"
-    assert output("ls", pack).split() == ["0", "1", "2"]
-    assert output("ls", shards, "1").split() == sorted(os.listdir(folder / "1"))
-    assert json.loads(output("info", "--json", shards))["files"] == 20
-    assert "all records good" in output("verify", shards, records)
-    assert "contains an index already" in output("index", pack)
-    sidecar = output("index", f"{records}x.tfrecord-00000-of-00002").split()[-1]
-    assert sidecar.startswith(str(tmp_path / "indexes"))
-    output("extract", shards, str(tmp_path / "extracted"))
-    assert contents(tmp_path / "extracted") == contents(folder)
-    output("pack", "--quiet", shards, str(tmp_path / "packed.ffr"))
-    output("convert", "--quiet", records, str(tmp_path / "converted.ffr"))
-    assert main(["ls", "s3://no-such-bucket/a.ffr"]) == 1
-    assert capfd.readouterr().err.startswith("ffrfs: s3://no-such-bucket/a.ffr: there is no bucket")
 
 
 @pytest.mark.promise("S62")
