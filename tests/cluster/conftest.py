@@ -1,13 +1,19 @@
-"""Engines that run for the tests of this room, each started when a test first needs it."""
+"""What the tests of this room share: a directory to pack, and engines.
+
+An engine is started when a test first needs it, and serves all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from tests.cluster import engines
 from tests.cluster.engines import Engine
+from tests.cluster.trees import make_tree
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -19,6 +25,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for engine in ("dask", "ray"):
             if names & {engine, f"{engine}_engine"}:
                 item.add_marker(pytest.mark.xdist_group(engine))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "tree")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where a set will be."""
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
 
 
 @pytest.fixture(scope="session")

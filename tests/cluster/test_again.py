@@ -10,7 +10,7 @@ import pytest
 
 from ffrfs import pack_folder
 from ffrfs.errors import CompleteError, PackError
-from tests.cluster.test_two_plans import base, one, pack, target, two
+from tests.cluster.test_two_plans import base, one, pack, two
 
 
 @pytest.mark.promise("S67")

@@ -35,11 +35,6 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "set"
-
-
-@pytest.fixture
 def plan(tree: Path, target: Path) -> Iterator[Plan]:
     with planned(tree, target, target.parent / "plan", symlinks="keep") as made:
         yield made

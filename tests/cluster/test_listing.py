@@ -27,22 +27,11 @@ from ffrfs.packing.sources import folder_lister
 from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import make_tree, planned
+from tests.cluster.trees import planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown, trees
 
 Shows = dict[str, tuple[int, int, bytes | None]]
-
-
-@pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(2) as pool:
-        yield pool
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "tree")
 
 
 def compare(source: Path, **options: Any) -> None:

@@ -22,7 +22,6 @@ from tests.cluster.trees import (
     add_links,
     assert_nothing_else,
     files_of,
-    make_tree,
     planned,
     shards_of,
     states,
@@ -31,22 +30,6 @@ from tests.ffrecord_file import flip_byte
 from tests.folder.folder_model import shown
 
 MANIFEST = ".ffrfs-manifest.jsonl"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "tree")
-
-
-@pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(2) as pool:
-        yield pool
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "set"
 
 
 @pytest.fixture

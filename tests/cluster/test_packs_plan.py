@@ -30,11 +30,6 @@ def pack(tree: Path, tmp_path: Path) -> Path:
     return tmp_path / "old.ffr"
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "set"
-
-
 def repacked(source: Path | list[Path], target: Path, **options: Any) -> Plan:
     """Pack `source` by a plan, which is left open."""
     plan = planned(source, target, target.parent / "plan", **options)

@@ -29,11 +29,6 @@ from tests.tfrecord_file import tfrecord_records
 SHARDS = 4
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "tree")
-
-
 def packed(plan: Plan, executor: Executor) -> dict[str, bytes]:
     """The set, packed anew."""
     shutil.rmtree(plan.target, ignore_errors=True)

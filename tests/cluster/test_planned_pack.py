@@ -16,21 +16,11 @@ import pytest
 from ffrfs.cli.main import main
 from ffrfs.packing.places import shard_name
 from tests.cli.command_run import Done, Run
-from tests.cluster.trees import assert_nothing_else, assert_same_tree, files_of, make_tree
+from tests.cluster.trees import assert_nothing_else, assert_same_tree, files_of
 from tests.folder.folder_model import make_folder, shown
 
 TIMEOUT_S = 60
 FILES = "38 files"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "tree")
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "set"
 
 
 @pytest.fixture

@@ -41,11 +41,6 @@ def two(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "set"
-
-
-@pytest.fixture
 def base(tmp_path: Path, target: Path) -> Path:
     """A set that is added to."""
     pack_folder(make_folder(tmp_path / "base", {"x": b"x", "y": b"y"}), target, shards=2)
