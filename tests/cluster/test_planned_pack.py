@@ -301,14 +301,6 @@ def hold(tree: Path, target: Path) -> None:
     assert sorted(os.listdir(target)) == [".ffrfs-plan", "part_00001.ffr"]
 
 
-def test_a_directory_that_is_not_empty(ffrfs: Run, tree: Path, target: Path) -> None:
-    target.mkdir()
-    (target / "notes").write_text("mine")
-    done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)
-    assert (done.status, "is not empty" in done.err) == (1, True)
-    assert os.listdir(target) == ["notes"]
-
-
 @pytest.mark.parametrize("is_there", [False, True])
 def test_what_cannot_be_planned_leaves_nothing(
     ffrfs: Run, tree: Path, target: Path, is_there: bool
