@@ -18,11 +18,12 @@ from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import CompleteError, PackError
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import EndedError, Steps, finish, kept, objects, planned
+from tests.cluster.trees import EndedError, Steps, finish, kept, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder
 from tests.mount.command import ffrfs as command
 from tests.remote.conftest import bucket, give, s3, staging, store
+from tests.remote.stored import objects
 
 MANIFEST = ".ffrfs-manifest.jsonl"
 OLD: Tree = {"a": {"one": b"1" * 3000, "two": b"2" * 3000}, "b": b"b"}

@@ -26,19 +26,15 @@ from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import FormatError, PackError, UnfinishedError
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import finish, kept, make_tree, objects, planned
+from tests.cluster.trees import finish, kept, planned
 from tests.folder.folder_model import make_folder, shown
 from tests.remote.conftest import bucket, give, s3, staging, store
 from tests.remote.reading import reading_urls
 from tests.remote.servers.seaweedfs import SeaweedFS
+from tests.remote.stored import objects
 
 TIMEOUT_S = 60
 MANIFEST = ".ffrfs-manifest.jsonl"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "tree")
 
 
 def local(tree: Path, shards: int) -> dict[str, bytes]:

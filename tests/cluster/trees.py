@@ -8,16 +8,12 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ffrfs.cluster import Plan, pack_by_plan, plan
 from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.request import Request
 from ffrfs.packing.sources.options import PackOptions
 from tests.folder.folder_model import shown
-
-if TYPE_CHECKING:
-    from obstore.store import S3Store
 
 SEED = 20_240
 
@@ -95,15 +91,6 @@ def states(target: Path) -> dict[str, tuple[int, int]]:
     """Which files the shards are."""
     return {
         path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in target.glob("*.ffr")
-    }
-
-
-def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
-    import obstore  # here, not above: most tests do without
-
-    names = [meta["path"] for chunk in obstore.list(store, f"{prefix}/") for meta in chunk]
-    return {
-        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
     }
 
 

@@ -21,6 +21,7 @@ from ffrfs.packing import bucket_target
 from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over, remove
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
+from tests.remote.stored import objects
 
 pytestmark = pytest.mark.usefixtures("staging")
 
@@ -62,11 +63,6 @@ def contents(*folders: Path) -> dict[str, bytes]:
 def packed(url: str) -> dict[str, bytes]:
     with ffrfs.PackedFolder(url) as found:
         return {path: bytes(found[path]) for path in found}
-
-
-def objects(store: S3Store) -> dict[str, bytes]:
-    names = sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
-    return {name: bytes(obstore.get(store, name).bytes()) for name in names}
 
 
 @pytest.mark.parametrize("shards", [None, 4])

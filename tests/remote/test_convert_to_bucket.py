@@ -15,6 +15,7 @@ from ffrfs.cli.main import main
 from ffrfs.errors import PackError, RemoteError, RemoteNotFoundError
 from ffrfs.packing import bucket_target
 from ffrfs.remote.url import RemoteUrl
+from tests.remote.stored import objects
 from tests.tfrecord_example import example, ints
 from tests.tfrecord_file import framed
 
@@ -28,11 +29,6 @@ def source(tmp_path: Path) -> Path:
     path = tmp_path / "train.tfrecord"
     path.write_bytes(framed([example(label=ints(bytes([i] * 3000))) for i in range(COUNT)]))
     return path
-
-
-def objects(store: S3Store) -> dict[str, bytes]:
-    names = sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
-    return {name: bytes(obstore.get(store, name).bytes()) for name in names}
 
 
 @pytest.mark.parametrize(

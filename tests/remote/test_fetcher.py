@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ffrfs.remote.protocol import BLOCK_SIZE, REQUESTS_MAX, Ask, Tell
+from tests.cache.blocks import in_child
 from tests.mount.command import wait_until
 from tests.remote.fetch_client import FetchClient
-from tests.remote.running_fetcher import Start, content, put
+from tests.remote.running_fetcher import Running, Start, content, put
 from tests.remote.servers.nginx import Nginx
 
 
@@ -339,19 +340,17 @@ def test_a_client_that_reads_no_answers_holds_up_no_other(start: Start, tmp_path
     assert other.read_all(other.open(url)) == content()
 
 
+def read_anew(running: Running, url: str) -> None:
+    """By a link of this process's own."""
+    client = FetchClient(running.process.link())
+    assert client.read_all(client.open(url)) == content()
+
+
 def test_a_child_after_fork_makes_links(start: Start, tmp_path: Path) -> None:
     running = start()
     url = put(tmp_path, "a", content())
     running.client().open(url)
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            client = FetchClient(running.process.link())
-            status = 0 if client.read_all(client.open(url)) == content() else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    in_child(lambda: read_anew(running, url))
     assert running.figure("remote_starts") == 1
 
 
@@ -362,16 +361,12 @@ def test_a_child_after_fork_starts_its_own_if_there_is_none(start: Start, tmp_pa
     client.open(url)
     os.kill(running.process.pid, signal.SIGKILL)
     assert client.has_ended()
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            client = FetchClient(running.process.link())
-            status = 0 if client.read_all(client.open(url)) == content() else 2
-            running.process.close()
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> None:
+        read_anew(running, url)
+        running.process.close()
+
+    in_child(work)
 
 
 def test_no_secret_is_on_its_command_line(start: Start, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
+from tests.cache.blocks import in_child
 
 SETTINGS = RemoteSettings(timeout_s=30)
 
@@ -166,14 +167,12 @@ def test_a_child_of_fork_has_threads_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
     found = pin(path)
-    child = os.fork()
-    if not child:
-        try:
-            origin = origin_for(found.url, RemoteSettings(timeout_s=10))
-            os._exit(asyncio.run(origin.pin(found.url)) != found)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> None:
+        origin = origin_for(found.url, RemoteSettings(timeout_s=10))
+        assert asyncio.run(origin.pin(found.url)) == found
+
+    in_child(work)
 
 
 def test_traffic_is_counted(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 from tests.interpreter import python
 from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
+from tests.remote.stored import objects
 from tests.terminal import run_on_terminal
 
 
@@ -41,11 +42,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "folder" / "empty").mkdir()
     (tmp_path / "folder" / "link").symlink_to("1/1.bin")
     return tmp_path / "folder"
-
-
-def objects(store: S3Store) -> dict[str, bytes]:
-    names = sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
-    return {name: bytes(obstore.get(store, name).bytes()) for name in names}
 
 
 def files(folder: Path) -> dict[str, bytes]:

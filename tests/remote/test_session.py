@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -65,12 +64,8 @@ def program(url: str, tmp_path: Path) -> Program:
     return run
 
 
-def has_ended(pid: int) -> bool:
-    for _ in range(1200):
-        if not os.path.exists(f"/proc/{pid}/cmdline"):
-            return True
-        time.sleep(0.05)
-    return False
+def wait_for_end(pid: int) -> None:
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}/cmdline"), "it has ended", 60)
 
 
 def test_a_program_that_names_no_url_has_no_fetcher(program: Program) -> None:
@@ -84,7 +79,7 @@ def test_a_fetcher_serves_all_urls_and_ends_with_its_program(program: Program) -
         "b = read(ffrfs.PackedFolder(url)); tell(a=a, b=b, pid=pid, same=session.pid == pid)"
     )
     assert (found["a"], found["b"], found["same"]) == (4_000_000, 4_000_000, True)
-    assert has_ended(found["pid"])
+    wait_for_end(found["pid"])
     assert found["stderr"] == ""
 
 
@@ -104,7 +99,7 @@ def test_a_fetcher_ends_with_a_program_that_is_killed(program: Program, url: str
     finally:
         process.kill()
         process.communicate()
-    assert has_ended(pid)
+    wait_for_end(pid)
 
 
 def test_a_program_whose_fetcher_is_killed_reads_on(program: Program) -> None:
@@ -150,10 +145,7 @@ def test_a_child_outlives_its_parent(program: Program, tmp_path: Path) -> None:
         "tell()",
         FFRFS_CACHE_MODE="stream",
     )
-    for _ in range(1200):
-        if told.exists() and told.read_text():
-            break
-        time.sleep(0.05)
+    wait_until(lambda: told.exists() and told.read_text(), "it has told", 60)
     assert told.read_text() == "4000000"
 
 
@@ -182,10 +174,8 @@ def test_a_fetcher_that_is_let_go_of_ends(start: Start, tmp_path: Path) -> None:
     running.process.forget()
     client.close()
     # It is our child, which nobody waits for: at most a zombie.
-    for _ in range(1200):
-        if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
-            break
-        time.sleep(0.05)
+    status = Path(f"/proc/{pid}/status")
+    wait_until(lambda: "State:\tZ" in status.read_text(), "it has ended", 60)
     assert os.waitpid(pid, 0)[0] == pid
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import ffrfs
 from ffrfs.errors import OptionError, RemoteError
 from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter, tf_record_iterator
+from tests.cache.blocks import in_child
 from tests.ffrecord_file import write_folder, write_records
 from tests.remote.reading import reading_urls
 from tests.remote.servers.nginx import Nginx
@@ -107,11 +107,11 @@ def _first(reader: TFRecordReader) -> bytes:
 def test_after_a_fork(web: Nginx, bucket: str) -> None:
     options: dict[str, Any] = {"anonymous": True, "endpoint_url": web.url}
     folder = ffrfs.PackedFolder(f"s3://{bucket}/set/x.ffr", **options)
-    child = os.fork()
-    if child == 0:
-        found = folder["a"] + of_pack(f"s3://{bucket}/set/", **options)
-        os._exit(0 if found == b"public!public!" else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def work() -> None:
+        assert folder["a"] + of_pack(f"s3://{bucket}/set/", **options) == b"public!public!"
+
+    in_child(work)
 
 
 def test_a_text_from_elsewhere_names_no_store(web: Nginx, bucket: str) -> None:
