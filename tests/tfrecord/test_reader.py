@@ -6,10 +6,8 @@ Not here: what both readers do (tests/files/test_record_reader.py).
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import random
-import re
 import zlib
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from ffrfs.errors import FormatError, TruncatedError
 from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
 from tests.interpreter import python
 from tests.page_cache import forget_pages
-from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
+from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1, 5 << 20]
 
@@ -105,20 +103,6 @@ def test_which_files(tmp_path: Path) -> None:
         TFRecordReader([])
     with pytest.raises(FileNotFoundError):
         TFRecordReader(tmp_path / "nothing.tfrecord")
-
-
-@pytest.mark.parametrize("name", ["examples", "sequences", "raw"])
-def test_golden_files(golden: Path, name: str) -> None:
-    path = golden / "tf" / f"{name}.tfrecord"
-    reader = TFRecordReader(path, sidecar=False)
-    assert reader[:] == list(reader) == tfrecord_records(path.read_bytes())
-    reader.validate()
-    if name == "examples":
-        assert reader.n == len(json.loads((golden / "tf" / "examples.json").read_text()))
-    for kind in ("gzip", "zlib"):
-        compressed = golden / "tf" / f"examples.{kind}.tfrecord"
-        with pytest.raises(FormatError, match=re.escape(f"is compressed ({kind.upper()})")):
-            TFRecordReader(compressed, sidecar=False)
 
 
 FAULTS = """
