@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffrfs._native import EntryList, Writer, write_sidecar
-from ffrfs.errors import FormatError, PackError, RecordCountError
+from ffrfs.errors import PackError, RecordCountError
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, packed, trees
@@ -236,20 +236,6 @@ def test_wrong_records_are_refused(tmp_path: Path) -> None:
     check_pack(tmp_path.joinpath("x.ffr").read_bytes())
 
 
-def test_a_file_of_another_time_has_changed(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    make_folder(source, {"a": b"hi"})
-    info = source.joinpath("a").stat()
-    entries = EntryList()
-    entries.add_files(0, [(b"a", 2, info.st_mode, info.st_mtime_ns)])
-    entries.number()
-    os.utime(source / "a", ns=(0, info.st_mtime_ns + 1))
-    writer = Writer(os.fsencode(tmp_path / "x.ffr"), 2)
-    with pytest.raises(PackError, match=r"a: changed while it was packed; pack again"):
-        writer.append_folder(entries, os.fsencode(source), 0, 1, 1)
-    assert not tmp_path.joinpath("x.ffr").exists()
-
-
 def test_a_list_refuses_what_it_cannot_hold() -> None:
     entries = EntryList()
     for bad in (b"", b".", b"..", b"a/b", b"a\0", b"x" * 256, b"\xff"):
@@ -317,12 +303,6 @@ def test_sidecar_of_the_original_programs_pack(golden: Path, tmp_path: Path) -> 
     pack = golden / "packed.ffr"
     write_sidecar(os.fsencode(pack), os.fsencode(tmp_path / "i"), True)
     check_identity(decode(tmp_path.joinpath("i").read_bytes()), pack, with_chunks=True)
-
-
-def test_no_sidecar_of_a_plain_file(golden: Path, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="is not a pack"):
-        write_sidecar(os.fsencode(golden / "plain.ffr"), os.fsencode(tmp_path / "i"), False)
-    assert not tmp_path.joinpath("i").exists()
 
 
 def example(title: str) -> bytes:

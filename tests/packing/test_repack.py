@@ -158,13 +158,6 @@ def test_too_much_behind_links(linked: Path, out: Path, monkeypatch: pytest.Monk
         repack(linked, out, symlinks="follow")
 
 
-def test_include_and_exclude(old: Path, out: Path) -> None:
-    repack(old, out, include=["a"], exclude=["large"], force=True)
-    assert_packed(out, {"a": {"empty": {}, "x.png": b"x"}})
-    with pytest.raises(PackError, match="nothing in it matches --include 'none'"):
-        repack(old, out, include=["none"], force=True)
-
-
 patterns = st.lists(
     st.one_of(names, st.builds("{}/{}".format, names, names), st.sampled_from(["?", "*a*", "a/*"])),
     max_size=3,
