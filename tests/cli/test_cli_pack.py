@@ -43,17 +43,6 @@ def test_a_folder(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     assert ffrfs("pack", "-q", "--force", folder, out).lines == []
 
 
-def test_another_file_is_replaced_by_force_alone(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
-    notes = tmp_path / "notes.txt"
-    notes.write_text("All that I know, in one file.")
-    assert ffrfs("pack", folder, notes).complaint == (
-        f"{notes}: exists (a text file); write to another file, or replace it with --force"
-    )
-    assert notes.read_text() == "All that I know, in one file."
-    assert ffrfs("pack", "--force", folder, notes).status == 0
-    assert ffrfs("ls", notes).lines == ["a", "b", "link"]
-
-
 def test_patterns_that_leave_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.ffr"
     old = tmp_path / "old.ffr"
@@ -171,20 +160,6 @@ def test_an_archive(ffrfs: Run, tmp_path: Path, name: str) -> None:
     assert ffrfs("pack", archive, out).lines == [f"{out}: 2 files, 2 bytes"]
     assert ffrfs("ls", "-R", out).lines == ["a", "a/b", "c"]
     assert Pack(os.fsencode(out)).index_kind == "pack"
-
-
-def test_an_archive_with_something_special(ffrfs: Run, tmp_path: Path) -> None:
-    archive = write_tar(tmp_path / "x.tar", "a")
-    with tarfile.open(archive, "a") as tar:
-        pipe = tarfile.TarInfo("pipe")
-        pipe.type = tarfile.FIFOTYPE
-        tar.addfile(pipe)
-    assert (
-        ffrfs("pack", archive, tmp_path / "x.ffr").complaint
-        == f"{archive}: 'pipe': is a FIFO; exclude it"
-    )
-    done = ffrfs("pack", "--skip-special", archive, tmp_path / "x.ffr")
-    assert (done.status, done.err) == (0, f"ffrfs: {archive}: 'pipe': skipped\n")
 
 
 def test_nothing_there(ffrfs: Run, tmp_path: Path) -> None:

@@ -248,13 +248,6 @@ def test_plain_files_show_their_records(ffrfs: Run, tmp_path: Path) -> None:
     assert f"{names[3]!r}: record 3 " in ffrfs("verify", file).err
 
 
-def test_golden_files(ffrfs: Run, golden: Path) -> None:
-    manifest = json.loads((golden / "packed.manifest.json").read_text())
-    assert set(ffrfs("ls", "-R", golden / "packed.ffr").lines) == manifest.keys()
-    for file in [golden / "packed.ffr", golden / "plain.ffr", *(golden / "sharded").iterdir()]:
-        assert ffrfs("verify", file).status == 0
-
-
 def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", TREE)
     os.mkfifo(folder / "fifo")

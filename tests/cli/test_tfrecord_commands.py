@@ -344,16 +344,6 @@ def test_what_cannot_be_indexed(ffrfs: Run, file: Path) -> None:
     assert not Path(f"{file}.idx").exists()
 
 
-def test_golden_files(ffrfs: Run, golden: Path) -> None:
-    for name in ("examples", "examples.gzip", "examples.zlib", "sequences", "raw"):
-        assert ffrfs("verify", golden / "tf" / f"{name}.tfrecord").status == 0, name
-    found = json.loads(ffrfs("info", "--schema", "--json", golden / "tf/examples.tfrecord").out)
-    assert found["examples"] == 50
-    for name in ("examples.gzip", "examples.zlib"):
-        zipped = ffrfs("info", "--schema", "--json", golden / "tf" / f"{name}.tfrecord")
-        assert json.loads(zipped.out)["features"] == found["features"]
-
-
 def test_head_as_of_other_files(ffrfs: Run, file: Path) -> None:
     assert ffrfs("head", "-2", file).out == ffrfs("head", "-n", "2", file).out
     with file.open("rb") as stdin:
