@@ -1,4 +1,7 @@
-"""The servers of this room's tests do what those tests believe that they do."""
+"""The server that does wrong, and the slow line, do what other tests believe that they do.
+
+Not here: real servers, which the tests of their origins use first (test_origin_*.py).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import obstore
 import pytest
 
-from tests.remote.servers.azurite import Azurite
 from tests.remote.servers.delay import delay
-from tests.remote.servers.fake_gcs import FakeGcs
 from tests.remote.servers.fault import Kind
 from tests.remote.servers.faulty import Faulty, faulty
-from tests.remote.servers.nginx import Nginx
 from tests.remote.servers.program import free_ports
-from tests.remote.servers.seaweedfs import SeaweedFS
 
 DATA = bytes(range(256)) * 4096
 RANGE = {"Range": "bytes=1000-300999"}
@@ -196,42 +194,6 @@ def test_a_line_passes_on_how_a_connection_ends(server: Faulty) -> None:
             with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
                 Got(line.port, **RANGE)
         assert Got(line.port, **RANGE).status == 206
-
-
-def test_nginx(web: Nginx, web_root: Path) -> None:
-    (web_root / "servers").mkdir()
-    (web_root / "servers" / "file").write_bytes(DATA)
-    got = Got(web.port, "/servers/file", **RANGE)
-    assert (got.status, got.body) == (206, DATA[1000:301000])
-    assert Got(web.port, "/servers/file", If_Match='"other"').status == 412
-    assert b'href="file"' in Got(web.port, "/servers/").body
-
-
-def test_seaweedfs(s3: SeaweedFS) -> None:
-    bucket = s3.make_bucket("servers")
-    obstore.put(bucket, "folder/file", DATA)
-    got = obstore.get(bucket, "folder/file", options={"range": (1000, 301000)})
-    assert bytes(got.bytes()) == DATA[1000:301000]
-    with pytest.raises(obstore.exceptions.PreconditionError):
-        obstore.get(bucket, "folder/file", options={"if_match": '"other"'})
-    assert Got(s3.port, "/servers/folder/file").status == 403  # no credentials
-
-
-def test_azurite(azure: Azurite) -> None:
-    container = azure.make_container("servers")
-    obstore.put(container, "folder/file", DATA)
-    got = obstore.get(container, "folder/file", options={"range": (1000, 301000)})
-    assert bytes(got.bytes()) == DATA[1000:301000]
-    with pytest.raises(obstore.exceptions.PreconditionError):
-        obstore.get(container, "folder/file", options={"if_match": '"other"'})
-
-
-def test_fake_gcs(gcs: FakeGcs) -> None:
-    gcs.make_bucket("servers")
-    gcs.put("servers", "folder/file", DATA)
-    got = Got(gcs.port, "/servers/folder%2Ffile", **RANGE)
-    assert (got.status, got.body) == (206, DATA[1000:301000])
-    assert Got(gcs.port, "/servers/folder%2Ffile", If_Match='"other"', **RANGE).status == 206
 
 
 def test_ports_are_held_until_the_end() -> None:
