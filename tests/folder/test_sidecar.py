@@ -126,19 +126,14 @@ def test_nowhere_to_write_is_an_error(read_only: Path, monkeypatch: pytest.Monke
         write_sidecar(read_only / "x.ffr")
 
 
-@pytest.mark.parametrize("change", ["time", "size", "trailer", "cut", "empty"])
+@pytest.mark.parametrize("change", ["stale", "damaged"])
 def test_one_that_is_no_good_is_left_aside_with_one_warning(file: Path, change: str) -> None:
     before = listing(file)
     sidecar = Path(write_sidecar(file))
-    if change == "time":
+    if change == "stale":
         os.utime(file, (1, 1))
-    elif change == "size":
-        file.write_bytes(packed({**TREE, "more": b"more"}))
-        before.insert(4, "more")
     else:
-        index = bytearray(sidecar.read_bytes())
-        index[-8] ^= 1
-        sidecar.write_bytes({"trailer": index, "cut": index[:-100], "empty": b""}[change])
+        sidecar.write_bytes(sidecar.read_bytes()[:-100])
     with pytest.warns(PackWarning, match=f"^{sidecar}: .*ffrfs index") as caught:
         assert listing(file) == before
     assert len(caught) == 1
