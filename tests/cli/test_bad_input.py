@@ -1,4 +1,8 @@
-"""Files that are no good, through every command that reads: one line, status 1, no traceback."""
+"""Files that are no good, through every command that reads: one line, status 1, no traceback.
+
+Not here: each fault of a header or an index (record_test.cc, pickle_index_test.cc), and files of
+other kinds (trial.txt).
+"""
 
 from __future__ import annotations
 
@@ -58,38 +62,17 @@ def assert_refused(
         assert not (tmp_path / "out").exists(), name
 
 
-def set_n(n: int) -> Spoiler:
-    return lambda header: setattr(header, "n", n)
+def place_beyond_the_end(header: Header) -> None:
+    header.offsets[-1] = 1 << 20
 
 
-def set_offset(record: int, offset: int) -> Spoiler:
-    return lambda header: header.offsets.__setitem__(record, offset)
-
-
-def exchange_offsets(header: Header) -> None:
-    header.offsets[1], header.offsets[2] = header.offsets[2], header.offsets[1]
-
-
-def set_checksum(checksum: int) -> Spoiler:
-    return lambda header: setattr(header, "checksum", checksum)
+def change_checksum(header: Header) -> None:
+    header.checksum = 0x12345678
 
 
 HEADERS: dict[str, tuple[Spoiler, str]] = {
-    "n zero": (set_n(0), "checksum"),
-    "n one too small": (set_n(N - 1), ""),
-    "n one too large": (set_n(N + 1), ""),
-    "n negative": (set_n(-1), "-1 records"),
-    "n most negative": (set_n(-(2**63)), "records"),
-    "n huge": (set_n(2**63 - 1), "not an FFRecord or TFRecord file"),
-    "n times 12 wraps": (set_n(2**64 // 12 + 1 - 2**60), "not an FFRecord or TFRecord"),
-    "n larger than the file": (set_n(10_000), "10000 records"),
-    "offsets falling": (exchange_offsets, "offset"),
-    "offset negative": (set_offset(1, -5), "offset"),
-    "offset into the header": (set_offset(0, HEADER_SIZE - 1), "inside the header"),
-    "offset zero": (set_offset(0, 0), "inside the header"),
-    "offset past the end": (set_offset(N - 1, 1 << 20), "beyond the end"),
-    "offset huge": (set_offset(N - 1, 2**63 - 1), "beyond the end"),
-    "wrong header checksum": (set_checksum(0x12345678), "checksum"),
+    "offset past the end": (place_beyond_the_end, "beyond the end"),
+    "wrong header checksum": (change_checksum, "checksum"),
 }
 
 
@@ -103,12 +86,6 @@ def test_bad_header(ffrfs: Run, tmp_path: Path, fault: str) -> None:
             opener(pack)
 
 
-def test_no_records_but_bytes(ffrfs: Run, tmp_path: Path) -> None:
-    pack = tmp_path / "bad.ffr"
-    pack.write_bytes(Header([]).encode() + b"bytes")
-    assert_refused(ffrfs, pack, tmp_path, "0 records, but 5 bytes follow")
-
-
 def test_no_records_at_all(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_records(tmp_path / "none.ffr", [])
     reading = [name for name in COMMANDS if name != "verify"]
@@ -116,7 +93,7 @@ def test_no_records_at_all(ffrfs: Run, tmp_path: Path) -> None:
     assert ffrfs("verify", pack).status == 0
 
 
-@pytest.mark.parametrize("size", range(HEADER_SIZE + 1))
+@pytest.mark.parametrize("size", [0, 1, HEADER_SIZE - 1])
 def test_truncated_in_the_header(ffrfs: Run, tmp_path: Path, size: int) -> None:
     pack = write_folder(tmp_path / "bad.ffr", TREE)
     os.truncate(pack, size)
@@ -144,17 +121,6 @@ def test_truncated_in_the_last_record_of_a_plain_file(ffrfs: Run, tmp_path: Path
     assert (done.status, done.out) == (1, b"")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"x", b"no FFRecord at all\n" * 100, b"\x89PNG\r\n\x1a\n" * 1000, bytes(4096)],
-    ids=["empty", "a byte", "text", "an image", "zeros"],
-)
-def test_no_ffrecord_file_at_all(ffrfs: Run, tmp_path: Path, content: bytes) -> None:
-    pack = tmp_path / "bad.ffr"
-    pack.write_bytes(content)
-    assert_refused(ffrfs, pack, tmp_path)
-
-
 class RunsCode:
     """Unpickled without care, this makes a folder."""
 
@@ -166,17 +132,9 @@ class RunsCode:
 
 
 INDEXES: dict[str, bytes] = {
-    "nothing": b"",
     "no pickle": b"nonsense",
-    "half a pickle": RECORDS[-1][len(INDEX_MAGIC) : -10],
-    "a list": pickle.dumps(["a"]),
-    "a plain dict": pickle.dumps({"a": 0.5}),
     "record beyond the end": pickle.dumps(OrderedDict(a=4)),
-    "record negative": pickle.dumps(OrderedDict(a=-1)),
     "name with a slash": pickle.dumps(OrderedDict({"../x": 0})),
-    "name of dots": pickle.dumps(OrderedDict({"..": 0})),
-    "name empty": pickle.dumps(OrderedDict({"": 0})),
-    "name no string": pickle.dumps(OrderedDict({5: 0})),
 }
 
 
@@ -265,19 +223,9 @@ def test_no_header_checksum_warns_once_and_verifies_the_records(ffrfs: Run, tmp_
         assert done.err.count("\n") == 2
 
 
-def test_a_folder_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    told = "holds no packs (*.ffr) or TFRecord files (*.tfrecord*)"
-    assert_refused(ffrfs, tmp_path / "folder", tmp_path, told)
-
-
 def test_a_fifo_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert_refused(ffrfs, tmp_path / "fifo", tmp_path, "not a regular file")
-
-
-def test_no_such_file(ffrfs: Run, tmp_path: Path) -> None:
-    assert_refused(ffrfs, tmp_path / "nothing", tmp_path, "No such file or directory")
 
 
 DIGITS = "9" * 5000
