@@ -63,19 +63,6 @@ def test_patterns_that_leave_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -
     assert ffrfs("pack", tmp_path / "empty", out).status == 0  # it is what it is
 
 
-def test_a_pattern_that_matches_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "x.ffr"
-    for source in (folder, write_tar(tmp_path / "x.tar", "./a/one", "./b")):
-        assert ffrfs("pack", "--include", "./a", "--include", "./one", source, out).complaint == (
-            f"{source}: nothing in it matches --include './one'; a pattern without a slash "
-            f"is a name, one with a slash is a path below {source}"
-        )
-        assert not out.exists()
-        assert ffrfs("pack", "-q", "--include", "./a", source, out).status == 0
-        assert ffrfs("ls", out).lines == ["a"]
-        out.unlink()
-
-
 def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.ffr"
     done = ffrfs("pack", "--symlinks", "keep", "--dedup", folder, out)
@@ -160,13 +147,6 @@ def test_an_archive(ffrfs: Run, tmp_path: Path, name: str) -> None:
     assert ffrfs("pack", archive, out).lines == [f"{out}: 2 files, 2 bytes"]
     assert ffrfs("ls", "-R", out).lines == ["a", "a/b", "c"]
     assert Pack(os.fsencode(out)).index_kind == "pack"
-
-
-def test_nothing_there(ffrfs: Run, tmp_path: Path) -> None:
-    assert (
-        ffrfs("pack", tmp_path / "none", tmp_path / "x.ffr").complaint
-        == f"{tmp_path}/none: No such file or directory"
-    )
 
 
 def test_several_directories_keep_their_names(

@@ -8,8 +8,6 @@ import re
 import zlib
 from pathlib import Path
 
-import pytest
-
 from tests.cli.command_run import TREE, Run
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import make_folder
@@ -258,21 +256,3 @@ def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> No
     done = ffrfs("pack", "--skip-special", folder, tmp_path / "x.ffr")
     assert (done.status, done.err) == (0, f"ffrfs: {folder}/fifo: skipped\n")
     assert "fifo" not in ffrfs("ls", tmp_path / "x.ffr").lines
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "reason"),
-    [
-        ("file", "x.ffr", "file: not a tar or zip archive"),
-        ("folder", "fifo", "fifo: cannot replace it: not a regular file"),
-    ],
-)
-def test_pack_that_cannot_be(
-    ffrfs: Run, tmp_path: Path, source: str, target: str, reason: str
-) -> None:
-    make_folder(tmp_path / "folder", TREE)
-    (tmp_path / "file").touch()
-    os.mkfifo(tmp_path / "fifo")
-    assert ffrfs("pack", tmp_path / source, tmp_path / target).complaint.startswith(
-        f"{tmp_path}/{reason}"
-    )
