@@ -31,16 +31,21 @@ def server(tmp_path: Path) -> Iterator[Faulty]:
         yield started
 
 
-@pytest.fixture(autouse=True, params=["full", "stream"])
+@pytest.fixture(autouse=True)
 def fetcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    cache_dir = str(tmp_path / "cache")
+    """Its cache is one on disk, or that of the parameter."""
+    cache_dir, mode = str(tmp_path / "cache"), getattr(request, "param", "full")
     timeout_s = 6 if "goes_wrong" in request.node.name else 60
-    use_urls(RemoteSettings(cache_dir=cache_dir, cache_mode=request.param, timeout_s=timeout_s))
+    use_urls(RemoteSettings(cache_dir=cache_dir, cache_mode=mode, timeout_s=timeout_s))
     yield
     session.configure(RemoteSettings())
     session.settings = None
 
 
+in_both_modes = pytest.mark.parametrize("fetcher", ["full", "stream"], indirect=True)
+
+
+@in_both_modes
 def test_all_of_it(server: Faulty) -> None:
     with RemoteStream(f"{server.url}/data") as stream:
         assert stream.size == len(DATA)
@@ -50,6 +55,7 @@ def test_all_of_it(server: Faulty) -> None:
         assert stream.read() == b""
 
 
+@in_both_modes
 def test_a_fetcher_that_is_killed(server: Faulty) -> None:
     with RemoteStream(f"{server.url}/data") as stream:
         begin = stream.read(100)
@@ -70,6 +76,7 @@ def test_what_goes_wrong(server: Faulty) -> None:
 
 
 @pytest.mark.promise("S64")
+@in_both_modes
 def test_a_cache_that_is_cut_off(server: Faulty, tmp_path: Path) -> None:
     with RemoteStream(f"{server.url}/data") as stream:
         begin = stream.read(100)
@@ -78,6 +85,7 @@ def test_a_cache_that_is_cut_off(server: Faulty, tmp_path: Path) -> None:
         assert begin + stream.readall() == DATA
 
 
+@in_both_modes
 def test_a_server_that_does_not_tell_versions_apart(server: Faulty) -> None:
     server.do(Kind.NO_VERSION)
     with RemoteStream(f"{server.url}/data") as stream:
