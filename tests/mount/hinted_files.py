@@ -40,15 +40,6 @@ def shuffled(seed: int, names: Iterable[str] = NAMES) -> list[str]:
     return order
 
 
-def parts_in_turn(names: list[str], count: int, batch: int) -> list[list[str]]:
-    """What each of `count` readers gets, who take so many of them in turn."""
-    step = count * batch
-    return [
-        [name for i, name in enumerate(names) if i % step // batch == serial]
-        for serial in range(count)
-    ]
-
-
 def texts(names: Iterable[str]) -> list[bytes]:
     """The hints for them: by number, as who hints paths looks them up."""
     return [b"%d" % int(name) for name in names]

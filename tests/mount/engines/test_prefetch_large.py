@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import ffrfs as library
 from tests.ffrecord_file import write_folder
 from tests.mount import probes
 from tests.mount.command import Mount, ffrfs, wait_until
-from tests.mount.hinted_files import figures, settled
+from tests.mount.hinted_files import figures
 from tests.mount.makers import MakeMount
 from tests.page_cache import forget_pages
 
@@ -30,34 +29,6 @@ def mount_files(mount: MakeMount, tmp_path: Path, size: int) -> tuple[Mount, dic
     tree: Mount = mount(pack, "--cache-mb", str(CACHE_MB))
     forget_pages(pack)
     return tree, files
-
-
-def is_fetched(tree: Mount, count: int) -> bool:
-    """Whether so many are, soon; one that its reader overtook never is."""
-    end_s = time.monotonic() + 5
-    while (fetched := figures(tree)["prefetch.fetched"]) < count and time.monotonic() < end_s:
-        time.sleep(0.02)
-    return fetched >= count
-
-
-@pytest.mark.parametrize("known", ["known", "unknown"])
-def test_file_that_takes_all_that_may_be_held(mount: MakeMount, tmp_path: Path, known: str) -> None:
-    """One at a time, with the kernel or held, so that most are there in time."""
-    tree, files = mount_files(mount, tmp_path, 4 * MIB)
-    if known == "known":
-        done = ffrfs("prefetch", tree.path, *files)
-    else:
-        done = ffrfs("prefetch", tree.path, *map(str, range(COUNT)))  # nobody looks these up
-    assert (done.status, done.out, done.err) == (0, "", "")
-    assert settled(tree)["cache_bytes"] <= CACHE_MB * MIB // 8
-    expected = 0
-    for name, content in files.items():
-        expected += is_fetched(tree, expected + 1)
-        assert tree.ask(probes.read, name) == content
-    found = settled(tree)
-    assert found["prefetch.fetched"] >= COUNT // 2
-    assert found["prefetch.late"] <= COUNT // 2
-    assert found["prefetch.too_large"] == 0
 
 
 def test_who_hints_what_is_too_large_is_told(mount: MakeMount, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from tests.mount.hinted_files import (
     SIZE_BYTES,
     SOON_S,
     figures,
-    hint_all,
     hinted,
     increase,
     settled,
@@ -80,18 +78,6 @@ def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str
     assert highest <= CACHE_MB * MIB
 
 
-def test_an_eighth_is_held(mount: MakeMount, pack: Path) -> None:
-    tree = cold(mount, pack, "--cache-mb", str(CACHE_MB))
-    large = [name for name in NAMES if len(FILES[name]) == 200_000]
-    with hinted(tree, texts(large)):
-        found = settled(tree)
-        assert 0 < found["prefetch.fetched"] < len(large)
-        assert CACHE_MB * MIB / 16 < found["cache_bytes"] <= CACHE_MB * MIB / 8
-        assert tree.ask(probes.misread, "d", DIGESTS, large) == []
-        assert settled(tree)["prefetch.hit"] > 0
-    assert settled(tree)["cache_bytes"] == 0
-
-
 def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -> None:
     tree = cold(mount, pack, "--prefetch-ttl", "1")
     with hinted(tree, texts(NAMES)) as stream:
@@ -103,16 +89,6 @@ def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -
         wait_until(lambda: figures(tree)["prefetch.dropped"] == COUNT, "the hints expire", SOON_S)
     assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
     assert settled(tree)["prefetch.hit"] == 0
-
-
-def test_hints_expire_though_their_client_lives(mount: MakeMount, pack: Path) -> None:
-    """Its blocks are given back, and what it hints from then on is followed."""
-    tree = cold(mount, pack, "--prefetch-ttl", "0.5")
-    with hinted(tree, texts(NAMES[:50])) as stream:
-        wait_until(lambda: figures(tree)["prefetch.fetched"] == 50, "it was read ahead")
-        wait_until(lambda: figures(tree)["cache_bytes"] == 0, "it is given back", SOON_S)
-        stream.send(texts(NAMES[50:60]))
-        wait_until(lambda: figures(tree)["prefetch.fetched"] == 60, "the next were read ahead")
 
 
 @pytest.mark.parametrize("end", ["killed", "closed"])
@@ -139,42 +115,3 @@ def test_client_that_dies_gives_all_back_at_once(mount: MakeMount, pack: Path, e
         before = settled(tree)
         assert tree.ask(probes.misread, "d", DIGESTS, others) == []
         assert increase(before, settled(tree))["bytes_storage"] == 0  # theirs were not dropped
-
-
-def test_client_that_dies_before_its_turn_is_not_followed(mount: MakeMount, pack: Path) -> None:
-    tree = cold(mount, pack, "--prefetch-window", "16")
-    with hinted(tree, texts(NAMES)):
-        settled(tree)
-    assert settled(tree)["prefetch.fetched"] == 16
-    assert tree.ask(probes.misread, "d", DIGESTS, shuffled(1)) == []
-    found = settled(tree)
-    assert found["prefetch.fetched"] == 16
-    assert found["prefetch.dropped"] == COUNT
-
-
-def test_hints_of_a_client_that_has_said_all_stay(mount: MakeMount, pack: Path) -> None:
-    tree = cold(mount, pack, "--prefetch-window", "64")
-    names = shuffled(1)
-    with child(probes.hint_all, str(tree.path), texts(names)) as client:
-        assert client.next() is None
-        os.kill(client.pid, signal.SIGKILL)
-    with child(probes.misread_in_batches, tree / "d", DIGESTS, names, 32) as reader:
-        for _ in range(COUNT // 32):
-            settled(tree)
-            assert reader.next() == []
-    found = settled(tree)
-    assert found["prefetch.fetched"] == found["prefetch.hit"] == COUNT
-    assert found["cache_bytes"] == 0
-
-
-def test_hints_are_kept_though_the_last_is_read_first(mount: MakeMount, pack: Path) -> None:
-    tree = cold(mount, pack)
-    last, *others = shuffled(6)
-    hint_all(tree, texts([*others, last]))
-    assert settled(tree)["prefetch.fetched"] == COUNT
-    assert tree.ask(probes.misread, "d", DIGESTS, [last]) == []
-    time.sleep(0.6)  # what is over is looked for every now and then
-    assert tree.ask(probes.misread, "d", DIGESTS, others) == []
-    found = settled(tree)
-    assert found["prefetch.hit"] == COUNT
-    assert found["prefetch.dropped"] == found["readahead.hit"] == found["cache_bytes"] == 0

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.ffrecord_file import write_folder
 from tests.mount import cached_files, probes
-from tests.mount.child import child
 from tests.mount.command import Mount
 from tests.mount.hinted_files import (
     COUNT,
@@ -24,11 +22,9 @@ from tests.mount.hinted_files import (
     hint_all,
     hinted,
     increase,
-    parts_in_turn,
     settled,
     shuffled,
     texts,
-    write_hinted_files,
 )
 from tests.mount.makers import MakeMount
 from tests.page_cache import forget_pages
@@ -94,76 +90,6 @@ def test_bytes_are_held_where_it_does_not(tree: Mount, order: str) -> None:
     assert found["prefetch.hit"] == COUNT
     assert found["prefetch.late"] == found["prefetch.dropped"] == 0
     assert found["prefetch.wasted_bytes"] == found["cache_bytes"] == 0
-
-
-def test_several_readers_of_one_order(tree: Mount) -> None:
-    """Batch after batch each, as a loader's workers do."""
-    names, count = shuffled(3), 4
-    parts = parts_in_turn(names, count, BATCH)
-    start = settled(tree)
-    with hinted(tree, texts(names)), ExitStack() as stack:
-        settled(tree)
-        readers = [
-            stack.enter_context(child(probes.misread_in_batches, tree / "d", DIGESTS, part, BATCH))
-            for part in parts
-        ]
-        for _ in range(COUNT // BATCH // count):
-            for reader in readers:
-                reader.ask_next()
-            assert [reader.answer() for reader in readers] == [[]] * count
-    found = increase(start, settled(tree))
-    assert found["prefetch.hit"] == COUNT
-    assert found["prefetch.late"] == 0
-
-
-@pytest.mark.long
-def test_second_reading_asks_nothing_and_fetches_one_window(
-    mount: MakeMount, tmp_path: Path
-) -> None:
-    pack = write_hinted_files(tmp_path)
-    window = 32
-    tree = mount(pack, "--prefetch-window", str(window))
-    assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
-    forget_pages(pack)
-    before = settled(tree)
-    with hinted(tree, texts(NAMES)):
-        settled(tree)
-        given_up = 0
-        for names in (NAMES, shuffled(4)):
-            found = read_all(tree, names)
-            assert found["requests.read.count"] <= found["given_up"]
-            given_up += found["given_up"]
-        found = increase(before, settled(tree))
-        if not given_up:
-            assert found["prefetch.fetched"] <= window
-            assert found["bytes_storage"] <= SIZE_BYTES * window / COUNT
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("listed", ["listed", "not listed"])
-def test_window_moves_with_the_reader(mount: MakeMount, tmp_path: Path, listed: str) -> None:
-    pack = write_hinted_files(tmp_path)
-    window = 64
-    tree = mount(pack, "--prefetch-window", str(window))
-    forget_pages(pack)
-    if listed == "listed":
-        tree.ask(probes.sizes, "d")
-    start = settled(tree)
-    names = shuffled(5)
-    step = window // 2
-    read = cached_files.misread_and_given_up_in_batches
-    given_up = 0
-    with hinted(tree, texts(names)), child(read, tree / "d", DIGESTS, names, step) as reader:
-        for begin in range(0, COUNT, step):
-            assert increase(start, settled(tree))["prefetch.fetched"] <= begin + window
-            misread, given_up_now = reader.next()
-            assert misread == []
-            given_up += sum(given_up_now.values())
-    found = increase(start, settled(tree))
-    assert found["prefetch.fetched"] == COUNT
-    assert found["prefetch.late"] <= given_up
-    if listed == "listed":  # a few in each window show how far the reader has come
-        assert found["requests.read.count"] <= COUNT / 16 + given_up
 
 
 def test_records_of_several_megabytes(mount: MakeMount, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Hints of every kind, true and false: readers get the right bytes, and nobody is disturbed."""
+"""Hints: readers get the right bytes, and nobody is disturbed.
+
+What is false of them, and who breaks the rules: tests/native/prefetch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.errors import MountError
 from tests.ffrecord_file import record_extents
 from tests.mount import cached_files, probes
 from tests.mount.child import child
@@ -43,65 +45,6 @@ def tree(hinted_tree: Mount) -> Mount:
 
 def check_all_can_be_read(tree: Mount, names: list[str] = NAMES) -> None:
     assert tree.ask(probes.misread, "d", DIGESTS, names) == []
-
-
-NOTHING = [
-    *(b"/absent", b"/d/absent", b"/d/0001/0002", b"/d/0001x", b"/d/..", b"/..", b"/../d/0001"),
-    *(b"/d/\xff\xfe", b"/" + b"x" * 8000, b"/", b"//", b"/d", b"/d/", b"/d/."),
-    *(str(COUNT).encode(), b"257", b"300", str(1 << 64).encode(), b"9" * 8192, b"-1", b"+1"),
-    *(b"1 ", b" 1", b"1.0", b"0x1", b"d/0001", b"0001/", b"\n", b"*", b"\xff"),
-]
-
-
-def test_hints_that_name_nothing_are_passed_over(tree: Mount) -> None:
-    hint_all(tree, [*NOTHING, b"/d/0007", *NOTHING, b"9", b"/./d//0011", *NOTHING])
-    found = settled(tree)
-    assert found["prefetch.hinted"] == 3
-    assert found["prefetch.dropped"] == 3 * len(NOTHING)
-    assert found["prefetch.fetched"] == 3
-    names = ["0007", "0009", "0011"]
-    misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", DIGESTS, names)
-    assert misread == []
-    assert settled(tree)["prefetch.late"] <= sum(given_up.values())
-    check_all_can_be_read(tree)
-
-
-def test_client_that_breaks_the_rules_is_sent_away(tree: Mount) -> None:
-    for text in (b"/" + b"x" * 8192, b"/" + b"y" * 1_000_000):
-        with pytest.raises(MountError), hinted(tree, texts(NAMES[:50])) as stream:
-            for _ in range(1000):
-                stream.send([text])
-    hint_all(tree, texts(NAMES[:50]))
-    check_all_can_be_read(tree)
-
-
-HALF = COUNT // 2
-OTHERS = {
-    "in another order": (list(reversed(NAMES)), NAMES),
-    "again and again": ([name for name in NAMES for _ in range(9)], NAMES),
-    "of what others read": (NAMES[:HALF], [*NAMES[HALF:], *NAMES[:HALF]]),
-}
-
-
-@pytest.mark.parametrize("which", OTHERS)
-def test_hints_that_are_not_the_readers(tree: Mount, which: str) -> None:
-    """What they are of is read while they are followed; then they come when all was read."""
-    names, read = OTHERS[which]
-    for _ in range(2):
-        with hinted(tree, texts(names)) as stream:
-            check_all_can_be_read(tree, read)
-            stream._client.sendall(b"/d/00")  # is cut off, and so no hint
-    assert settled(tree)["prefetch.hinted"] == 2 * len(names)
-
-
-def test_client_that_goes_halfway(tree: Mount) -> None:
-    with child(probes.misread_in_batches, tree / "d", DIGESTS, shuffled(1), 32) as reader:
-        for serial in range(COUNT // 32):
-            with hinted(tree, texts(shuffled(serial))):
-                assert reader.next() == []
-    found = settled(tree)
-    assert found["cache_bytes"] == 0
-    assert found["prefetch.hinted"] == COUNT * (COUNT // 32)
 
 
 @pytest.mark.promise("S13")
@@ -141,19 +84,6 @@ def test_pushed_bytes_are_the_files_in_every_way_of_reading(tree: Mount) -> None
     for name in NAMES[100:108]:  # of every size
         for probe in (probes.read_direct, probes.read_mapped, probes.read):
             assert tree.ask(probe, f"d/{name}") == FILES[name]
-    check_all_can_be_read(tree)
-
-
-@pytest.mark.long
-def test_more_clients_than_are_served(tree: Mount) -> None:
-    with ExitStack() as stack:
-        for serial in range(80):
-            try:
-                stack.enter_context(hinted(tree, texts(shuffled(serial)[:20])))
-            except MountError:
-                assert serial > 10
-        check_all_can_be_read(tree)
-    hint_all(tree, texts(NAMES))
     check_all_can_be_read(tree)
 
 
@@ -197,17 +127,6 @@ def test_damaged_record_among_the_hints(mount: MakeMount, tmp_path: Path, listed
         settled(tree)
         assert not re.findall(f"cannot read d/{bad}", tree.log())  # nobody has read it
         tree.expect_log(f"cannot read d/{bad}: .*record 125 .*checksum mismatch")
-        check_one_is_bad(tree, bad)
-
-
-@pytest.mark.promise("S10", "S12")
-def test_record_that_is_overwritten_under_the_mount(tree: Mount) -> None:
-    tree.ask(probes.sizes, "d")
-    bad = "0126"
-    spoil(tree.pack, bad)
-    forget_pages(tree.pack)
-    with hinted(tree, texts(NAMES)):
-        tree.expect_log(f"cannot read d/{bad}: .*record 126 .*checksum mismatch")
         check_one_is_bad(tree, bad)
 
 

@@ -15,7 +15,7 @@ from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.example_tree import check_record, example, features, image
-from tests.mount.hinted_files import hint_all, hinted, increase, settled
+from tests.mount.hinted_files import hinted, increase, settled
 from tests.mount.makers import MakeDisk, MakeMount
 from tests.page_cache import forget_pages
 from tests.tfrecord_file import tfrecord_extents, write_tfrecord
@@ -114,20 +114,6 @@ def test_record_whose_files_the_kernel_knows_is_given_to_it(mount: MakeMount, pa
         assert images(tree, numbers) == [image(number, SIZE) for number in numbers]
         found = increase(before, settled(tree))
         assert found["requests.read.count"] < 0.4 * COUNT
-
-
-@pytest.mark.promise("S32")
-def test_hints_that_name_nothing_are_passed_over(mount: MakeMount, pack: Path) -> None:
-    tree = cold(mount, pack)
-    nothing = [b"/%09d" % COUNT, b"/1", b"/000000001x", b"/", b"%d" % COUNT, b"000000001/label.npy"]
-    unknown = [b"/000000003/absent", b"/000000004/label.npy/more", b"/000000005/" + b"x" * 4000]
-    hint_all(tree, [*nothing, *unknown, *nothing])
-    found = settled(tree)
-    assert found["prefetch.dropped"] == 2 * len(nothing)
-    # What a record holds is not known before it is read.
-    assert found["prefetch.hinted"] == found["prefetch.fetched"] == len(unknown)
-    for number in (3, 4, 5):
-        check_record(tree, number, features(number, SIZE))
 
 
 @pytest.mark.promise("S29", "S32")
