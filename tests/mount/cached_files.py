@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tests.mount.probes import digest
@@ -87,14 +87,6 @@ def misread_and_given_up(
         if digest(path) != digests[name]:
             misread.append(name)
     return misread, given_up
-
-
-def misread_and_given_up_in_batches(
-    folder: str, digests: dict[str, str], names: list[str], count: int
-) -> Iterator[tuple[list[str], dict[str, int]]]:
-    """The same, for so many of them each time it is asked."""
-    for begin in range(0, len(names), count):
-        yield misread_and_given_up(folder, digests, names[begin : begin + count])
 
 
 def read_and_given_up(path: str) -> tuple[int, str, int]:

@@ -22,9 +22,8 @@ from tests.ffrecord_file import write_folder
 from tests.mount import cached_files, probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
-from tests.mount.hinted_files import figures, hint_all, increase, settled
+from tests.mount.hinted_files import figures, increase, settled
 from tests.mount.makers import MakeMount
-from tests.page_cache import forget_pages
 from tests.tfrecord_example import example, floats
 from tests.tfrecord_file import flip_record, write_tfrecord
 
@@ -115,31 +114,6 @@ def test_files_that_share_a_record(mount: MakeMount, tmp_path: Path, part: str) 
     assert found["warm.files"] == found["warm.pushed"] == (99 if part != "/" else 3 * 99)
     for folder in "dpq" if part == "/" else part:
         assert read_requests(tree, folder, NAMES[1:100]) == 0
-
-
-def test_large_files_and_a_small_cache(mount: MakeMount, tmp_path: Path) -> None:
-    """Of which an eighth is for reading ahead: one of these files."""
-    names = [f"{i:02d}" for i in range(12)]
-    pack = write_folder(tmp_path / "pack.ffr", {"d": dict.fromkeys(names, LARGE)})
-    tree = mount(pack, "--read-around", "off", "--cache-mb", "32")
-    wait_until(lambda: figures(tree)["pushed_limit_bytes"] > 0, "what may be pushed")
-    forget_pages(pack)
-    done = ffrfs("warm", tree.path)
-    assert (done.status, done.err) == (0, "")
-    found = figures(tree)
-    assert found["warm.pushed"] == found["warm.files"] == len(names)
-
-
-def test_beside_files_that_are_held_for_hints(mount: MakeMount, tmp_path: Path) -> None:
-    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
-    tree = mount(pack, "--read-around", "off", "--cache-mb", "16")
-    wait_until(lambda: figures(tree)["pushed_limit_bytes"] > 0, "what may be pushed")
-    forget_pages(pack)
-    hint_all(tree, [b"%d" % i for i in reversed(range(len(FILES)))])
-    assert settled(tree)["cache_bytes"] > 1_800_000  # no room for another one
-    done = ffrfs("warm", tree.path)
-    assert (done.status, done.err) == (0, "")
-    assert figures(tree)["warm.pushed"] == len(FILES) - 1  # one of them is empty
 
 
 def test_what_the_kernel_has_dropped_comes_again(tree: Mount) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ffrecord_file import flip_byte, record_extents, write_folder
+from tests.ffrecord_file import write_folder
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, wait_until
@@ -73,13 +73,6 @@ def test_without_a_listing_it_comes_into_the_page_cache(mount: MakeMount, pack: 
     assert found["bytes_page_cache"] > 0  # READs that found it there
 
 
-def test_one_file_in_a_hundred(mount: MakeMount, pack: Path) -> None:
-    tree = listed(mount, pack)
-    forget_pages(pack)
-    found = read(tree, shuffled(3, NAMES)[: COUNT // 100])
-    assert found["read_around.read_bytes"] == 0
-
-
 def test_off(mount: MakeMount, pack: Path) -> None:
     tree = listed(mount, pack, "--read-around", "off")
     found = read(tree, shuffled(4, NAMES))
@@ -91,23 +84,6 @@ def test_on_needs_no_evidence(mount: MakeMount, pack: Path) -> None:
     tree = listed(mount, pack, "--read-around", "on")
     found = read(tree, [NAMES[COUNT // 2]])
     assert found["read_around.pushed"] > 100
-
-
-def test_a_damaged_neighbour_is_an_error_for_its_reader_alone(mount: MakeMount, pack: Path) -> None:
-    bad = NAMES[COUNT // 2 + 1]
-    offset, _ = record_extents(pack)[int(bad)]
-    flip_byte(pack, offset)
-    new = listed(mount, pack, "--read-around", "on")
-    found = read(new, [NAMES[COUNT // 2]])
-    assert found["read_around.pushed"] > 100
-    assert found["checksums_failed"] == 1
-    others = [name for name in NAMES if name != bad]
-    read(new, others)
-    with child(probes.misread, new / "d", DIGESTS, [bad]) as reader:
-        reader.ask_next()
-        with pytest.raises(OSError, match="Input/output error"):
-            reader.answer()
-    new.expect_log(bad)
 
 
 def test_several_packs(mount: MakeMount, tmp_path: Path) -> None:
