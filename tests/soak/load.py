@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -32,19 +31,12 @@ class Load:
 
 
 @contextlib.contextmanager
-def load(
-    mount: Mount, count: int, duration_s: float, *, drop: float, keepers: int = 0
-) -> Iterator[Load]:
-    """So many processes that read (see read_for).
-
-    The first `keepers` keep the folder open, and the others read until an error, if there are any.
-    """
+def load(mount: Mount, count: int, duration_s: float, *, drop: float) -> Iterator[Load]:
+    """So many processes that read (see read_for)."""
     readers: list[Child] = []
     try:
         for seed in range(count):
-            is_keeper = seed < keepers
-            for_s = duration_s if is_keeper or not keepers else math.inf
-            reader = Child(read_for, str(mount.path), seed, for_s, drop, is_keeper)
+            reader = Child(read_for, str(mount.path), seed, duration_s, drop)
             readers.append(reader)
             reader.ask_next()
         for reader in readers:

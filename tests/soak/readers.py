@@ -27,17 +27,14 @@ def write_checkable_files(folder: Path, size_bytes: int) -> None:
             written += size
 
 
-def read_for(
-    folder: str, seed: int, duration_s: float, drop: float, keeps_folder: bool = False
-) -> Iterator[Any]:
+def read_for(folder: str, seed: int, duration_s: float, drop: float) -> Iterator[Any]:
     """Be ready; then read random files for that long, or to the first error; what came of it.
 
     A share `drop` of the reads is preceded by dropping the file from the mount's page
-    cache. With `keeps_folder` all is reached through a descriptor of the folder.
+    cache.
     """
     order = random.Random(seed)
     names = os.listdir(folder)
-    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if keeps_folder else None
     result: dict[str, Any] = {"reads": 0, "bytes": 0, "wrong": [], "errno": 0, "longest_s": 0.0}
     yield "ready"
     begin_s = time.monotonic()
@@ -45,8 +42,7 @@ def read_for(
         name = order.choice(names)
         read_began_s = time.monotonic()
         try:
-            path = name if keeps_folder else os.path.join(folder, name)
-            data = _read(path, folder_fd, order.random() < drop)
+            data = _read(os.path.join(folder, name), order.random() < drop)
         except OSError as error:
             result["errno"] = error.errno
             break
@@ -55,12 +51,11 @@ def read_for(
         result["bytes"] += len(data)
         if not is_right(name, data):
             result["wrong"].append(name)
-    result["ended_s"] = time.monotonic()  # one clock for all processes
     yield result
 
 
-def _read(path: str, folder_fd: int | None, drop: bool) -> bytes:
-    fd = os.open(path, os.O_RDONLY, dir_fd=folder_fd)
+def _read(path: str, drop: bool) -> bytes:
+    fd = os.open(path, os.O_RDONLY)
     try:
         if drop:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

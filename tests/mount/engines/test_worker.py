@@ -31,6 +31,7 @@ from tests.mount.child import Child, child
 from tests.mount.command import (
     ENDED,
     TIMEOUT_S,
+    WAYS,
     Mount,
     check_nothing_left,
     ffrfs,
@@ -219,9 +220,12 @@ def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
 # The daemon dies, for good.
 
 
-@over_both
 @pytest.mark.promise("S19")
-@pytest.mark.parametrize("both", [False, True], ids=["daemon", "daemon and worker"])
+@pytest.mark.parametrize(
+    ("engine", "both"),
+    [*((way, False) for way in WAYS), ("native", True), ("uring", True)],
+    indirect=["engine"],
+)
 def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
     with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
@@ -285,7 +289,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
 # The mount ends in good order.
 
 
-@over_both
+@pytest.mark.parametrize("engine", WAYS, indirect=True)
 @pytest.mark.promise("S13", "S18")
 @pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
 def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
