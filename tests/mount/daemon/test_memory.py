@@ -183,6 +183,8 @@ def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
             if serial % 20 == 0:
                 forget_pages(pack)
                 assert tree.ask(memory_loads.knock, "", 20) > 0
+                assert tree.ask(probes.errno_of, f"absent {serial}", "stat") == errno.ENOENT
+                assert tree.ask(os.listdir, "d") != []
             hint_all(tree, texts(NAMES[:32]))
             assert reader.next() == []
             tree.statistics()
