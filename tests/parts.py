@@ -122,7 +122,7 @@ CHECKS = (
         "long",
         "load, kills, hostile packs, large data and deadlines take minutes",
         (
-            *("tests/soak/*", "tests/hostile/*", "tests/mount/daemon/test_kills.py"),
+            *("tests/soak/*", "tests/hostile/*"),
             *("tests/mount/daemon/test_guardian.py", "tests/mount/engines/test_replacement.py"),
             *("tests/mount/daemon/test_memory.py", "tests/mount/engines/test_differential.py"),
             *("tests/view/test_hostile_members.py", "tests/mount/engines/test_bad_input.py"),

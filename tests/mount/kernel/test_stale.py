@@ -13,14 +13,17 @@ from signal import SIGKILL
 
 import pytest
 
+from ffrfs import pack_folder
 from ffrfs.mount.client.unmount import unmount_dead
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
 from ffrfs.mount.kernel.process import Process
 from tests.mount import probes
+from tests.mount.checkable_files import read_through_deaths, write_checkable_file
 from tests.mount.child import child
 from tests.mount.command import (
     TIMEOUT_S,
+    WAYS,
     Mount,
     check_nothing_left,
     children,
@@ -34,6 +37,9 @@ from tests.mount.process_status import descriptors
 
 TREE = {"a": b"alpha" * 10_000}
 PIDFD_GETFD = 438
+KILLS = 3
+# What readers may get: of the dead mount, and of the place while nothing is mounted there.
+DEATHS = {"ENOTCONN", "ECONNABORTED", "ECANCELED", "ENOENT"}
 NOTICE = "removed a dead mount of .*tree.ffr, whose daemon .* has died"
 
 
@@ -71,6 +77,38 @@ def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
         assert caught.value.errno == errno.ENOTCONN
         assert tree.ask(probes.read, "a") == TREE["a"]
     assert tree.log().count("removed a dead") == 1
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S19", "S50")
+@pytest.mark.parametrize("engine", WAYS, indirect=True)
+def test_kills_under_readers_give_errors_until_the_next_mount(
+    new_mount: MakeMount, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for serial in range(40):
+        write_checkable_file(source, serial, 20_000 * (1 + serial % 10))
+    pack_folder(source, tmp_path / "pack.ffr")
+    tree = new_mount(tmp_path / "pack.ffr")
+    tree.expect_log(NOTICE.replace("tree", "pack"))
+    assert tree.mount().status == 0
+    with contextlib.ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(read_through_deaths, tree.path, seed)) for seed in range(4)
+        ]
+        assert [reader.next() for reader in readers] == [{}] * 4
+        for _ in range(KILLS):
+            for reader in readers:
+                reader.ask_next()
+            tree.kill()  # its worker may live on for seconds
+            assert tree.mount().status == 0
+            for reader in readers:
+                errors = reader.answer()
+                assert errors
+                assert errors.keys() <= DEATHS
+            assert mounts_at(tree.path) == 1
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
 
