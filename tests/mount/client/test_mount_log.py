@@ -39,6 +39,12 @@ NOBODY = Process(1, 1)
 
 
 @pytest.fixture
+def engine(fuse: None) -> str:
+    """One: the daemon logs before there is an engine, and after it."""
+    return "native"
+
+
+@pytest.fixture
 def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
     """With a log of its own; not mounted yet."""
     return new_mount(pack_tree(dict(TREE)))

@@ -22,6 +22,12 @@ CONTAINER = ("--pid", "--fork", "--mount-proc")
 FFRFS = (sys.executable, "-P", "-m", "ffrfs")
 
 
+@pytest.fixture
+def engine(fuse: None) -> str:
+    """One: what the commands see of the daemon is the same of both."""
+    return "native"
+
+
 def run(command: Sequence[str]) -> Done:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return Done(done.returncode, done.stdout, done.stderr)

@@ -18,6 +18,12 @@ from tests.mount.makers import MakeMount, PackTree
 TREE = {"a": b"alpha"}
 
 
+@pytest.fixture
+def engine(fuse: None) -> str:
+    """One: the place is made ready before there is an engine, and removed after it."""
+    return "native"
+
+
 def test_canonical_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = tmp_path.resolve() / "base"
     (base / "real" / "inner").mkdir(parents=True)
