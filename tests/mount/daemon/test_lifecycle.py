@@ -20,7 +20,7 @@ from ffrfs.mount.kernel import control_socket, kernel_mount, runtime_lock, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.interpreter import python
 from tests.mount import probes
-from tests.mount.child import ask, child
+from tests.mount.child import child
 from tests.mount.command import (
     ENDED,
     TIMEOUT_S,
@@ -486,17 +486,6 @@ def test_engine_that_does_not_serve_is_a_failed_mount(
     assert words in text
     assert str(place) in text
     assert not place.exists()
-
-
-def test_many_cycles_leave_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
-    before = set(os.listdir("/proc/self/fd"))
-    tree = new_mount(pack_tree(TREE))
-    for _ in range(10):
-        assert tree.mount().status == 0
-        assert ask(probes.read, tree / "d/b") == b"beta"
-        assert ffrfs("umount", tree.path).status == 0
-        check_nothing_left(tree)
-    assert len(set(os.listdir("/proc/self/fd")) - before) <= 1
 
 
 @pytest.mark.promise("S16")
