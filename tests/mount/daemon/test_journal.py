@@ -123,16 +123,6 @@ def test_many_failures_of_one_cause_become_their_number(mount: MakeMount, damage
     )
 
 
-@pytest.mark.promise("S49")
-def test_many_failures_in_the_journal(new_mount: MakeMount, damaged: Path) -> None:
-    tree = new_mount(damaged)
-    with foreground(tree, "{dev}:{ino}") as lines:
-        read_damaged(tree)
-    lines = [line for line in lines if "cannot read" in line]
-    assert len(lines) == LINES_MAX + 1
-    assert lines[-1].startswith(f"<3>… and {DAMAGED_COUNT - LINES_MAX} more like it in ")
-
-
 # The handlers alone.
 
 

@@ -63,19 +63,6 @@ def test_native_that_was_not_built_is_refused_with_advice(
         assert not tree.path.exists()
 
 
-@pytest.mark.parametrize("count", ["0", str(THREADS_MAX + 1), "-1"])
-def test_number_of_threads_has_limits(tree: Mount, count: str) -> None:
-    mount_command_fails(tree.mount("--threads", count), 1, "--threads", f"1 to {THREADS_MAX}")
-    assert not tree.path.exists()
-
-
-def test_number_of_threads_is_a_number(tree: Mount) -> None:
-    done = tree.mount("--threads", "x")
-    assert done.status == 1
-    assert "--threads" in done.err
-    assert "Traceback" not in done.err
-
-
 @only_native
 def test_there_are_as_many_threads_as_were_asked_for(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(dict(TREE))

@@ -64,19 +64,6 @@ def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, di
             assert reader.answer() == content("stalled")
 
 
-@pytest.mark.promise("S14", "S32")
-def test_record_that_stalls_holds_up_nobody_who_reads_without_a_hint(
-    stalling: Mount, disk: Disk
-) -> None:
-    disk.stall("stalled")
-    with hinted(stalling, roots(["stalled"])):
-        disk.wait_for("stalled")
-        check_others_can_be_read(stalling, OTHERS)
-        assert sorted(stalling.ask(probes.listdir, "")) == ALL_NAMES
-        disk.go()
-    assert stalling.ask(probes.read, "stalled") == content("stalled")
-
-
 @pytest.mark.promise("S14", "S35")
 def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
     stalling: Mount, disk: Disk

@@ -172,9 +172,6 @@ def test_conflict_is_refused_and_names_the_path_and_both_packs(
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        (["--on-conflict", "first"], b"first"),
-        (["--on-conflict", "last"], b"last"),
-        (["-o", "on_conflict=first"], b"first"),
         (["-o", "on_conflict=last,ro"], b"last"),
         (["-o", "on_conflict=last", "--on-conflict", "first"], b"first"),
     ],
@@ -200,15 +197,6 @@ def test_number_of_links_of_a_directory_where_files_may_hide_others(
     tree = mount(*packs, "--on-conflict", shown)
     assert tree.ask(probes.stat, "").st_nlink == root_links
     assert tree.ask(probes.stat, "c").st_nlink == 3  # of one pack
-
-
-def test_wrong_words_are_refused(new_mount: MakeMount, clashing: list[Path]) -> None:
-    tree = new_mount(*clashing)
-    mount_command_fails(tree.mount("-o", "on_conflict=both"), 1, "on_conflict=both", "first")
-    done = tree.mount("--on-conflict", "both")
-    assert done.status == 1
-    assert "on-conflict" in done.err
-    assert not tree.path.exists()
 
 
 # What is missing, or bad.
