@@ -17,7 +17,6 @@ import pytest
 
 from ffrfs import MountError, mount, mounted, stats, unmount
 from ffrfs.mount.config.settings import SETTINGS, MountKeywords
-from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.options import TreeOptions
@@ -31,12 +30,8 @@ from tests.mount.makers import PackTree
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 
 
-@pytest.fixture(autouse=True)
-def chosen(engine: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The engine that is taken of its own accord."""
-    if engine != "native":
-        monkeypatch.setenv(PATH_VARIABLE, os.devnull)
-    return engine
+# With the engine that is taken of its own accord, but for one.
+pytestmark = pytest.mark.usefixtures("fuse")
 
 
 @pytest.fixture(autouse=True)
@@ -80,12 +75,12 @@ def test_mounts_and_unmounts(pack_tree: PackTree, places: Path) -> None:
     assert not root.exists()
 
 
-def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, chosen: str) -> None:
+def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, engine: str) -> None:
     place = places / "here"
     place.mkdir()
     options = {"uid": 7, "umask": "077", "xattr": True, "fsname": "a,b"}
     log_file = places / "log"
-    more = {"engine": chosen, "cache_mb": 8, "log_file": log_file, **options}
+    more = {"engine": engine, "cache_mb": 8, "log_file": log_file, **options}
     with mounted(pack_tree(TREE), place, **more) as root:
         assert root == place
         found = ask(probes.stat, str(root / "a"))
@@ -95,7 +90,7 @@ def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, chosen
         assert entry is not None
         assert entry.source == "a,b"
     assert os.listdir(place) == []
-    assert f"mounted at {place}, engine {chosen}" in log_file.read_text()
+    assert f"mounted at {place}, engine {engine}" in log_file.read_text()
 
 
 @pytest.mark.promise("S21")
