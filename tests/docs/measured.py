@@ -252,7 +252,7 @@ NOT_MEASURED = {
     "docs/benchmarks/README.md": [
         "drawn at random, verified, 100 times",
         "2 ms of work a file",
-        "holds everything up for 20 ms each way",
+        "delays all bytes by 20 ms each way",
         "Python, which adds about 2 µs a file",
         "From the disk of 1 ms with and without",
         "100 files 20 times",
