@@ -9,8 +9,8 @@ from ffrfs.cli.cleaning_up import cleaning_up
 
 HELP = "add files to a pack, or replace some"
 DESCRIPTION = """\
-Add files, and directories with all that is in them, to PACK, under the paths by which they are
-named. A path that PACK has already is an error, unless --force is given.
+Add files, and directories with all files below them, to PACK. The command line names the path of
+each file in PACK. A path that PACK has already is an error, unless --force is given.
 """
 EPILOG = """\
 A new pack is written beside PACK, with every byte of the old one verified, and then takes its
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         *("-C", "--directory"),
         metavar="DIR",
         default=".",
-        help="the directory in which FILE is, and which its path in PACK leaves out (default: the "
+        help="the directory that contains FILE; the path in PACK begins below it (default: the "
         "current directory)",
     )
     parser.add_argument(

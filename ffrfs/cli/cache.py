@@ -29,7 +29,7 @@ ACTION is one of
   prune   remove what killed processes left behind; with --size, also blocks
           that were not read for the longest time
   rm      remove objects; readers of an object in use fetch it again; pinned
-          ones need --force
+          objects need --force
   pin     keep objects: blocks of all other objects are removed first
   unpin   undo pin
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory",
         metavar="DIR",
-        help="the cache directory; `ffrfs cache ls` alone lists that of mounts, ~/.cache/ffrfs",
+        help="the cache directory; without it, ls lists the cache of mounts, ~/.cache/ffrfs",
     )
     parser.add_argument(
         "objects",

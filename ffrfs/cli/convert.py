@@ -52,15 +52,15 @@ the record.bin of each directory.
 
 With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with
 --to parquet of Parquet files (DST-00000-of-00010.parquet), or with --to webdataset of tar files
-(DST-000000.tar), with equal numbers of records. Exactly N are written; of a local directory a
-warning says so if they are below 100 MB each, because many small files are read slowly.
+(DST-000000.tar), with equal numbers of records. Exactly N files are written. For a local directory
+a warning says so if they are below 100 MB each, because many small files are read slowly.
 
 DST may be a URL (s3://BUCKET/NAME.tfrecord, gs://, az://). Each file is made in a temporary
-directory, uploaded, and removed there; of shards two are there at a time. A file appears in the
-bucket when it is whole.
+directory, uploaded, and removed there; at most two shards are there at a time. A file appears in
+the bucket when it is whole.
 
-A file at DST is an error, unless --force is given. If the target format would lose data, nothing
-is written; but empty directories of a pack are left out and counted. A damaged record ends the
+A file at DST is an error, unless --force is given. If the target format would lose data, that is
+an error, too; but empty directories of a pack are left out and counted. A damaged record ends the
 conversion.
 
 Examples:

@@ -18,8 +18,9 @@ Compare names, kinds, sizes and contents of two packs, pack sets or directories.
 unpacked: packs know the checksums of their files. Exit status 1 if they differ.
 """
 EPILOG = """\
-Each line is a path: "-" of A alone, "+" of B alone, "!" of both, and what differs. Times and
-permissions are not compared, and links are compared as links.
+Each line has a path, after "-" if only A has it, "+" if only B has it, or "!" if both have it and
+it differs; the line then names the difference. Times and permissions are not compared, and links
+are compared as links.
 
 Examples:
     ffrfs diff old.ffr new.ffr

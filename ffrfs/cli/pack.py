@@ -38,15 +38,15 @@ PATTERN of --include that matches nothing is an error.
 directory means all that is below it, a path that is named twice counts once, and one that is not
 in SRC is an error. --include and --exclude choose among them. An archive keeps its own order.
 
-If there is a file at DST, also a pack, that is an error, unless --force is given. But DST may be
-the one pack that SRC is, and an empty file.
+A file at DST, also a pack, is an error, unless --force is given. But DST may be an empty file, or
+the same pack as SRC.
 
 With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
 alone.
 
 DST may be a URL (s3://BUCKET/NAME.ffr, gs://, az://). Each pack is made in a temporary directory,
-uploaded, and removed there; of a set two are there at a time. A pack appears in the bucket when
-it is whole. --append also adds to a pack set in a bucket, for one process at a time.
+uploaded, and removed there; at most two packs are there at a time. A pack appears in the bucket
+when it is whole. --append also adds to a pack set in a bucket, for one process at a time.
 
 Examples:
     ffrfs pack ~/imagenet imagenet.ffr
@@ -163,10 +163,9 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--symlinks",
         choices=["inside", "follow", "keep", "skip"],
-        help="pack the targets of symbolic links, where a link that leads out of SRC is an error "
-        "(inside, the default) or is followed, too (follow); or pack the links (keep, the default "
-        "for packs); or leave them out (skip); no link leads out of an archive or a pack, so "
-        "follow means inside there",
+        help="inside (the default): pack the targets of symbolic links; a link that leads out of "
+        "SRC is an error; follow: pack the targets outside SRC, too (in an archive or a pack the "
+        "same as inside); keep (the default for packs): pack the links; skip: leave them out",
     )
     parser.add_argument(
         "--on-conflict",

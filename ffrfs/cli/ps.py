@@ -22,8 +22,8 @@ A mount is live; failing (all its reads fail: see `ffrfs check`); dead (its daem
 the daemon serves it until the last open file is closed); not answering (its daemon runs but does
 not answer); or unknown (this user mounted it, and no daemon is known for it).
 
-A pack that is "changed at its origin" was replaced at its URL: reads of what is not in the cache
-fail; mount it again to see the new one.
+A pack that is "changed at its origin" was replaced at its URL: reads of blocks that are not in the
+cache fail; mount again to see the new pack.
 
 With -l, WORKER is the process that serves reads, TRANSPORT is uring (FUSE over io_uring) or dev
 (/dev/fuse), and LOG is the file of its log, or "journal"; `ffrfs log` shows it.

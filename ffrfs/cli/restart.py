@@ -6,15 +6,16 @@ import argparse
 
 HELP = "let a new process serve a mount, under its readers"
 DESCRIPTION = """\
-Replace the processes of the mount at MOUNTPOINT by new ones: of a version that was installed
-meanwhile, say.
+Replace the processes of the mount at MOUNTPOINT by new processes, for example of a version
+that was installed meanwhile.
 """
 EPILOG = """\
-Programs see nothing but a pause: open files, working directories and what the kernel has cached
-stay. The new worker opens the packs first, and they must be those that were mounted; if that fails,
-or takes more than 10 seconds, the present worker serves on. A mount whose workers died one after
-the other, and whose reads all fail, gets a new try; so do files that ended the worker. The daemon
-is replaced after the worker, but not in the foreground (mount -f), where nobody would start it.
+Programs see only a pause: open files, working directories and the cache of the kernel stay. The
+new worker opens the packs first, and they must be the packs that were mounted; if that fails, or
+takes more than 10 seconds, the present worker serves on. A mount whose workers died one after the
+other, and whose reads all fail, gets a new try; so do files that ended the worker. The daemon is
+replaced after the worker, but not in the foreground (mount -f), where no process would start a new
+one.
 
 Examples:
     ffrfs restart /mnt/imagenet

@@ -10,13 +10,13 @@ from ffrfs.cli.cleaning_up import cleaning_up
 
 HELP = "remove files from a pack"
 DESCRIPTION = """\
-Remove the files and links PATH… from PACK, and with -r directories with all that is in them. If one
-of them is not in PACK, nothing is removed.
+Remove the files and links PATH… from PACK, and with -r directories with all files below them. If a
+PATH is not in PACK, nothing is removed.
 """
 EPILOG = """\
 A new pack is written beside PACK, with every byte that stays verified, and then takes its place
 in one step: for that time the disk needs room for both. Of a pack set, only the packs that have one
-of the paths are written again. Records, times, permissions and links of all else stay as they are.
+of the paths are written again. All other files keep their records, times, permissions and links.
 A mount goes on with the old pack; mount again to see the new one.
 
 Examples:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-r", "--recursive"),
         action="store_true",
-        help="remove directories, too, with all that is in them",
+        help="remove directories, too, with all files below them",
     )
 
 

@@ -14,14 +14,15 @@ from ffrfs.errors import describe
 
 HELP = "run a training program that tells the mount its order by itself"
 DESCRIPTION = """\
-Run PROGRAM. When it iterates a DataLoader of PyTorch, the mount is told which files the sampler
-will give next, and reads them ahead. The program's batches and random numbers stay as they are.
+Run PROGRAM. When PROGRAM iterates a DataLoader of PyTorch, ffrfs tells the mount which files the
+sampler will give next, and the mount reads them ahead. The batches and random numbers of PROGRAM
+do not change.
 """
 EPILOG = """\
 PROGRAM takes the place of this command: signals, input, output and exit status are its own. The
 status is 127 if there is no PROGRAM, and 126 if it cannot be run. The Python that it runs needs
 ffrfs. Processes that it starts are included (torchrun, workers), unless they run Python with -I or
--E. What cannot be known is said once on standard error, and the program runs as without ffrfs.
+-E. If ffrfs cannot know the order, it says so once on standard error and sends no hints.
 
 Examples:
     ffrfs run python train.py --data /mnt/imagenet
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=whole_number(1, 1 << 30),
         default=1024,
-        help="how many samples ahead the mount is told (default: 1024)",
+        help="how many samples the hints are ahead of the program (default: 1024)",
     )
     parser.add_argument(
         "command", metavar="PROGRAM", nargs=argparse.PARSER, help="a program, and its own arguments"

@@ -98,7 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-shape",
         action="store_true",
-        help="infer: features with always so many values have a value_count, not a shape",
+        help="infer: features that always have the same number of values get a value_count, not a "
+        "shape",
     )
     parser.add_argument(
         "--jobs",
@@ -110,8 +111,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="how to treat a damaged record, or one that is no Example: raise ends the command, "
-        "skip leaves the record out and counts it (default: %(default)s)",
+        help="how to treat a damaged record, or a record that is not an Example: raise ends the "
+        "command, skip leaves the record out and counts it (default: %(default)s)",
     )
 
 
@@ -120,7 +121,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the result to FILE, in the form that its name says (.pbtxt, .json, .pb)",
+        help="write the result to FILE; its extension sets the format (.pbtxt, .json, .pb)",
     )
     parser.add_argument(
         "--force", action="store_true", help="replace the file of --output (by default an error)"

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action=ConfigOption,
         may_be_left_out=[which],
-        help="unmount what `ffrfs mount --config FILE` mounts, if MOUNTPOINT is omitted",
+        help="unmount the mount of `ffrfs mount --config FILE`, if MOUNTPOINT is omitted",
     )
 
 

@@ -16,9 +16,9 @@ from ffrfs.cli.number import whole_number
 
 HELP = "look at a data set in a browser"
 DESCRIPTION = """\
-Serve pages about a data set, and print the link: its files as thumbnails or its Examples with
-their boxes, statistics, the state of its records, and what a mount does. Only this machine
-reaches them, and only with the link. Ctrl-C ends it.
+Serve pages about a data set, and print their link. The pages show files as thumbnails, or Examples
+with their boxes; statistics; the state of the records; and a mount at work. Only programs on this
+machine reach the pages, and only with the link. Ctrl-C ends the server.
 """
 EPILOG = """\
 Examples:
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--second", metavar="PACK", help="compare the statistics with those of another data set"
     )
     parser.add_argument(
-        "--schema", metavar="FILE", help="check the statistics against one of `ffrfs schema infer`"
+        "--schema",
+        metavar="FILE",
+        help="check the statistics against a schema (`ffrfs schema infer`)",
     )
     parser.add_argument(
         "--port",

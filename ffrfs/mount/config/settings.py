@@ -258,8 +258,8 @@ class MountOptions:
     prefetch_bytes: int = _PREFETCH_BYTES
     read_around: ReadAround = _one_of(
         ReadAround,
-        help="give the kernel the neighbours of small files that are read in no order, before "
-        "they are asked for; auto does so while it sees that they are read, too (default: auto)",
+        help="if a program reads small files in no order, give the kernel their neighbours before "
+        "it requests them; auto does so only while programs read them, too (default: auto)",
     )
     prefetch_ttl_s: float = _setting(  # after that, read-ahead bytes that were not read are dropped
         _PREFETCH_TTL_S,
@@ -282,7 +282,7 @@ class MountOptions:
         parse=_cache_size,
         types=(str, int),
         metavar="SIZE",
-        help="limit of that directory, as in 500G (default: 20G)",
+        help="limit of the cache directory, as in 500G (default: 20G)",
     )
     cache_mode: CacheMode | None = _one_of(
         CacheMode,
@@ -291,12 +291,13 @@ class MountOptions:
     )
     cache_shared: bool = _flag(
         False,
-        help="use that directory though a group may write to it: its members then decide what "
-        "each of them reads",
+        help="use a cache directory to which a group may write: each member can then change the "
+        "bytes that the others read",
     )
     offline: bool = _flag(
         False,
-        help="mount what is in the cache, and ask no server: reading what is not there is an error",
+        help="read from the cache alone, and ask no server: a block that is not in the cache is an "
+        "error",
     )
     endpoint_url: str | None = _setting(
         None,

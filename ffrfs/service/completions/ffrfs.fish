@@ -76,13 +76,13 @@ function __ffrfs_mount_options
         'on_conflict=' 'show the first or the last pack\'s file if several contain its path' \
         'allow_missing' 'show the other packs if some cannot be opened' \
         'max_memory=' 'memory limit of all processes of the mount together, as in 512M or 2G' \
-        'read_around=' 'give the kernel the neighbours of small files that are read in no order, before they are asked for' \
+        'read_around=' 'if a program reads small files in no order' \
         'prefetch_ttl=' 'drop data read ahead if no reader asks for it within SECONDS' \
         'cache_dir=' 'keep fetched blocks in DIR' \
-        'cache_size=' 'limit of that directory, as in 500G' \
+        'cache_size=' 'limit of the cache directory, as in 500G' \
         'cache_mode=' 'full keeps fetched blocks' \
-        'cache_shared' 'use that directory though a group may write to it' \
-        'offline' 'mount what is in the cache, and ask no server' \
+        'cache_shared' 'use a cache directory to which a group may write' \
+        'offline' 'read from the cache alone, and ask no server' \
         'endpoint_url=' 'the server of s3://, gs:// or az://' \
         'region=' 'region of S3' \
         'anonymous' 'use no credentials, for public buckets' \
@@ -111,7 +111,7 @@ complete -c ffrfs -n '__ffrfs_in pack' -l exclude -f -r -d 'leave out files that
 complete -c ffrfs -n '__ffrfs_in pack' -l files-from -F -r -d 'pack only the paths that FILE lists, one per line'
 complete -c ffrfs -n '__ffrfs_in pack' -s 0 -l null -d 'paths in FILE, and paths that --list prints, end with a zero byte'
 complete -c ffrfs -n '__ffrfs_in pack' -l skip-special -d 'leave out sockets, FIFOs, devices and names that are not UTF-8'
-complete -c ffrfs -n '__ffrfs_in pack' -l symlinks -f -a 'inside follow keep skip' -r -d 'pack the targets of symbolic links'
+complete -c ffrfs -n '__ffrfs_in pack' -l symlinks -f -a 'inside follow keep skip' -r -d 'inside'
 complete -c ffrfs -n '__ffrfs_in pack' -l on-conflict -f -a 'error first last' -r -d 'pack the first or the last pack\'s file if several packs contain its path'
 complete -c ffrfs -n '__ffrfs_in pack' -l allow-missing -d 'pack the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in pack' -l jobs -f -r -d 'reading threads'
@@ -138,7 +138,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a add -d 'add files to a pack, o
 complete -c ffrfs -n '__ffrfs_in add' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in add' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in add' -l dry-run -d 'print what would be done, and write nothing'
-complete -c ffrfs -n '__ffrfs_in add' -s C -l directory -f -a '(__fish_complete_directories)' -r -d 'the directory in which FILE is, and which its path in PACK leaves out'
+complete -c ffrfs -n '__ffrfs_in add' -s C -l directory -f -a '(__fish_complete_directories)' -r -d 'the directory that contains FILE'
 complete -c ffrfs -n '__ffrfs_in add' -l force -d 'replace files and links that have the same path'
 complete -c ffrfs -n '__ffrfs_at add 0 0 -C --directory' -a '(__ffrfs_packs)'
 complete -c ffrfs -n '__ffrfs_at add 1 999 -C --directory' -F
@@ -147,7 +147,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a rm -d 'remove files from a pac
 complete -c ffrfs -n '__ffrfs_in rm' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in rm' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in rm' -l dry-run -d 'print what would be done, and write nothing'
-complete -c ffrfs -n '__ffrfs_in rm' -s r -l recursive -d 'remove directories, too, with all that is in them'
+complete -c ffrfs -n '__ffrfs_in rm' -s r -l recursive -d 'remove directories, too, with all files below them'
 complete -c ffrfs -n '__ffrfs_at rm 0 0' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset'
@@ -199,7 +199,7 @@ complete -c ffrfs -n '__ffrfs_in cluster/plan' -l exclude -f -r -d 'leave out fi
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l files-from -F -r -d 'pack only the paths that FILE lists, one per line'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -s 0 -l null -d 'paths in FILE, and paths that --list prints, end with a zero byte'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l skip-special -d 'leave out sockets, FIFOs, devices and names that are not UTF-8'
-complete -c ffrfs -n '__ffrfs_in cluster/plan' -l symlinks -f -a 'inside follow keep skip' -r -d 'pack the targets of symbolic links'
+complete -c ffrfs -n '__ffrfs_in cluster/plan' -l symlinks -f -a 'inside follow keep skip' -r -d 'inside'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l on-conflict -f -a 'error first last' -r -d 'pack the first or the last pack\'s file if several packs contain its path'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l allow-missing -d 'pack the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in cluster/plan' -l jobs -f -r -d 'reading threads'
@@ -271,13 +271,13 @@ complete -c ffrfs -n '__ffrfs_in mount' -l allow-missing -d 'show the other pack
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-mb -f -r -d 'memory for all buffers together, in MiB'
 complete -c ffrfs -n '__ffrfs_in mount' -l max-memory -f -r -d 'memory limit of all processes of the mount together, as in 512M or 2G'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-window -f -r -d 'how far to read ahead of a reader, in records and bytes'
-complete -c ffrfs -n '__ffrfs_in mount' -l read-around -f -a 'auto on off' -r -d 'give the kernel the neighbours of small files that are read in no order, before they are asked for'
+complete -c ffrfs -n '__ffrfs_in mount' -l read-around -f -a 'auto on off' -r -d 'if a program reads small files in no order'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-ttl -f -r -d 'drop data read ahead if no reader asks for it within SECONDS'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-dir -f -a '(__fish_complete_directories)' -r -d 'keep fetched blocks in DIR'
-complete -c ffrfs -n '__ffrfs_in mount' -l cache-size -f -r -d 'limit of that directory, as in 500G'
+complete -c ffrfs -n '__ffrfs_in mount' -l cache-size -f -r -d 'limit of the cache directory, as in 500G'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-mode -f -a 'full stream' -r -d 'full keeps fetched blocks'
-complete -c ffrfs -n '__ffrfs_in mount' -l cache-shared -d 'use that directory though a group may write to it'
-complete -c ffrfs -n '__ffrfs_in mount' -l offline -d 'mount what is in the cache, and ask no server'
+complete -c ffrfs -n '__ffrfs_in mount' -l cache-shared -d 'use a cache directory to which a group may write'
+complete -c ffrfs -n '__ffrfs_in mount' -l offline -d 'read from the cache alone, and ask no server'
 complete -c ffrfs -n '__ffrfs_in mount' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in mount' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in mount' -l anonymous -d 'use no credentials, for public buckets'
@@ -296,13 +296,13 @@ complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message
 complete -c ffrfs -n '__ffrfs_in umount' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in umount' -l all -d 'unmount all mounts of this user, live and dead'
 complete -c ffrfs -n '__ffrfs_in umount' -l dead -f -a '(__ffrfs_mounts)' -r -d 'unmount MOUNTPOINT only if its daemon has died'
-complete -c ffrfs -n '__ffrfs_in umount' -l config -F -r -d 'unmount what `ffrfs mount --config FILE` mounts'
+complete -c ffrfs -n '__ffrfs_in umount' -l config -F -r -d 'unmount the mount of `ffrfs mount --config FILE`'
 complete -c ffrfs -n '__ffrfs_at umount 0 0 --dead --config' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a run -d 'run a training program that tells the mount its order by itself'
 complete -c ffrfs -n '__ffrfs_in run' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in run' -l help-all -d 'show all options and exit'
-complete -c ffrfs -n '__ffrfs_in run' -l ahead -f -r -d 'how many samples ahead the mount is told'
+complete -c ffrfs -n '__ffrfs_in run' -l ahead -f -r -d 'how many samples the hints are ahead of the program'
 complete -c ffrfs -n '__ffrfs_at run 0 999 --ahead' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a prefetch -d 'announce to a mount which files will be read, in order'
@@ -395,7 +395,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a view -d 'look at a data set in
 complete -c ffrfs -n '__ffrfs_in view' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in view' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in view' -l second -f -a '(__ffrfs_packs)' -r -d 'compare the statistics with those of another data set'
-complete -c ffrfs -n '__ffrfs_in view' -l schema -F -r -d 'check the statistics against one of `ffrfs schema infer`'
+complete -c ffrfs -n '__ffrfs_in view' -l schema -F -r -d 'check the statistics against a schema'
 complete -c ffrfs -n '__ffrfs_in view' -l port -f -r -d 'listen at this port'
 complete -c ffrfs -n '__ffrfs_in view' -l host -f -r -d 'listen at another address of this machine'
 complete -c ffrfs -n '__ffrfs_in view' -l open -d 'open the link in the browser'
@@ -409,7 +409,7 @@ complete -c ffrfs -n '__ffrfs_at view 0 999 --second --schema --port --host --en
 complete -c ffrfs -n '__ffrfs_without_command' -a schema -d 'infer, check and show schemas and statistics of TFRecord data sets'
 complete -c ffrfs -n '__ffrfs_in schema' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in schema' -l help-all -d 'show all options and exit'
-complete -c ffrfs -n '__ffrfs_in schema' -s o -l output -F -r -d 'write the result to FILE, in the form that its name says'
+complete -c ffrfs -n '__ffrfs_in schema' -s o -l output -F -r -d 'write the result to FILE'
 complete -c ffrfs -n '__ffrfs_in schema' -l force -d 'replace the file of --output'
 complete -c ffrfs -n '__ffrfs_in schema' -l json -d 'print the result as JSON'
 complete -c ffrfs -n '__ffrfs_in schema' -l schema -F -r -d 'validate: the schema'
@@ -417,9 +417,9 @@ complete -c ffrfs -n '__ffrfs_in schema' -l previous -F -r -d 'validate: earlier
 complete -c ffrfs -n '__ffrfs_in schema' -l serving -F -r -d 'validate: data of serving, or its statistics, for the skew_comparator'
 complete -c ffrfs -n '__ffrfs_in schema' -l environment -f -r -d 'validate: expect the features that the schema has in this environment'
 complete -c ffrfs -n '__ffrfs_in schema' -l max-domain -f -r -d 'infer: strings with at most N different values have a domain'
-complete -c ffrfs -n '__ffrfs_in schema' -l no-shape -d 'infer: features with always so many values have a value_count'
+complete -c ffrfs -n '__ffrfs_in schema' -l no-shape -d 'infer: features that always have the same number of values get a value_count, not a shape'
 complete -c ffrfs -n '__ffrfs_in schema' -l jobs -f -r -d 'number of reading processes'
-complete -c ffrfs -n '__ffrfs_in schema' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record, or one that is no Example'
+complete -c ffrfs -n '__ffrfs_in schema' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record, or a record that is not an Example'
 complete -c ffrfs -n '__ffrfs_in schema' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in schema' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in schema' -l anonymous -d 'use no credentials, for public buckets'
@@ -464,9 +464,9 @@ complete -c ffrfs -n '__ffrfs_without_command' -a stats -d 'show the statistics 
 complete -c ffrfs -n '__ffrfs_in stats' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in stats' -l help-all -d 'show all options and exit'
 complete -c ffrfs -n '__ffrfs_in stats' -l errors -d 'list the files that could not be read, and why'
-complete -c ffrfs -n '__ffrfs_in stats' -l coverage -d 'show what was read since the mark, or the mount'
+complete -c ffrfs -n '__ffrfs_in stats' -l coverage -d 'show how many files were read since the mark, or the mount'
 complete -c ffrfs -n '__ffrfs_in stats' -l mark -d 'with --coverage: count anew from now on'
-complete -c ffrfs -n '__ffrfs_in stats' -s v -l verbose -d 'show also what is zero so far, or 1,000 files never read'
+complete -c ffrfs -n '__ffrfs_in stats' -s v -l verbose -d 'also show rows that are zero so far'
 complete -c ffrfs -n '__ffrfs_in stats' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in stats' -l prometheus -d 'print the text format of Prometheus, as mount --metrics-file writes it'
 complete -c ffrfs -n '__ffrfs_at stats 0 0' -a '(__ffrfs_mounts)'
