@@ -93,7 +93,7 @@ class CachePlace:
             return
         raise CacheError.at(
             shown,
-            f"{who} write to it, and so decide what you read: {mend}{OTHER}, or trust them "
+            f"{who} write to it, and so change the bytes you read: {mend}{OTHER}, or trust them "
             "(--cache-shared or FFRFS_CACHE_SHARED=1)",
         )
 

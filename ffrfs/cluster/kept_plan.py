@@ -247,8 +247,8 @@ def _is_of_other(path: str, plan: Plan) -> bool:
 def _remote(request: Request, make: Make, options: PackOptions) -> Iterator[Plan]:
     if request.has_query:
         raise PackError(
-            f"{request.target}: all who read the bucket could read the plan there, and the query "
-            "of SRC in it, which may be a key; plan into a file of yours by `ffrfs cluster plan`"
+            f"{request.target}: all users of the bucket could read the plan there, and the query "
+            "of SRC in it, which may be a key; plan into a local file by `ffrfs cluster plan`"
         )
     folder = _Folder(request.target)
     temporary = os.fspath(options.tmp_dir or tempfile.gettempdir())

@@ -200,7 +200,7 @@ def place_of(path: str) -> list[bytes]:
     try:
         check_names(names)
     except ValueError:
-        raise PackError(f"{path!a}: is no path of a file in a pack, like a/b.jpg") from None
+        raise PackError(f"{path!a}: is not the path of a file in a pack, such as a/b.jpg") from None
     return [name.encode() for name in names]
 
 
@@ -215,9 +215,11 @@ def _listed(
         with opened as pool:
             return FolderListing(source, planned, pool, tmp_dir, options.progress)
     if kind == "objects":
-        raise OptionError(f"{source}: objects are packed by path, all that match")
+        raise OptionError(f"{source}: objects are packed by path; give no order, dedup or lists")
     if kind == "archive" and options.files:
-        raise OptionError(f"{source}: a plan of an archive has all that match in it")
+        raise OptionError(
+            f"{source}: an archive has a plan of all its files; give no list of files"
+        )
     extra = {name: getattr(options, name) for name in ("files", "listing", "jobs")}
     return MemoryListing(
         open_contents(kind, request.sources, replace(planned, **extra), spool=path)

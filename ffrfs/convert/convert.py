@@ -163,7 +163,7 @@ def _target_kind(
     kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
     if kind in (None, "csv", "arrow"):
         raise OptionError(
-            f"{target}: its name does not say its format; use .tfrecord, .ffr, .jsonl, .parquet or "
+            f"{target}: its name shows no format; use .tfrecord, .ffr, .jsonl, .parquet or "
             ".tar, or give to="
         )
     if features and kind != "pack":

@@ -157,7 +157,7 @@ def _feature_from_json(name: str, value: object, decode: Decode) -> Feature:
 
 def to_int(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.40} is no integer")
+        raise ValueError(f"{value!r:.40} is not an integer")
     if not _INT64_MIN <= value <= _INT64_MAX:
         raise ValueError("an integer does not fit into an int64")
     return value
@@ -167,7 +167,7 @@ def to_float(value: object) -> float:
     if isinstance(value, str) and value in _FLOATS:
         return _FLOATS[value]
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.40} is no number")
+        raise ValueError(f"{value!r:.40} is not a number")
     if abs(value) >= _FLOAT32_LIMIT:
         raise ValueError("a number does not fit into a float32")
     return float(np.float32(value))

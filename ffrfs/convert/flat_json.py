@@ -93,7 +93,7 @@ def _value(name: str, value: object) -> object:
             raise ValueError(f'feature "{name}" is not text in UTF-8') from None
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f'feature "{name}" is {value}, which is no number in JSON')
+            raise ValueError(f'feature "{name}" is {value}, which is not a number in JSON')
         return float(float_text(value))
     return value
 

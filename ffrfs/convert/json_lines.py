@@ -148,7 +148,7 @@ def parsed_json(text: bytes) -> object:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -106,7 +106,7 @@ def name_fault(key: str, field: str) -> str | None:
     """Return why no member can have that key and that field; None if one can."""
     name = f"{key}.{field}"
     if split_name(name) != (key, field) or not key or key.endswith("/"):
-        return "has no extension, so it is of no sample"
+        return "has no extension, so it belongs to no sample"
     if _NOT_UTF8.search(field):
         return "has an extension that is not UTF-8"
     if field == KEY:
@@ -216,11 +216,13 @@ def _read_samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
         if member.kind is Kind.FOLDER:
             continue
         if member.kind is not Kind.FILE:
-            raise FormatError.at(file, f"{quoted(member.name)} is not a file, so of no sample")
+            raise FormatError.at(
+                file, f"{quoted(member.name)} is not a file, so it belongs to no sample"
+            )
         split = split_name(member.name)
         if split is None:
             raise FormatError.at(
-                file, f"{quoted(member.name)} has no extension, so it is of no sample"
+                file, f"{quoted(member.name)} has no extension, so it belongs to no sample"
             )
         of, field = split
         if of != key:

@@ -78,7 +78,7 @@ class PackedFile(io.RawIOBase):
         position = begins[whence] + offset
         if position < 0:
             raise ValueError(
-                f"{quoted(self.name)}: cannot seek to {position}, before the file's begin"
+                f"{quoted(self.name)}: cannot seek to {position}, before the beginning of it"
             )
         self._position = position
         return position

@@ -112,7 +112,7 @@ def _inos(volume: Volume, part: RecordRange) -> Iterator[tuple[int, int]]:
         if ino == 0:  # so two files share another record, or there would be fewer files
             raise FormatError.at(
                 part.file.path,
-                f"record {record} is no file's, and another is that of two: not read in ranges",
+                f"record {record} is no file's, and two files share one: not read in ranges",
                 record,
             )
         yield record, ino

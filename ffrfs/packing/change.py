@@ -69,7 +69,9 @@ def remove_paths(
         tree = existing.tree
         names = list(dict.fromkeys(tree.path(tree.attributes(path).ino) for path in paths))
         if "" in names:
-            raise PackError(f"{pack}: cannot remove its root; name what is in it, or remove {pack}")
+            raise PackError(
+                f"{pack}: cannot remove its root; name the files in it, or remove {pack}"
+            )
         changed = list(packs_with(existing.packs, names))
         if not dry_run:
             with _changing(pack, changed, progress, refuse_replaced) as change:

@@ -301,7 +301,7 @@ def _in_ns(path: str | os.PathLike[str], time_s: float) -> int:
         raise TypeError(f"{path!r}: mtime is a number of seconds, not {time_s!r}")
     time_ns = float(time_s) * _NS_PER_S
     if not math.isfinite(time_ns):
-        raise ValueError(f"{path!r}: mtime {time_s} is no time")
+        raise ValueError(f"{path!r}: mtime {time_s} is not a valid time")
     return round(time_ns)
 
 

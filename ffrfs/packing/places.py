@@ -93,7 +93,7 @@ class FilePlace(Place):
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
         if not path:
-            raise PackError("the pack needs a name; an empty one is none")
+            raise PackError("the name of the pack is empty; give a file name")
         may_replace(path, options.force)
 
 

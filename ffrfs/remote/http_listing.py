@@ -23,7 +23,7 @@ def names_in(page: str, url: RemoteUrl) -> set[str]:
     try:
         links.feed(page)
     except (AssertionError, ValueError):  # of the parser, for what is no HTML
-        raise RemoteError.at(url.shown, "its listing is no HTML that can be read") from None
+        raise RemoteError.at(url.shown, "its listing is not readable HTML") from None
     return {_name(link, url) for link in links.found} - {""}
 
 

@@ -68,7 +68,9 @@ class ObjectOrigin:
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
             named = url.shown.removesuffix("/")  # a bucket: what ends in a / is listed
-            raise RemoteError.at(named, f"is no object; for all packs in it add a /: {url.shown}")
+            raise RemoteError.at(
+                named, f"is not an object; for all packs below it add a /: {url.shown}"
+            )
         once = functools.partial(self._pin_once, url)
         patience_s = max(_PATIENCE_S, _SILENCE_SHARE * self._settings.timeout_s)
         return await self._persistently(url, once, min(patience_s, self._seconds()))

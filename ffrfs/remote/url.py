@@ -109,7 +109,7 @@ def _http_url(scheme: str, text: str, rest: str) -> RemoteUrl:
         raise OptionError(f"{text.partition('?')[0][:200]}: no host; write {scheme}://HOST/NAME")
     name = "" if host.startswith("[") else host.partition(":")[0].removesuffix(".")
     if name and not all(0 < len(label) < 64 for label in name.split(".")):
-        why = f"{host!r} is no name of a host: each part of it has 1 to 63 letters"
+        why = f"{host!r} is not a name of a host: each part of it has 1 to 63 letters"
         raise OptionError(f"{text.partition('?')[0][:200]}: {why}")
     _check_parts(text.partition("?")[0], key)
     return RemoteUrl(scheme, host.lower(), key, query)

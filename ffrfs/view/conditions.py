@@ -43,7 +43,7 @@ def _condition(text: str) -> Condition:
     parts = _PARTS.fullmatch(text)
     if parts is None:
         raise OptionError(
-            f"{text[:40]!r} is no condition; write for example label==3, label>2 and "
+            f"{text[:40]!r} is not a condition; write for example label==3, label>2 and "
             'missing:image/text, or name=="cat"'
         )
     presence, feature, name, sign, value = parts.groups()

@@ -128,7 +128,7 @@ class _File(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
-            raise OSError("a position before the begin of the file")
+            raise OSError("a position before the beginning of the file")
         self._offset = base + offset
         return self._offset
 

@@ -73,13 +73,13 @@ def listen(host: str = _LOOPBACK, port: int = 0, *, is_framed: bool = False) -> 
         bound.setblocking(False)
     except TypeError:  # the codec of names
         bound.close()
-        raise OptionError(f"{host}: is no name of a host") from None
+        raise OptionError(f"{host}: is not a name of a host") from None
     except OSError as error:
         bound.close()
         raise OSError(error.errno, f"{error.strerror}: cannot listen", f"{host}:{port}") from None
     if bound.getsockname()[0] in ("0.0.0.0", "::"):  # which the guard takes for no name of ours
         bound.close()
-        raise OptionError(f"{host}: stands for all addresses; name one address of this machine")
+        raise OptionError(f"{host}: means all addresses; name one address of this machine")
     # Browsers write an address in one way only, and send that.
     with contextlib.suppress(OSError):
         socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)

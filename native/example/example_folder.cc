@@ -100,7 +100,7 @@ void ExampleFolder::render(Ino ino, std::span<const std::byte> part, uint64_t of
   if (found == nullptr) return Tree::render(ino, part, offset, to);
   if (part.size() == found->size && write(*found, part, {offset, to}) == found->file_size) return;
   throw FormatError("record " + std::to_string(number_) +
-                    ": its bytes are not those that its folder was made of; the file has "
+                    ": its bytes differ from those when its directory was made; the file has "
                     "changed: mount it again");
 }
 

@@ -14,7 +14,7 @@ constexpr uint64_t kRecordLimit = (uint64_t{1} << 40) - 1;
 uint64_t checked(uint64_t record_count) {
   if (record_count <= kRecordLimit) return record_count;
   throw FormatError("more than " + std::to_string(kRecordLimit) +
-                    " records cannot be shown as folders");
+                    " records cannot be shown as directories");
 }
 
 }  // namespace

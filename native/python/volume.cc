@@ -80,7 +80,7 @@ void PyVolume::end_prefetch(std::shared_ptr<Volume> volume) {
 }
 
 void PyVolume::take_hints(int fd) const {
-  if (fd < 0) throw py::value_error(std::to_string(fd) + " is no file descriptor");
+  if (fd < 0) throw py::value_error(std::to_string(fd) + " is not a file descriptor");
   FileDescriptor client(fd);
   const auto volume = open();
   unlocked([&] { volume->take_hints(std::move(client)); });

@@ -181,7 +181,7 @@ void StagedFile::publish(Namesake namesake) {
   fd_.reset();  // last, because it locks the staging name
   // EINVAL: the file system does not sync folders.
   if (fsync(folder_.get()) != 0 && errno != EINVAL) {
-    throw StorageError(errno, path_, "cannot sync its folder");
+    throw StorageError(errno, path_, "cannot sync its directory");
   }
 }
 

@@ -106,7 +106,7 @@ void CachedFiles::check_state(const ObjectFacts& facts, const std::string& name)
   }
   struct stat info{};
   if (fstat(state_.get(), &info) != 0) throw StorageError(errno, name, "cannot stat its cache");
-  if (!S_ISREG(info.st_mode)) throw refuse("it is no file");
+  if (!S_ISREG(info.st_mode)) throw refuse("it is not a regular file");
   state_id_ = {.device = info.st_dev, .inode = info.st_ino};
   if (static_cast<uint64_t>(info.st_size) < kStateHeaderSize + facts.block_count()) {
     throw refuse("it has " + std::to_string(info.st_size) + " bytes");

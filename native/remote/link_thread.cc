@@ -98,7 +98,7 @@ void ObjectLink::receive(Finished& finished) {
       case LinkSocket::Got::kNonsense:
         end_link();
         broken_ = std::make_exception_ptr(
-            RemoteError("RemoteError", "", "the fetcher has answered what was not asked"));
+            RemoteError("RemoteError", "", "the fetcher has answered no request of this process"));
         fail_all(broken_, finished);
         return;
       case LinkSocket::Got::kNothing: return;

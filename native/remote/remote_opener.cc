@@ -31,7 +31,7 @@ ProcessOpener& process_opener() {
 
 std::shared_ptr<RemoteOpener> opener_or_error(const std::string& url) {
   if (auto found = opener()) return found;
-  throw RemoteError("RemoteError", shown_url(url), "nothing here reads URLs", true);
+  throw RemoteError("RemoteError", shown_url(url), "this process has no fetcher for URLs", true);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
   counters.checksums_failed.fetch_add(1, std::memory_order_relaxed);
   if (is_right) {
     throw checksum_error(shards, extent,
-                         "is sound, but another record than was first read there: the file "
+                         "is sound, but not the record that was read there first: the file "
                          "was overwritten; restore it, or open it anew");
   }
   const bool in_header = extent.checksum == Checksum::kCrc32;

@@ -36,7 +36,7 @@ bool UnionCursor::next() {
   if (heap_.empty()) return false;
   if (name_in(heap_[0]) <= name_) {
     throw FormatError(parts_.part_of(sources_[heap_[0]].directory).pack,
-                      "bad index: the names of a folder are out of order");
+                      "bad index: the names of a directory are out of order");
   }
   Source& first = sources_[heap_[0]];
   name_ = std::move(first.slice[first.place].name);

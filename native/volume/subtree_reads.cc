@@ -81,7 +81,7 @@ std::optional<Slice> SubtreeReads::read_made(const TreePtr& tree, Ino ino, const
     throw TooLargeError(shards_.file_of(extent).path(),
                         describe(extent) + ": a file of " +
                             std::to_string(*contents.rendered_size) +
-                            " bytes has to be held to be made; raise --cache-mb: File too large",
+                            " bytes does not fit into memory; raise --cache-mb: File too large",
                         extent.record);
   }
   auto made = std::make_shared<UnitPtr>();

@@ -89,7 +89,7 @@ def test_both_forms_in_one_file(tmp_path: Path) -> None:
         ({"b": 1e39}, '"b": a number does not fit into a float32'),
         ({"\ud800": 1}, "cannot be written as UTF-8"),
         ({"b": "\ud800"}, '"b": '),
-        ({"b": float("-inf")}, "-Infinity is no number in JSON"),
+        ({"b": float("-inf")}, "-Infinity is not a number in JSON"),
     ],
 )
 def test_a_bad_line(tmp_path: Path, line: dict[str, Any], reason: str) -> None:
@@ -121,7 +121,7 @@ def test_names_have_a_limit(tmp_path: Path) -> None:
     ("values", "reason"),
     [
         ({"a": b"\xff"}, 'record 0: feature "a" is not text in UTF-8'),
-        ({"a": float("nan")}, 'record 0: feature "a" is nan, which is no number in JSON'),
+        ({"a": float("nan")}, 'record 0: feature "a" is nan, which is not a number in JSON'),
         ({"context": {}, "feature_lists": {"a": [[1]]}}, 'feature "a" is no value and no list'),
         ({"features": 1}, 'record 0: a flat line of "features" alone would be taken'),
         ({"feature_lists": 1, "context": 2}, 'of "context" and "feature_lists" alone would be'),

@@ -108,7 +108,7 @@ def test_an_example_with_empty_lists_stays_a_sequence() -> None:
         (b'{"features": {"a": {"float_list": [1e39]}}}', "float32"),
         (b'{"features": {"a": {"float_list": [1e999]}}}', "float32"),
         (b'{"features": {"a": {"float_list": ["x"]}}}', "'x' is no number"),
-        (b'{"features": {"a": {"float_list": [NaN]}}}', "NaN is no number in JSON"),
+        (b'{"features": {"a": {"float_list": [NaN]}}}', "NaN is not a number in JSON"),
         (b'{"features": {"a": {"float_list": [' + b"9" * 4000 + b"]}}}", "float32"),
         (b'{"features": {"a": {"bytes_list": ["&"]}}}', 'feature "a": '),
         (b'{"features": {"a": {"bytes_list": ["\\u00e9"]}}}', 'feature "a": '),

@@ -142,7 +142,7 @@ def test_a_listing_with_absolute_links(typed: str, linked: str) -> None:
 
 
 def test_a_listing_that_is_no_html() -> None:
-    why = pytest.raises(RemoteError, match="its listing is no HTML that can be read")
+    why = pytest.raises(RemoteError, match="its listing is not readable HTML")
     with scripted(lambda _: page("<![foo bar")) as port, why:
         names(parse_url(f"http://localhost:{port}/"))
 

@@ -166,7 +166,7 @@ def _refuse_signed(packs: Sequence[PathType]) -> None:
     for url in (parse_url(os.fspath(pack)) for pack in packs if is_url(pack)):
         if url.query:
             raise OptionError(
-                f"{url.shown}: what follows the ? would be on a command line, for all to see; "
+                f"{url.shown}: all users could see the part after the ? on a command line; "
                 "name the URL in a file for config="
             )
 

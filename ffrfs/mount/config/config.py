@@ -223,4 +223,4 @@ def _check_type(key: str, value: object, types: tuple[type, ...]) -> None:
         names = " or ".join(_TYPE_NAMES[kind] for kind in types)
         raise OptionError(f"{key} = {value!r}: must be {names}")
     if isinstance(value, str) and "\0" in value:
-        raise OptionError(f"{key} = {value!r}: must not hold a NUL")
+        raise OptionError(f"{key} = {value!r}: must not contain a NUL")

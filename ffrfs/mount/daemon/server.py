@@ -324,7 +324,7 @@ class Server:
     def _coverage(self, request: Request) -> dict[str, object]:
         """Return what was read since the last mark; with "mark", set another."""
         if self._engine.page is None:
-            raise MountError("its engine does not note what is read")
+            raise MountError("its engine does not count reads")
         counters = self._engine.counters()
         began_s = time.time() - (time.monotonic() - self._began_s)
         found = coverage(self._engine.page, counters, began_s)

@@ -90,7 +90,7 @@ def set_mark(fd: int, counters: Counters) -> None:
 def _record_count(fd: int, counters: Counters) -> int:
     count = first_value(counters, "coverage_records")
     if not 0 < count < 2 * (os.fstat(fd).st_size - _BITS_BEGIN):
-        raise MountError("it does not note what is read: mount it again with this version")
+        raise MountError("it does not count reads: mount it again with this version")
     return count
 
 

@@ -263,7 +263,7 @@ class RecordDataset:
         Raises ValueError for the state of another data set.
         """
         if not isinstance(state, dict) or state.get("version") != _STATE_VERSION:
-            raise ValueError("this is no state of a RecordDataset, or of another version of it")
+            raise ValueError("not a state of a RecordDataset, or of another version of ffrfs")
         own = _description(self._reading, self._operations)
         if state["dataset"] != own:
             raise ValueError(

@@ -105,7 +105,7 @@ def parse_tensor(serialized: bytes, out_type: DType, name: str | None = None) ->
     try:
         message = _TensorProto.FromString(bytes(serialized))
     except DecodeError:
-        raise FormatError(f"{begin}the bytes are no serialised tensor") from None
+        raise FormatError(f"{begin}the bytes are not a serialised tensor") from None
     if message.dtype != _NUMBERS[wanted]:
         found = _TYPES.get(message.dtype, (f"type {message.dtype}", ""))[0]
         raise FormatError(f"{begin}the tensor is of {found}, expected {wanted}")
@@ -230,7 +230,7 @@ def decode_raw(
         if len(piece) != size:
             raise FormatError(f"string {row} has {len(piece)} bytes, the first one has {size}")
     if size % dtype.itemsize:
-        raise FormatError(f"{size} bytes are no whole number of {dtype}")
+        raise FormatError(f"{size} bytes are not a whole number of {dtype}")
     stored = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     stored = stored.newbyteorder("<" if little_endian else ">")
     numbers = np.frombuffer(b"".join(pieces), stored)
@@ -249,4 +249,4 @@ def _string(value: object) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"{type(value).__name__} is no string of bytes")
+    raise TypeError(f"{type(value).__name__} is not a string of bytes")

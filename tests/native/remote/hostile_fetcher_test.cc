@@ -70,7 +70,7 @@ Bytes opened(uint64_t size, uint64_t block_size) {
 
 TEST_CASE("messages that nobody asked for, or that are none, end the link with an error") {
   Link rig;
-  const std::string nonsense = "the fetcher has answered what was not asked";
+  const std::string nonsense = "the fetcher has answered no request of this process";
   const std::vector<Bytes> raw{
       "", "x", Bytes(15, '\0'), Bytes(16, '\0'), Bytes(16, '\xff'), Bytes(65'536, 'x')};
   for (const Bytes& bytes : raw) {
