@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--coverage",
         action="store_true",
-        help="show how many files were read since the mark, or the mount",
+        help="count the files read since the mark, or the mount",
     )
     parser.add_argument(
         "--mark", action="store_true", help="with --coverage: count anew from now on"
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-v", "--verbose"),
         action="store_true",
-        help="also show rows that are zero so far; with --coverage, 1,000 files never read",
+        help="also show rows that are zero, or 1,000 files never read",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON object")

@@ -236,5 +236,5 @@ def test_words_that_are_not_known(tmp_path: Path, options: dict[str, Any]) -> No
 
 def test_no_table_but_parquet_is_written(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("x\n1\n")
-    with pytest.raises(OptionError, match="its name does not say its format"):
+    with pytest.raises(OptionError, match="its name shows no format"):
         convert(tmp_path / "x.csv", tmp_path / "y.arrow")

@@ -176,7 +176,7 @@ def test_convert_to_what_the_name_says(tmp_path: Path) -> None:
 
 def test_convert_without_a_format(tmp_path: Path) -> None:
     source = tfrecord_file(tmp_path)
-    with pytest.raises(OptionError, match=r"y\.xyz: its name does not say its format"):
+    with pytest.raises(OptionError, match=r"y\.xyz: its name shows no format"):
         ffrfs.convert(source, tmp_path / "y.xyz")
     with pytest.raises(OptionError, match="features=True"):
         ffrfs.convert(source, tmp_path / "y.tfrecord", "tfrecord", features=True)

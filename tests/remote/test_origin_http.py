@@ -201,7 +201,7 @@ def test_a_file_that_changed(web: Nginx, folder: Path, how: str) -> None:
 def test_what_is_no_file(web: Nginx, folder: Path) -> None:
     with pytest.raises(RemoteNotFoundError, match="there is no such object"):
         pin(at(web, folder, "none"))
-    with pytest.raises(RemoteError, match="is no object; for all packs in it add a /"):
+    with pytest.raises(RemoteError, match="is not an object; for all packs below it add a /"):
         pin(at(web, folder, ""))
     (folder / "index.html").write_text("<html>please sign in")
     os.rename(folder / "index.html", folder / "data.html")

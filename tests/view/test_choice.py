@@ -244,7 +244,7 @@ def test_records_that_cannot_be_read_are_counted(tmp_path: Path, serve: Any) -> 
 
 def test_conditions_refuse_what_they_do_not_know() -> None:
     for text in ("", "label", "missing:", "==3", "label==", "label=3"):
-        with pytest.raises(OptionError, match="is no condition"):
+        with pytest.raises(OptionError, match="is not a condition"):
             parse_conditions(text)
     (condition,) = parse_conditions("label == 4611686018427387905")  # no float has this value
     near = from_dict({"context": {"label": 4611686018427387904}, "feature_lists": {}})

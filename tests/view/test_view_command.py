@@ -160,8 +160,8 @@ def test_addresses_are_written_as_browsers_do(host: str, written: str) -> None:
 
 
 def test_host_that_is_no_name(pack: Path) -> None:
-    assert "no name of a host" in fails(pack, "--host", "\udcff")
-    assert "no name of a host" in fails(pack, "--host", "ü" * 64)
+    assert "not a name of a host" in fails(pack, "--host", "\udcff")
+    assert "not a name of a host" in fails(pack, "--host", "ü" * 64)
 
 
 def test_host_that_is_not_ours(pack: Path) -> None:

@@ -242,7 +242,7 @@ def test_a_retried_bundle_makes_the_same_set(tmp_path: Path, monkeypatch: Any) -
 
 @pytest.mark.parametrize("path", ["", "/a", "a//b", "../a", "a/..", "a\0b"])
 def test_paths_that_no_pack_has(tmp_path: Path, path: str) -> None:
-    with pytest.raises(PackError, match="no path of a file"):
+    with pytest.raises(PackError, match="not the path of a file"):
         write([(path, b"1")], tmp_path / "set", 1)
     assert not (tmp_path / "set").exists()
 

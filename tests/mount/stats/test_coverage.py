@@ -122,7 +122,7 @@ def test_the_next_worker_goes_on(tree: Mount) -> None:
 def test_the_other_engine_notes_nothing(mount: MakeMount, pack_tree: PackTree) -> None:
     done = ffrfs("stats", "--coverage", mount(pack_tree({"a": b"1"})).path)
     assert done.status == 1
-    assert "does not note what is read" in done.err
+    assert "does not count reads" in done.err
 
 
 def test_usage(tmp_path: Path) -> None:

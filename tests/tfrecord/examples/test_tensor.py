@@ -70,7 +70,7 @@ ONE = np.float32(1).tobytes()
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\xff", "no serialised tensor"),
+        (b"\xff", "not a serialised tensor"),
         (proto(shape(HUGE), (5, ONE)), "of more than 2147483648 bytes"),
         (proto(shape(HUGE, HUGE, HUGE), (5, ONE)), "of more than"),
         (proto(shape(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")), "no known shape"),
@@ -98,7 +98,7 @@ def test_a_value_that_is_repeated() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((b"abc", np.int16), "3 bytes are no whole number of int16"),
+        ((b"abc", np.int16), "3 bytes are not a whole number of int16"),
         (([b"ab", b"abcd"], np.int16), "string 1 has 4 bytes, the first one has 2"),
         ((b"ab", "string"), "it must be a type of numbers"),
         ((b"ab", None), "it must be a type of numbers"),
