@@ -16,12 +16,12 @@ constexpr uint16_t kPermissions = 0777;
 constexpr uint64_t kTargetSizeBits = 12;
 constexpr uint64_t kPlaceLimit = (uint64_t{1} << 44) - 1;
 
-// Returns what is wrong with a name; nullptr if nothing is.
+// Returns the fault of a name as a phrase; nullptr if the name is valid.
 const char* fault_of(std::string_view name) {
   NameDecoder decoder;
   const char* fault = name_fault(name);
   if (fault == nullptr) fault = decoder.utf8(name);
-  // A lone surrogate stands for the byte that it encodes.
+  // The decoder turns a lone surrogate into the byte that it encodes.
   if (fault == nullptr && decoder.name() != name) fault = "a name that is not UTF-8";
   return fault;
 }

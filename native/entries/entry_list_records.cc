@@ -97,7 +97,7 @@ void EntryList::give_records(std::vector<uint32_t> files) {
 std::vector<uint32_t> EntryList::sharing(uint32_t record) const {
   const auto record_of = [this](const auto& pair) { return files_[pair.first].detail; };
   std::vector<uint32_t> files;
-  // Not equal_range(), whose result clang 14 does not accept as a range.
+  // equal_range() would not do: clang 14 does not accept its result as a range.
   for (auto pair = std::ranges::lower_bound(shared_, record, {}, record_of);
        pair != shared_.end() && record_of(*pair) == record; ++pair) {
     files.push_back(pair->first);

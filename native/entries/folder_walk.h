@@ -4,7 +4,7 @@
 // not cached takes as long as the disk or the network does. Memory: some hundred KB for any number
 // of names.
 //
-// Not here: what becomes of the entries (ffrfs/packing/sources/source.py), and the folders below.
+// Not here: adding the entries to a list (ffrfs/packing/sources/source.py), and the folders below.
 
 #pragma once
 
