@@ -115,8 +115,8 @@ void StoragePass::add_part(const Part& part, uint32_t shard) {
   const uint64_t end = part.offset + part.size;
   if (!segments_.empty()) {
     Segment& last = segments_.back();
-    // Nor before the segment's begin: if a batch asks twice for a large record, the first piece of
-    // the second copy comes after the last piece of the first.
+    // The buffer must not move before the segment's begin, either: if a batch asks twice for a
+    // large record, the first piece of the second copy comes after the last piece of the first.
     if (last.shard == shard && part.offset >= last.offset && part.offset <= last.end + kMergeGap &&
         std::max(last.end, end) - last.offset <= kSegmentSize) {
       last.end = std::max(last.end, end);
@@ -225,8 +225,8 @@ BufferedPass::BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool ch
   sort_by_offset(order_, items_);
 }
 
-// Asks the kernel for that item, and for the items after it as far as the limit allows. Not under
-// the lock, because the kernel may wait for a busy disk.
+// Asks the kernel for that item, and for the items after it as far as the limit allows. The caller
+// must not hold the lock, because the kernel may wait for a busy disk.
 void BufferedPass::ask(size_t place) {
   size_t begin = 0;
   size_t end = 0;
