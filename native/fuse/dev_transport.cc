@@ -65,7 +65,7 @@ std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
   if (agreement_ && !agreement_->has_resend) {
     journal_.unanswered([this](uint64_t unique) { connection_.answer(unique, EIO, {}); });
   }
-  // Also if no INIT is known: the process before may have ended while it had it.
+  // Resends even if no INIT is known: the previous process may have ended while it had INIT.
   connection_.resend();
   journal_.clear();
   if (!agreement_) agreement_ = wait_for_init(wishes);

@@ -1,6 +1,6 @@
-// What must outlive the process that serves a connection, so that another one can continue: the
-// argument of INIT, which the kernel sends once, and the requests in flight. It lies in the counter
-// page, whose memory the daemon keeps:
+// Keeps the state that must outlive the process that serves a connection, so that another process
+// can continue: the argument of INIT, which the kernel sends once, and the requests in flight. The
+// journal is in the counter page, whose memory the daemon keeps:
 //
 //   init       the argument, 8 words; zeros before INIT
 //   in_flight  for each of kRequestCount places the request's `unique`, or 0, and its key
@@ -31,7 +31,7 @@
 
 namespace ffrfs::fuse {
 
-// Tells requests apart by what they work on: inode and operation.
+// Identifies a request by its inode and its operation.
 [[nodiscard]] constexpr uint64_t request_key(uint64_t ino, uint32_t opcode) {
   return ino << 8 | (opcode & 0xff);
 }

@@ -87,7 +87,7 @@ unsigned* Ring::word(const Mapping& queue, unsigned offset) const {
 }
 
 io_uring_sqe& Ring::next() {
-  // What the kernel has not taken must not be overwritten: it may be somebody's answer.
+  // A submission that the kernel has not taken must not be overwritten: it may hold an answer.
   while (pending_ == submission_count_) enter(0);
   const unsigned tail = *submission_tail_;  // only this thread writes it
   const unsigned slot = tail & (submission_count_ - 1);
