@@ -231,7 +231,7 @@ int watch_for_stuck(int process, char** command) {
 
 int main(int argc, char** argv) {
   if (argc < 4) return kWrongUsage;
-  // Those of a terminal, or of a service manager, are for the daemon.
+  // Signals of a terminal, or of a service manager, are for the daemon.
   for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(number, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // the kernel reaps the children
   setsid();

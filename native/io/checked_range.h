@@ -41,7 +41,7 @@ class CheckedRange {
   };
 
   // The range [offset, offset + size) of `file`, which must outlive this object. `checksums`: the
-  // CRC-32C of each block. For messages: `name` is what the range is, `advice` what to do about
+  // CRC-32C of each block. For messages: `name` names the range, `advice` says how to repair
   // damage.
   CheckedRange(const Source& file, uint64_t offset, uint64_t size, std::vector<uint32_t> checksums,
                std::string name, std::string advice, std::vector<Blank> blanks = {});

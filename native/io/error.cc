@@ -28,7 +28,7 @@ ErrorFields fields_of(const std::exception_ptr& error) {
     if (known.code() != std::errc::resource_unavailable_try_again) {
       return {"RuntimeError", known.what()};
     }
-    // From std::thread; what() names neither that nor a limit.
+    // Comes from std::thread; what() names neither the call nor a limit.
     return {.kind = "OSError", .reason = kNoThread, .code = EAGAIN};
   } catch (const std::exception& unknown) {
     return {"RuntimeError", unknown.what()};

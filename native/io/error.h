@@ -1,6 +1,6 @@
 // The errors of the core: a few kinds, each with a one-line text that names the file (and the
-// record, if there is one), says what is wrong and, if the reader can do something about it, what.
-// The path, the record and the reason are fields, too.
+// record, if there is one), says what is wrong and, if there is a remedy, names it. The path, the
+// record and the reason are fields, too.
 //
 // Not here: their translation to Python (native/python) and to errno (engines).
 

@@ -31,7 +31,7 @@ class FileDescriptor {
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
   void reset() {
-    // Not retried on EINTR: on Linux the descriptor is closed either way.
+    // close() is not retried on EINTR: on Linux the descriptor is closed either way.
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 

@@ -144,7 +144,7 @@ class Source {
   const Facts facts_;
 };
 
-// Thrown in a NearOnly thread that needs far bytes. Not a failure.
+// Thrown in a NearOnly thread that needs far bytes; no failure.
 class FarAway : public std::exception {
  public:
   // `is_damaged`: the range is near, but damaged, and has to be fetched again.
