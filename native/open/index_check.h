@@ -12,8 +12,8 @@
 
 namespace ffrfs {
 
-// Returns what is wrong with the index that `indexed` was opened with, or with the pickle beside
-// it; "" if nothing is. `plain` is the same file, opened without the index.
+// Returns the fault of the index that `indexed` was opened with, or of the pickle beside it; "" if
+// there is none. `plain` is the same file, opened without the index.
 [[nodiscard]] std::string find_index_fault(const FfrecordShard& indexed, const ShardSet& plain,
                                            Counters& counters);
 

@@ -26,7 +26,7 @@ namespace {
 
 // One FFRecord file and its tree.
 struct OpenPack {
-  OpenedPacks alone;  // what is shown of it alone; at most one warning
+  OpenedPacks alone;  // the pack alone; at most one warning
   std::optional<IndexSet> set;
 };
 

@@ -25,7 +25,7 @@ struct PackPolicy {
   OnConflict on_conflict = OnConflict::kError;  // for a path that is in several packs
   bool allow_missing = false;  // of packs that cannot be opened, and of shards of a set
   ExampleOptions examples{};
-  // Not empty: the paths are TFRecord files of one data set, in the order of these splits.
+  // If not empty, the paths are TFRecord files of one data set, in the order of these splits.
   std::vector<RecordSplit> splits{};
   // Files that come after one of these in its folder are left out: they were added since.
   std::vector<std::string> last_files{};

@@ -89,7 +89,7 @@ FolderFiles files_in(const std::string& folder) {
   }
   for (std::vector<std::string>* paths : {&found.tfrecords, &found.packs}) {
     if (remote::is_url(folder)) {
-      std::ranges::sort(*paths, {}, remote::shown_url);  // what they are asked for is no name
+      std::ranges::sort(*paths, {}, remote::shown_url);  // their queries are no part of the order
     } else {
       std::ranges::sort(*paths);
     }

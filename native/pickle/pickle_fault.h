@@ -1,4 +1,4 @@
-// What is wrong with a pickle, in one phrase. Thrown by the parts of the machine to its main loop
+// An error in a pickle, as one phrase. The parts of the machine throw it to its main loop
 // (pickle_index.cc), which adds the file and the opcode.
 
 #pragma once

@@ -11,7 +11,7 @@
 namespace ffrfs {
 
 // Symbolic links on the way from the root to a file that may be passed: all, those that stay below
-// the root, or none. They may have replaced what was listed.
+// the root, or none. They may have replaced directories that were listed.
 enum class LinkRule : uint8_t { kFollow, kInside, kNone };
 
 struct FileToPack {
@@ -29,7 +29,7 @@ class FileList {
   [[nodiscard]] virtual uint64_t size(uint64_t number) const = 0;
   [[nodiscard]] virtual FileToPack file(uint64_t number) const = 0;
 
-  // What the paths begin with, and the rule for what follows.
+  // The directory at which all paths begin, and the rule for symbolic links below it.
   [[nodiscard]] virtual std::string root() const { return {}; }
   [[nodiscard]] virtual LinkRule link_rule() const { return LinkRule::kFollow; }
 };

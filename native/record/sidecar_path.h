@@ -1,4 +1,4 @@
-// Where a pack's sidecar may be: an index (index_layout.h) in a file of its own.
+// Returns where a pack's sidecar may be: an index (index_layout.h) in a file of its own.
 //
 // Not here: making one (entries/index_writer.h).
 

@@ -22,11 +22,11 @@
 
 namespace ffrfs {
 
-// What to do if the target's name is a symbolic link: follow it or, because it may be a trap if the
-// user has not chosen the name, refuse it.
+// Whether a symbolic link with the target's name is followed or refused: if the user has not chosen
+// the name, the link may be a trap.
 enum class Links { kFollow, kRefuse };
 
-// What happens to a file that has the name already.
+// Whether a file that has the name already is replaced.
 enum class Namesake { kReplaced, kKept };
 
 class StagedFile {

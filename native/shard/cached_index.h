@@ -1,5 +1,5 @@
-// The path of a file's index if it cannot, or should not, be beside the file: in this user's cache
-// folder. Whose index is trusted, in either place.
+// Returns the path of a file's index in this user's cache folder, for an index that cannot, or
+// should not, be beside the file; and checks whether the owner of an index is trusted.
 //
 // Not here: an index's content, and whether it is sound (record, tfrecord).
 

@@ -54,7 +54,7 @@ std::vector<uint64_t> ShardSet::sizes(std::span<const uint64_t> records) const {
   sizes.reserve(records.size());
   size_t index = 0;
   for (const uint64_t record : records) {
-    // Not looked up for each record, because a listing has few changes of shard.
+    // The shard is not looked up for each record, because a listing changes the shard rarely.
     if (record < starts_[index] || record >= starts_[index + 1]) index = index_of(record);
     sizes.push_back(shards_[index]->extent(record - starts_[index]).size);
   }

@@ -88,7 +88,7 @@ void UnionCursor::advance() {
 }
 
 void UnionCursor::sift_down(size_t place) {
-  // Of equal names, the source that was given first comes first.
+  // If names are equal, the source that was given first comes first.
   const auto is_before = [this](uint32_t a, uint32_t b) {
     const int order = name_in(a).compare(name_in(b));
     return order != 0 ? order < 0 : a < b;

@@ -22,7 +22,7 @@
 
 namespace ffrfs {
 
-// What to do with a path that several parts have and that is not a directory in each.
+// How a path is shown that several parts have and that is not a directory in each of them.
 enum class OnConflict {
   kError,
   kFirst,  // the first part wins
