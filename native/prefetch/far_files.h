@@ -1,7 +1,7 @@
 // Packs that may be remote (io/source.h): requests the ranges that will soon be read ahead, many at
 // once, so that they are near by then.
 //
-// Thread-safe. Not under a lock, because it may wait for an index.
+// Thread-safe. The caller must not hold a lock, because a call may wait for an index.
 
 #pragma once
 

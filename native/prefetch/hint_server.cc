@@ -85,8 +85,8 @@ void HintServer::admit() {
   }
 }
 
-// Continues with clients whose lists have room again. A list that has expired was that of a client
-// which has died: nobody sends more.
+// Continues with clients whose lists have room again. A list expires only if its client has died,
+// so no process sends more.
 void HintServer::resume() {
   for (Client& client : clients_) {
     if (client.room > 0) continue;
@@ -170,8 +170,8 @@ void HintServer::look_for_end(Client& client) {
   prefetcher_.finish(client.list, true);
 }
 
-// Peeks at what the socket holds, so that no client makes the process hold more than a piece of it.
-// That is finite, because the client has died and sends no more.
+// Peeks at the bytes in the socket, so that no client makes the process hold more than a piece of
+// them. The bytes end, because the client has died and sends no more.
 bool HintServer::end_is_to_come(const Client& client) {
   if (has_end(client.bytes, true)) return true;
   bool begins_text = client.bytes.empty() || client.bytes.back() == '\0';

@@ -49,8 +49,8 @@ struct PrefetchOptions {
   ReadAroundMode around = ReadAroundMode::kAuto;
   size_t window_records = 512;  // 0: no readahead
   uint64_t window_bytes = uint64_t{64} << 20;
-  // Of a far pack, records of all lists that are requested before they are taken. Each may fill a
-  // block of the cache, which must not evict it before it is taken.
+  // How many records of a far pack are requested, for all lists, before they are taken. Each may
+  // fill a block of the cache, which must not evict the block before the record is taken.
   size_t far_records = 65'536;
   std::chrono::milliseconds ttl{60'000};  // of units that were read ahead and not asked for
   std::chrono::milliseconds idle{30'000};  // of the list of an ended client, if memory is short

@@ -1,4 +1,5 @@
-// What the threads of a prefetcher read next. All but look_up_coming() runs under its lock.
+// Chooses the records that the threads of a prefetcher read next. All functions but
+// look_up_coming() run under the lock of the prefetcher.
 
 #include <algorithm>
 #include <iterator>
@@ -33,7 +34,7 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
   const size_t wanting = 1 + lists_.wanting_count();
   const size_t share = std::max<size_t>(limit / wanting, 1);
   const size_t far_share = options_.far_records / std::max<size_t>(lists_.size(), 1);
-  batch.reserve(limit);  // what was claimed must not be lost for want of memory
+  batch.reserve(limit);  // claimed units must not be lost if memory is short
   try {
     lists_.serve([&](ListId id, HintList& hints) {
       const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;

@@ -122,7 +122,7 @@ bool ReadAround::has_room() const {
 }
 
 // Returns the density from which on neighbours are worth their price: READs from storage are slower
-// while regions are read, and of what the regions bring only this share is read.
+// while regions are read, and programs read only this share of the files that the regions bring.
 double ReadAround::density_min() const {
   const double least = (is_second_ ? kDensityAfterwards : kDensityMin) *
                        (1U << strikes_.load(std::memory_order_relaxed));
@@ -142,8 +142,8 @@ uint64_t ReadAround::unread() const {
   return pushed - pushed * hits / controls + unknown_.load(std::memory_order_relaxed);
 }
 
-// Returns whether more files can be pushed than were left when the region was last taken. Where a
-// pass found nothing to take, a READ from storage shows that the pages have been evicted since.
+// Returns whether more files can be pushed than were left when the region was last taken. If a pass
+// found nothing to take, a READ from storage shows that the pages have been evicted since.
 bool ReadAround::is_worth(uint64_t region, bool is_cached) const {
   const Place& place = places_[region];
   const std::atomic<bool>& has_been = is_cached ? place.is_looked : place.is_around;

@@ -106,7 +106,8 @@ class ReadAround {
   [[nodiscard]] bool is_to_push(uint64_t record) const {
     return has(known_, record) && !has(done_, record) && !is_control(record);
   }
-  // Returns the same for warm(), which pushes all: the kernel may have evicted what is done.
+  // Returns the same for warm(), which pushes all records: the kernel may have evicted those that
+  // were read or pushed.
   [[nodiscard]] bool is_to_warm(uint64_t record) const { return has(known_, record); }
   [[nodiscard]] bool is_done(uint64_t record) const { return has(done_, record); }
   void note_pushed(uint64_t record) { set(done_, record); }
