@@ -31,7 +31,7 @@ bool has_objects(const char* format) {
   return false;
 }
 
-// Of an array of NumPy.
+// Returns whether an array of NumPy holds Python objects.
 bool has_objects(py::handle array) {
   const py::object kind = py::getattr(array, "dtype", py::none());
   return py::getattr(kind, "hasobject", py::none()).is(py::bool_(true));

@@ -30,7 +30,7 @@ struct PyTreePart {
 // Returns (record, CRC-32 or None) of a file; None for any other inode.
 [[nodiscard]] py::object record_in(const Volume& volume, const Tree& part, Ino ino);
 
-// Returns what a symbolic link holds.
+// Returns the target of a symbolic link.
 [[nodiscard]] py::bytes target_in(const Tree& part, Ino ino);
 
 // Adds TreePart and Attributes to the module.

@@ -1,5 +1,5 @@
-// What a volume has done so far, and what it holds now. Thread-safe; updated with relaxed order,
-// because only people read them. `ffrfs stats` shows the names of the rows.
+// Counts what a volume has done so far, and the memory that it holds now. Thread-safe.
+// Updated with relaxed order, because only people read the numbers. `ffrfs stats` shows the rows.
 
 #pragma once
 
@@ -16,8 +16,8 @@ class Counters {
   // `shared_fd`: see CounterPage.
   explicit Counters(int shared_fd = -1) : page_(shared_fd) {}
 
-  // Forgets what a process that had the page before has held. Not before it has ended: while it
-  // serves, the next one opens the packs.
+  // Clears the amounts that an earlier process with this page held. Must run after that process has
+  // ended: it serves on while the next one opens the packs.
   void begin() {
     for (Counter* const value :
          {&warm_left, &around_unread_bytes, &queue_depth, &uring_queues, &bytes_in_flight,

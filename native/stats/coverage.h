@@ -1,4 +1,4 @@
-// Which records were announced, asked for, or given to the kernel, since a mark.
+// Notes which records were announced, requested, or given to the kernel, since a mark.
 //
 //   the file of the counter page   0x00000  the page
 //                                  0x10000  a page of the daemon's: when the mark was set
