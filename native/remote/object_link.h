@@ -58,7 +58,8 @@ class ObjectLink {
   ObjectLink(const ObjectLink&) = delete;
   ObjectLink& operator=(const ObjectLink&) = delete;
 
-  // Opens an object and waits for the answer. Throws RemoteError. Not on the link's thread.
+  // Opens an object and waits for the answer. Throws RemoteError. Must not run on the link's
+  // thread.
   [[nodiscard]] ObjectPtr open(const std::string& url) { return wait_for_answer(start_open(url)); }
   [[nodiscard]] std::shared_future<ObjectPtr> start_open(const std::string& url);
   // Returns the URLs directly below one that ends in "/". Waits and throws as open() does.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kUnwanted = std::numeric_limits<size_t>::max();
 
-// What the rows are, because errors number them.
+// The kind of the rows, which errors number.
 enum class Rows : uint8_t { kOne, kExamples, kSteps };
 
 // How errors name the record, and whether a feature without a list counts as missing.

@@ -99,7 +99,7 @@ WireFault for_each_feature_list(std::span<const std::byte> sequence, const Visit
 
 enum class MessageKind : uint8_t { kNone, kExample, kSequenceExample };
 
-// What a record is, judged by its bytes alone. An Example is sound to its last value, has at least
+// The kind of a record, as its bytes show it. An Example is sound to its last value, has at least
 // one feature, and no fields of other messages except unknown ones after its own; so text or an
 // image is not one. A SequenceExample without feature lists cannot be told from an Example, and
 // counts as one.

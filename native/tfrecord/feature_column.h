@@ -27,7 +27,7 @@ struct FeatureSpec {
   size_t stride = 1;  // not 0 for kSequence
   // kFixed: if false, every row must have the feature, and the feature list must exist.
   bool has_default = false;
-  // Of type `kind`. kFixed: `stride` values if has_default; kSequence: one, used as padding.
+  // Values of type `kind`. kFixed: `stride` of them if has_default; kSequence: one, for padding.
   std::tuple<Values<int64_t>, Values<float>, Values<std::string>> defaults;
 };
 
@@ -37,7 +37,7 @@ struct Column {
   // values go to `values`.
   void* memory = nullptr;
   std::tuple<Values<int64_t>, Values<float>, Values<BytesValue>> values;
-  // Not kFixed: how many values there are up to the end of each row.
+  // Except for kFixed: how many values there are up to the end of each row.
   std::vector<size_t> ends;
 
   template <typename T> [[nodiscard]] Values<T>& of() { return std::get<Values<T>>(values); }

@@ -3,7 +3,7 @@
 //   "0 110016\n"            where a frame begins, and its size with the 16 bytes of
 //   "110016 98044\n" ...    framing, in decimal; a line per record
 //
-// The format of DALI's tfrecord2idx, and of that of the PyPI package.
+// DALI's tfrecord2idx and the PyPI package's write the same format.
 // Not here: writing it (ffrfs/tfrecord/sidecar.py).
 
 #pragma once

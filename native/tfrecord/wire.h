@@ -24,7 +24,7 @@ enum class WireType : uint8_t {
   kFixed32 = 5,
 };
 
-// What is wrong with a message, in a short phrase, and where.
+// The fault of a message, as a short phrase, and its place.
 struct WireFault {
   const char* reason = nullptr;      // nullptr: no fault
   const std::byte* place = nullptr;  // in the bytes that were read

@@ -47,7 +47,7 @@ struct Inode {
   [[nodiscard]] bool is_directory() const { return kind == InodeKind::kDirectory; }
 };
 
-// Where a file's bytes are: a record, or a part of one, as it is or rendered (Tree::render()).
+// The source of a file's bytes: a record, or a part of one, as it is or rendered (Tree::render()).
 struct Contents {
   uint64_t record = 0;  // among all shards
   uint64_t begin = 0;  // of the part
