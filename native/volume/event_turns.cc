@@ -29,7 +29,7 @@ void EventTurns::wait(const std::function<bool()>& is_ready, int timeout_ms) {
   const size_t ran = event_.poll();
   bool is_taken = false;
   {
-    // Whoever looked before poll() and found nothing is waiting by now.
+    // A thread that looked before poll() and found nothing is waiting by now.
     const std::lock_guard lock(mutex_);
     is_taken = is_taken_;
   }

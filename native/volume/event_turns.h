@@ -15,8 +15,8 @@ namespace ffrfs {
 
 class EventTurns {
  public:
-  // What the threads share: wait() waits until poll() has something to do, or for `timeout_ms`;
-  // poll() returns how many callbacks it has run; wake() ends a wait().
+  // The event that the threads share: wait() waits until poll() has something to do, or for
+  // `timeout_ms`; poll() returns how many callbacks it has run; wake() ends a wait().
   struct Event {
     std::function<void(int timeout_ms)> wait;
     std::function<size_t()> poll;

@@ -54,7 +54,7 @@ struct Attributes {
   int64_t mtime_ns = 0;
 };
 
-// What a caller needs to know of an inode: its attributes, or its directory entries.
+// The facts of an inode that a caller needs: its attributes, or its directory entries.
 enum class Need { kInode, kEntries };
 
 using TreeDone = std::function<void(TreePtr, std::exception_ptr)>;

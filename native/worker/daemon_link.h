@@ -53,7 +53,7 @@ class DaemonLink {
     std::function<void(uint64_t)> warm;  // an inode
   };
   // Calls `heard` for each message, and returns when the daemon has ended or has closed the socket.
-  // Not while another thread receives.
+  // No other thread may receive meanwhile.
   void wait_for_end(const Heard& heard);
 
  private:

@@ -5,8 +5,9 @@
 //   handler ── watch() ──► a reply that goes through here ──► the transport
 //   kernel ─── interrupt() ── a second ──► expire(): EINTR ───┘   the first of both
 //
-// Not at once, because the kernel does not say whether the caller dies or has only caught a signal
-// (from a timer, a profiler): no program expects EINTR from stat(2) or readdir(3) then.
+// The reply does not come at once, because the kernel does not say whether the caller dies or has
+// only caught a signal (from a timer, a profiler): no program expects EINTR from stat(2) or
+// readdir(3) then.
 //
 // Thread-safe. The lock is held for a few instructions.
 

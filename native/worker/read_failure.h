@@ -1,4 +1,4 @@
-// What a failure to read is: the errno for the reader, and the reason for the log.
+// Translates a failure to read into the errno for the reader, and the reason for the log.
 
 #pragma once
 

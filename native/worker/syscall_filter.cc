@@ -36,7 +36,7 @@ constexpr uint32_t kEnd = SECCOMP_RET_KILL_PROCESS;
 constexpr int kCachestat = 451;
 
 // Calls that are allowed whatever their arguments: the kernel caches the verdict, and skips the
-// filter. Of those that take a path, all only report about the file.
+// filter. All calls among them that take a path only report about the file.
 constexpr std::initializer_list<int> kServing = {
     // The connection, eventfds, packs: all by descriptor.
     SYS_read,

@@ -45,7 +45,7 @@ void Trial::answer(const fuse::Reply& /*reply*/, int error, fuse::Parts parts) n
   go_on();
 }
 
-// Not by recursion: a handler may answer before it returns.
+// A loop, because recursion could grow without limit: a handler may answer before it returns.
 void Trial::go_on() noexcept {
   while (std::optional<Waiting> waiting = next()) {
     waiting->request.name = waiting->name;

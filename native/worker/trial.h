@@ -5,8 +5,8 @@
 //   transport ── handle() ── no suspect ─────────────────► handler
 //                    └────── suspect: when no other is ──► handler ── answer() ──► transport
 //
-// A suspect that was answered is none any more. One that waits for its turn can be interrupted, and
-// then has none. Thread-safe.
+// After its answer a request is no suspect any more. A suspect that waits for its turn can be
+// interrupted, and then gets no turn. Thread-safe.
 
 #pragma once
 
