@@ -1,11 +1,11 @@
-"""BadSamples: what a data set does with samples whose bytes are damaged: `on_error`.
+"""BadSamples: `on_error`, the treatment of samples whose bytes are damaged.
 
-Only errors of ffrfs about bytes are meant: ChecksumError, FormatError (a record that is no
-Example), and EIO. Those of a loader or transform are the job's, and are raised.
+Damage is an error of ffrfs about bytes: ChecksumError, FormatError (a record that is not an
+Example), or EIO. Errors of the job's loader or transform are raised.
 
 Not here: reading (the data sets). Concurrency: a process each; copies in workers, forked or
-spawned, write to one file in memory, which ends with the last of those that were made or unpickled,
-however their processes end.
+spawned, write to one file in memory, which the kernel frees with the last copy, however the
+processes end.
 """
 
 from __future__ import annotations

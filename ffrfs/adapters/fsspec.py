@@ -103,7 +103,7 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         for entry, is_link in found:
             name = f"{path}/{entry.path}" if path else entry.path
             info = self._info(name, entry.attributes, is_link)
-            # What walks through all must not enter it.
+            # A walk over all files must not enter such a link.
             is_way_out = is_link and entry.is_folder
             yield {**info, "type": "link"} if is_way_out else info
 

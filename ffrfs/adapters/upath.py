@@ -19,7 +19,7 @@ __all__ = ["PackPath"]
 
 
 class PackPath(UPath):
-    """A path of a pack. What would write raises UnsupportedOperation."""
+    """A path of a pack. Methods that write raise UnsupportedOperation."""
 
     __slots__ = ()
 

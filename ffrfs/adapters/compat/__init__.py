@@ -25,7 +25,7 @@ _NAMES = ("ffrecord",)
 def install(name: str = "ffrecord") -> str:
     """Let `import NAME` give ffrfs, from now on in this process; return the directory for it.
 
-    It imports nothing, and a second call changes nothing. That directory in PYTHONPATH does
+    install() imports nothing, and a second call changes nothing. The directory in PYTHONPATH does
     the same for any other process. Raises OptionError for an unknown name, InstallError if the
     original itself is installed or was imported: it is never shadowed.
     """

@@ -1,9 +1,9 @@
-"""Finds in what a sampler calls why a copy of it must not be iterated beside it.
+"""Finds in the code that a sampler calls why its copy must not be iterated beside it.
 
-Followed are functions, those nested in them, and what their names lead to: globals, imports, and
-the attributes of these, what is in short lists and dicts, and what a method is bound to. Not
-followed are torch, NumPy and the standard library, whose global generators are put back
-(epoch_order.py).
+The search follows functions, functions nested in them, and the objects that their names refer to:
+globals, imports, the attributes of these, items of short lists and dicts, and the object that a
+method is bound to. It does not enter torch, NumPy and the standard library, whose global
+generators are put back (epoch_order.py).
 
 Concurrency: functions without state.
 """
@@ -34,9 +34,10 @@ _COLLECTIVE_OF_TORCH = {"gather", "irecv", "isend", "recv", "reduce", "scatter",
 def obstacle(sampler: object) -> str | None:
     """Return why a copy of `sampler` must not be iterated, or None."""
     kinds = type(sampler).__mro__
-    # It has been made: what __init__ calls (for a seed of all processes) is not called again.
+    # The sampler exists: the functions that __init__ calls (for a seed of all processes) are not
+    # called again.
     waiting = [member for kind in kinds for member in _members(kind, besides="__init__")]
-    # Those among its attributes are no copies in the copy, either.
+    # A copy shares functions that are attributes, too.
     waiting += _kept(sampler)
     seen = set(map(id, kinds))
     while waiting:

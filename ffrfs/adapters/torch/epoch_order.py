@@ -1,8 +1,8 @@
-"""Tells what a sampler will give in an epoch, without touching it or any random state.
+"""Finds the items that a sampler will give in an epoch, and changes no random state.
 
-A copy of the sampler is iterated, whose generators are copies. Of torch's own samplers it is known
-what they draw from; of any other, the global generators are put back after each step of the copy,
-and one that draws from what cannot be copied is refused.
+It iterates a copy of the sampler, with copies of its generators. The generators of torch's own
+samplers are known; for any other sampler, the global generators are put back after each step of the
+copy. A sampler that draws from an object that cannot be copied is refused.
 
 Concurrency: the thread that iterates the DataLoader.
 """
@@ -31,14 +31,14 @@ from torch.utils.data.distributed import DistributedSampler
 from ffrfs.adapters.torch.called_code import obstacle
 from ffrfs.adapters.torch.skipping_sampler import SkippingSampler
 
-# What iterating these changes is their iterator alone.
+# Iterating these changes nothing but their iterator.
 _PURE = (SequentialSampler, DistributedSampler, list, tuple, range)
 _DRAWING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 _ATOMS = {bool, float, int, str}
 
 
 class UnknownOrderError(Exception):
-    """What a sampler will give cannot be told; the text says why."""
+    """The items of a sampler cannot be known in advance; the text says why."""
 
 
 def upcoming(sampler: Any, iterator: Iterator[Any], dataset: object) -> Iterator[Any]:  # noqa: ANN401

@@ -37,7 +37,7 @@ def tell(reason: str, consequence: str = "nothing is read ahead: ") -> None:
 
 
 class Hinter:
-    """What is known of a loader in all its epochs."""
+    """The knowledge about a loader, for all its epochs."""
 
     def __init__(self, ahead: int, mountpoint: PathType | None) -> None:
         self.ahead = ahead

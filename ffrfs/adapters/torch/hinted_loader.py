@@ -44,16 +44,16 @@ _ahead_of_all: list[int] = []  # of hint_all()
 def hint(loader: Loader, ahead: int = AHEAD_DEFAULT, mountpoint: PathType | None = None) -> Loader:
     """Let each iteration of `loader` tell the mount which files it will read; return `loader`.
 
-    The hints are `ahead` samples before what the sampler gives. Any sampler or batch sampler will
-    do, if a copy of it can tell what it gives next; none is iterated by this, and no random state
-    is touched, so the batches are those that come without it. The files of an index are what
-    PrefetchSampler.for_dataset() finds, or an image folder of Hugging Face's `datasets`; of any
-    other data set with indices they are learned in the first epoch, from what Python opens in this
+    The hints are `ahead` samples before the item that the sampler gives. Any sampler or batch
+    sampler will do, if a copy of it gives the same items. The sampler itself is not iterated, and
+    no random state changes, so hints change no batch. PrefetchSampler.for_dataset() finds the files
+    of an index, also in an image folder of Hugging Face's `datasets`. For any other data set with
+    indices, the files are learned in the first epoch, from the files that Python opens in this
     process and in forked workers, and hinted at from the second epoch on.
 
-    Where it cannot know (an IterableDataset, a sampler that draws as it goes, no mount), it logs
-    one warning and does nothing. Raises TypeError if `loader` is no DataLoader of torch, and
-    ValueError for an invalid `ahead`.
+    If the order cannot be known (an IterableDataset, a sampler that draws as it goes, no mount),
+    hint() logs one warning and does nothing. Raises TypeError if `loader` is no DataLoader of
+    torch, and ValueError for an invalid `ahead`.
     """
     if not isinstance(loader, DataLoader):
         raise TypeError(f"hint() takes a DataLoader of torch, not {type(loader).__name__}")

@@ -1,9 +1,9 @@
 """LearnedPaths: which files of a mount a data set opens for an index, learned from its opens.
 
-While an item is made, an audit hook of Python sees each open() in that thread; what C code opens
-by itself (cv2.imread, h5py) is not seen. Workers must be forked: they send what they see through a
-pipe, which the main process empties when it takes the next index. What does not fit is learned in
-the next epoch.
+While an item is made, an audit hook of Python sees each open() in that thread; files that C code
+opens by itself (cv2.imread, h5py) are not seen. Workers must be forked: they send the paths through
+a pipe, which the main process empties when it takes the next index. Paths that do not fit are
+learned in the next epoch.
 
 Not here: what torch calls (hinted_loader.py).
 Concurrency: one LearnedPaths for the process that iterates and the workers that were forked from

@@ -146,9 +146,9 @@ class DataLoader(TorchDataLoader[T_co]):
     def receipt(self) -> Receipt | None:
         """Return which samples the epoch that began last has given so far, and their order.
 
-        None: no epoch has begun. With a DistributedSampler it is of this rank's share. What a
-        worker has read ahead of the loop is not given yet. With in_order=False the order is the
-        sampler's, and so is the choice of samples until the epoch is complete.
+        None: no epoch has begun. With a DistributedSampler the receipt is about this rank's share.
+        Samples that a worker has read ahead of the loop are not given yet. With in_order=False the
+        order is the sampler's, and so is the choice of samples until the epoch is complete.
 
         Raises ValueError for a data set or a sampler that has no numbers of samples, and for a
         loader that is not skippable.

@@ -64,7 +64,7 @@ class Receipt(NamedTuple):
 
 
 class EpochNotes:
-    """What is noted of an epoch; copies of a loader or sampler have None in its place."""
+    """The notes about an epoch; copies of a loader or sampler have None instead."""
 
     def __init__(self, dataset: Any, bad: Sequence[BadSamples]) -> None:  # noqa: ANN401 - torch's
         """`dataset`: None for a loader that gives no receipt, and is not to pay for one."""

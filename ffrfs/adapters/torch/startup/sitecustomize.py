@@ -1,10 +1,10 @@
 # ruff: noqa: ANN401 - objects of torch and of the import system
-"""What `ffrfs run` lets each Python process of a program do when it starts.
+"""Runs at the start of each Python process of a program that `ffrfs run` has started.
 
-Its directory is the first in PYTHONPATH. Nothing of ffrfs or torch is imported here: when the
-program has imported torch's DataLoader, the first iteration of one brings hint_all(). Another
-sitecustomize of the program's Python is run as ever. Any version of Python 3 may come here, and
-every process has to wait for it; so only modules are used that each Python has imported by now.
+This directory is the first in PYTHONPATH. Nothing of ffrfs or torch is imported here: when the
+program has imported torch's DataLoader, the first iteration of a DataLoader calls hint_all().
+Another sitecustomize of the program's Python still runs. Any version of Python 3 may run this file,
+and every process waits for it; so it uses only modules that each Python has imported by now.
 """
 
 import os
