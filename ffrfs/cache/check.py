@@ -1,7 +1,7 @@
 """Checks an object of a cache: its state file against its data, its data against checksums.
 
-In an FFRecord file (a pack is one), every record whose blocks are all cached is compared with
-its checksum. For other files the cache has no checksums; the report says so. What is named *.ffr
+In an FFRecord file (a pack is one), every record whose blocks are all cached is compared with its
+checksum. For other files the cache has no checksums; the report says so. A file that is named *.ffr
 and begins otherwise is damaged.
 
 Not here: repair (`ffrfs cache rm`; readers fetch a bad block again by themselves).

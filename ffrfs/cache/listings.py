@@ -2,10 +2,10 @@
 
     DIR/listings/<64 digits>   JSON: the directory's URL without its secret part, and the names
 
-Without it, nobody could tell from the objects of a cache whether a directory holds more.
+The objects in a cache do not show whether their directory holds more; its listing does.
 
-What is damaged, or too large, is no listing. The oldest ones are removed when there are too many.
-They take no space of the cache's limit.
+A file that is damaged or too large is no listing. If there are too many listings, the oldest are
+removed. They do not count in the cache's limit.
 
 Not here: what a directory without a listing means (ffrfs/remote/offline_origin.py).
 Concurrency: functions; any thread, and other processes. A listing gets its name when it is whole.

@@ -179,7 +179,7 @@ class Quota:
             found = survey(self._objects, _BATCH_MAX)
             # Bytes reserved meanwhile may be counted twice, so the number may be too high.
             self._number.change(lambda now: found.allocated + max(now - before, 0))
-            # That evicts no block, because `wanted` ignores them.
+            # Such bytes evict no block, because `wanted` ignores them.
             wanted = max(found.allocated - self._low, at_least)
             if wanted <= 0:
                 return True

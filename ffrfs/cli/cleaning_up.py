@@ -1,4 +1,4 @@
-"""What commands that write have in common: they end in good order, and leave nothing behind.
+"""Lets commands that write end in good order, and leave nothing behind.
 
 Concurrency: the main thread.
 """

@@ -227,7 +227,7 @@ def _convert_by(args: argparse.Namespace) -> ConvertSummary:
 
 @contextlib.contextmanager
 def _ending(args: argparse.Namespace, unit: str) -> Iterator[ProgressBar]:
-    """Of local files nothing is left, however it ends; but of those on their way to a bucket."""
+    """Yield the progress bar; clean up if files on their way to a bucket may be left behind."""
     from ffrfs.remote.url import is_url
 
     with (

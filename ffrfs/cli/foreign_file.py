@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _TFRECORD = "a TFRecord file"
 _EITHER = "a pack or a TFRecord file"
 _SOURCE = "a directory, an archive or a pack"
-# What the commands that read records want.
+# The kinds of file that the commands take.
 _WANTED = {
     **dict.fromkeys(("head", "schema"), _TFRECORD),
     **dict.fromkeys(("cat", "extract", "info", "ls", "mount", "verify"), _EITHER),
     **dict.fromkeys(("convert", "diff", "index", "view"), _EITHER),
     "pack": _SOURCE,
 }
-# What may be what the commands want, but damaged.
+# The kinds that a damaged file of the wanted kind may look like.
 _TAKEN = {
     _TFRECORD: (_TFRECORD,),
     _EITHER: (_TFRECORD, "a pack", "an FFRecord file"),
@@ -44,12 +44,12 @@ _ADVICE = {
     "a pack": "ffrfs ls {file} lists its files",
     "an FFRecord file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
 }
-# What convert takes beside the others.
+# The kinds that convert takes, too.
 _CONVERTED = ("a tar archive", "a Parquet file", _JSON_LINES)
-# Of these what went wrong says more: a pack has an index, a data set descriptions as text.
+# For these kinds the error itself says more: a pack has an index, a data set descriptions as text.
 _OTHERS = ("a file of unknown kind", "an empty file", "an index of a pack")
 _TEXT = "a text file"
-_SAY_TEXT = ("head", "pack")  # for which text is no damaged file
+_SAY_TEXT = ("head", "pack")  # text is not a damaged file for these
 _NO_URL = re.compile(r"(?:^|/)(?!(?:s3|gs|az|https?|file)://)[a-z][a-z0-9]+:/")
 
 

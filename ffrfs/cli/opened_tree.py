@@ -1,4 +1,4 @@
-"""What commands that show a tree have in common: PACK, and what becomes of several packs in it."""
+"""The arguments of commands that show a tree: PACK, and how several packs become one tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_union_options(parser: argparse._ActionsContainer, default: str | None = None) -> None:
-    """What becomes of several packs that are shown as one tree; without an option: `default`."""
+    """Add the options for several packs in one tree; `default` holds without an option."""
     parser.add_argument(
         "--on-conflict",
         choices=("error", "first", "last"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ffrfs.folder.progress import ProgressBar
 
 
-# What of the command line is not shown again.
+# Parts of the command line that no message may show.
 _secrets: list[str] = []
 
 

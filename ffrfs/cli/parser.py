@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
     def _options_first(self, words: Sequence[str]) -> list[str]:
         """Put the options first, because argparse wants the other arguments together.
 
-        What follows the name of a program (argparse.PARSER) is the program's own.
+        The words after the name of a program (argparse.PARSER) are the program's own.
         """
         has_program = any(action.nargs == argparse.PARSER for action in self._actions)
         options: list[str] = []
@@ -151,9 +151,9 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 def _columns() -> int:
-    """The terminal's width, as shutil.get_terminal_size() tells it, which argparse asks.
+    """Return the terminal's width, as shutil.get_terminal_size() does, which argparse calls.
 
-    That module takes as long to import as argparse itself, and each argument that is added asks.
+    shutil takes as long to import as argparse itself, and each new argument asks for the width.
     """
     try:
         columns = int(os.environ["COLUMNS"])
