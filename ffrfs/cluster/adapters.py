@@ -103,7 +103,7 @@ def give(future: Future[T], value: T | None, error: BaseException | None = None)
 
 
 def _within(connect: Callable[[], T]) -> T:
-    """What `connect` returns. After a minute TimeoutError; its thread is left behind."""
+    """Return the result of `connect`. After a minute raises TimeoutError, and leaves its thread."""
     found: Future[T] = Future()
 
     def run() -> None:
@@ -133,10 +133,10 @@ def _does_not_answer(text: str, what: str, error: Exception) -> NoReturn:
 class DaskExecutor(Adapter):
     """A client of Dask, which stays the caller's.
 
-    Dask begins a task again whose worker is killed, KilledWorker says that it does not any more.
-    It may also cancel a task whose result is lost: that is begun again here. Not used is
-    Client.get_executor(): if a worker is killed while its results are fetched, its futures never
-    end, or fail (TypeError; distributed 2026.8, _cascade_future()).
+    Dask runs a task again if its worker is killed; KilledWorker means that it has given up. Dask
+    may also cancel a task whose result is lost: this class submits that task again.
+    Client.get_executor() would not do: if a worker is killed while its results are fetched, its
+    futures never end, or fail (TypeError; distributed 2026.8, _cascade_future()).
     """
 
     def __init__(self, client: Any) -> None:  # noqa: ANN401 - untyped

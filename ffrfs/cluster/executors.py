@@ -1,13 +1,12 @@
-"""What runs tasks: processes of this machine, Dask, Ray, MPI; each is a futures.Executor.
+"""Executors for tasks: processes of this machine, Dask, Ray, MPI; each is a futures.Executor.
 
-A task whose worker is killed begins again elsewhere: with processes and Ray three times, with
-Dask as often as its scheduler allows (distributed.scheduler.allowed-failures, 3). Under MPI it is
-not so: a rank that dies ends the whole job; the same command then goes on from there.
+A task whose worker is killed begins again elsewhere: with processes and Ray three times, with Dask
+as often as its scheduler allows (distributed.scheduler.allowed-failures, 3). Under MPI a rank that
+dies ends the whole job; the same command then goes on from there.
 
-Not here: tasks and what is done with their results; the adapters of Ray and Dask
-(adapters.py).
-Concurrency: submit() may be called by any thread. Of the processes, each belongs to a thread of
-this one, which waits for its answers. No engine is imported before it is asked for.
+Not here: tasks and what is done with their results; the adapters of Ray and Dask (adapters.py).
+Concurrency: submit() may be called by any thread. Each process belongs to a thread of this one,
+which waits for its answers. An engine is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def open_executor(text: str | None) -> AbstractContextManager[Executor]:
 
 
 def adopted(executor: Executor) -> Executor:
-    """What to use instead of an executor that a caller gives us: our adapter of a Dask client.
+    """Return the executor to use for the caller's: for Dask's our adapter, else the same.
 
     Dask's own (Client.get_executor()) loses results of a worker that is killed: DaskExecutor.
     """
@@ -89,9 +88,9 @@ def adopted(executor: Executor) -> Executor:
 
 
 def slots(executor: Executor) -> int:
-    """How many tasks it can run at once, now; a cluster may grow and shrink. At least 1.
+    """Return how many tasks an executor can run now, at least 1; a cluster may grow and shrink.
 
-    Of any executor, also one that has no adapter of ours.
+    Works for any executor, also for one without an adapter of ours.
     """
     client = getattr(executor, "_client", None)
     if client is not None:
@@ -246,7 +245,7 @@ def _block_interrupt() -> None:
 
 def serve(handle: int, parent: int) -> None:
     """Answer tasks that come from `handle`, until its end."""
-    # Of the thread that started us: also while a task runs.
+    # Ends this process, even while a task runs, with the thread that started it.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
@@ -260,7 +259,7 @@ def serve(handle: int, parent: int) -> None:
 
 
 def _result(link: Connection) -> tuple[bool, object]:
-    """Of the next task: (True, its value), or (False, its error)."""
+    """Run the next task; return (True, its value) or (False, its error)."""
     try:
         fn, args, kwargs = link.recv()
     except (EOFError, ConnectionError):

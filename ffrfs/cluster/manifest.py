@@ -38,7 +38,7 @@ _LINE_SIZE_MAX = 1 << 20
 _SIZE_MAX = 1 << 30
 _NAMED_MAX = 3
 _WAIT_S = 5.0
-# Of a manifest that is damaged, or somebody's.
+# The errors of reading a manifest that is damaged or not ours.
 _DAMAGE_ERRORS = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
@@ -80,7 +80,7 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
 
 
 class PlanProgress(NamedTuple):
-    """What is made of a plan."""
+    """How much of a plan exists."""
 
     missing: list[int]  # the shards of the plan that do not exist, counted from 0
     is_complete: bool  # the set: its manifest is written

@@ -240,7 +240,7 @@ def _without(task: PackTask, gone: Set[str]) -> Iterator[Piece]:
         if len(files) == piece.file_count:
             yield piece
         elif files or piece.links or task.kind != "packs":
-            # Of packs, a directory alone would mean everything in it.
+            # If packs are the source, a directory alone would mean all files in it.
             yield piece.chosen(files)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ffrfs.errors import FormatError
 
-# Of the files in a block; a directory of more is several pieces.
+# The number of files in a block; a directory with more is several pieces.
 BLOCK_COUNT = 4096
 
 # 4096 names of 255 bytes, each in a directory of its own 1024 deep, would be more: refused.
