@@ -275,7 +275,7 @@ def cause(error: BaseException) -> BaseException:
 def is_shortage(error: BaseException) -> bool:
     """Return whether descriptors, memory or processes are lacking: no file is to blame.
 
-    That may also be the cause of an error of ours.
+    A shortage may also be the cause of an error of ffrfs.
     """
     shortages = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
     numbers = (getattr(each, "errno", None) for each in (error, error.__cause__))

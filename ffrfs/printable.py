@@ -29,8 +29,8 @@ def quoted(path: str) -> str:
 def shown_name(name: str) -> str:
     """Return the name of a file, or of several as one text, or a URL without store and query.
 
-    What follows the `?` may be a key for the object. Errors and what is printed have such names;
-    what opens the file again needs the whole one.
+    The part after the `?` may be a key for the object. Errors and output show these names; code
+    that opens the file again needs the whole name.
     """
     return web[0] if (web := _WEB.match(name)) else _CLOUD.sub(r"\1", name, count=1)
 

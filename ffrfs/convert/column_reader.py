@@ -22,7 +22,7 @@ from ffrfs.tfrecord.examples.example import (
     make_feature,
 )
 
-# What becomes of doubles, as an Example keeps float32.
+# The treatment of doubles, as an Example keeps float32.
 Float64: TypeAlias = Literal["cast", "refuse"]
 
 _STEPS_DEPTH = 2  # for lists of lists

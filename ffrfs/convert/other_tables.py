@@ -26,7 +26,7 @@ _FILE_MAGIC = b"ARROW1"
 
 
 class CsvSource(TableSource):
-    """Files with a header. What is neither number nor true or false is text, as it is written."""
+    """Files with a header. A value that is no number, true or false is text, byte for byte."""
 
     KIND = "CSV"
     EXTENSIONS = (".csv", ".csv.gz")

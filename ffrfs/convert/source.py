@@ -120,7 +120,7 @@ class TFRecordSource(RecordSource):
 
 
 class Unread(Protocol):
-    """What was not read yet."""
+    """The records that were not read yet."""
 
     @property
     def size(self) -> int: ...

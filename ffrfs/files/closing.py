@@ -1,4 +1,4 @@
-"""What a `with` block closes at its end: a base class, and descriptors.
+"""Closes objects at the end of a `with` block: a base class, and descriptors.
 
 No state: safe from any thread.
 """

@@ -5,7 +5,7 @@ its real name, as native/record/staged_file.cc does. The kernel drops the lock o
 so the next command that writes into the directory removes all that no process has locked.
 
 A lock may not reach other machines (NFS). So the first half of the digits names the machine, and
-other machines leave the file alone. Where locks cannot be had at all, nothing is removed.
+other machines leave the file alone. If the file system has no locks, nothing is removed.
 
 Concurrency: any thread, any process.
 """

@@ -56,7 +56,7 @@ def taken(path: str, kind: FileKind | None) -> PackError:
 
 
 def not_empty(folder: str, *, can_append: bool = True) -> PackError:
-    """What to say of a directory that has anything, where a new set is to be."""
+    """Return the error for a directory that is not empty, where a new set should be."""
     more = ", or add to a set with --append" if can_append else ""
     return PackError(f"{folder}: is not empty; write the shards elsewhere{more}")
 

@@ -29,7 +29,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777
 _PRIVATE = 0o700  # of a directory until it has its packed permissions
 
-# What becomes of a file or link that exists already.
+# The treatment of a file or link that exists already.
 Existing: TypeAlias = Literal["error", "skip", "replace"]
 
 

@@ -1,7 +1,6 @@
 """info: the contents of a data set, in numbers, with the keys of the command's --json.
 
-Of packs it reads headers and indexes only. Not here: reading TFRecord files
-(ffrfs/tfrecord/info.py).
+Packs: only headers and indexes are read. Not here: reading TFRecord files (ffrfs/tfrecord/info.py).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _ROOT = PurePosixPath("/")
 
 
 class Folder(Protocol):
-    """What is used of PackedFolder, whose file imports this one."""
+    """The methods of PackedFolder that this file uses; its file imports this one."""
 
     fname: str
 

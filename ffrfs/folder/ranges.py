@@ -179,9 +179,9 @@ def open_records(kind: Kind, path: str) -> Records | TFRecords:
 
 
 def identity_of(path: str, records: Records | TFRecords | None = None) -> int:
-    """Return the identity of a file, the same for its copies. `records`: it, unless it is a pack.
+    """Return the identity of a file, the same for its copies. `records`: the file, opened.
 
-    That of a pack is its header's checksum, which needs no look at the tables.
+    A pack needs no `records`: its identity is the checksum of its header.
     """
     if not isinstance(records, TFRecords):
         begin = bytearray(4)

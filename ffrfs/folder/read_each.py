@@ -27,10 +27,10 @@ def read_each(
     read: Callable[[Sequence[Any]], Sequence[Any]],
     is_bad: Callable[[Exception], bool] = _is_changed,
 ) -> list[Any]:
-    """Return read(keys), in which a Bad stands for each key whose error is_bad() tells of.
+    """Return read(keys), with a Bad for each key whose error is_bad() accepts.
 
-    By default that is a ChecksumError. What fails is read again in halves, until the bad ones are
-    alone. Other errors are raised.
+    By default a ChecksumError is bad. Keys that fail are read again in halves, until the bad keys
+    are alone. Other errors are raised.
     """
     try:
         return [*read(keys)]
