@@ -100,8 +100,8 @@ def _ask(
                 f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}{more}"
             )
             has_died = known.guardian is not None and known.process.wait(_ENDING_S)
-        # If it has died, its guardian starts another one, which may have replaced one since.
-        # Where the disk is full, only its socket tells of that one.
+        # If the daemon has died, its guardian starts another one, which may have taken over since.
+        # If the disk is full, only its socket shows the new daemon.
         if not (has_died and state.lives(*(state.find(place) or (directory, known)))):
             raise failure
         if time.monotonic() > deadline_s:

@@ -28,7 +28,7 @@ _RETRY_S = 0.01  # to ask a daemon again whose queue of clients is full
 def ask_all(
     paths: Sequence[str], command: str, timeout_s: float, at_once_max: int | None = None
 ) -> list[dict[str, object] | None]:
-    """What the daemon at each control socket answers; None: nothing, within all of that time.
+    """Return the answer of the daemon at each control socket; None: none in all of that time.
 
     `at_once_max`: None: as many as the limit on descriptors allows.
     """

@@ -61,7 +61,7 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
         _known(directory, one, told, is_mounted=not ours.isdisjoint({one.mountpoint, one.device}))
         for (directory, one), told in zip(known, answers, strict=True)
     ]
-    # Where a mount of this user was that has died, another user may have mounted.
+    # Another user may have mounted at a place where a mount of this user has died.
     others = {entry.mountpoint for entry in topmost.values() if entry.is_anothers}
     found = [one for one in found if one.state != "dead" or one.mountpoint not in others]
     places = {entry.mountpoint for entry in found}

@@ -1,4 +1,4 @@
-"""What one source says about a mount: the command line, or a configuration file (TOML).
+"""The settings of a mount from one source: the command line, or a configuration file (TOML).
 
 A file's keys are the long options of `ffrfs mount`, with `_` for `-`, and `packs`,
 `mountpoint` and `options` (the values of `-o`). Options that say how the command runs, and not
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What one source says; a field is empty, or None, if the source does not set it."""
+    """The settings of one source; a field is empty, or None, if the source does not set it."""
 
     packs: tuple[str, ...] = ()  # absolute, or URLs without their queries
     signed: dict[str, str] = field(default_factory=dict, repr=False)  # by such a URL, the whole one

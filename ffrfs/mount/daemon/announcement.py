@@ -100,7 +100,7 @@ class Announcement:
             self.is_heard = False
 
     def _raise_readahead(self) -> None:
-        # Not earlier, because the answer to the kernel's first request lowers it again.
+        # It cannot be raised earlier: the answer to the kernel's first request lowers it again.
         try:
             kernel_mount.raise_readahead(self._device)
         except OSError as error:

@@ -74,8 +74,8 @@ def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
     def report(what: Report) -> None:
         nonlocal reported
         reported = True
-        # Not earlier: when autofs mounts a directory on access, all processes but its manager's
-        # process group, which includes mount(8), wait until the mount is done.
+        # setsid() must not come earlier: when autofs mounts a directory on access, all processes
+        # but its manager's process group, which includes mount(8), wait until the mount is done.
         os.setsid()
         os.write(report_to, what.encode())
         os.close(report_to)

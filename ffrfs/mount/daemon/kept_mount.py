@@ -1,8 +1,8 @@
-"""What a mount's next daemon needs: how it was mounted, by descriptors its connection and engine.
+"""The state that a mount's next daemon needs: how it was mounted, and its descriptors.
 
-A daemon that dies takes nothing with it: the guardian (guardian.py) or the service manager has
-this, and gives it to the next one as sd_listen_fds(3) says. Texts and numbers are in a file in
-memory, one of the descriptors.
+The guardian (native/guardian) or the service manager keeps this state, and passes it to the next
+daemon as sd_listen_fds(3) says. The descriptors are those of the connection, of the engine, and of
+a file in memory with texts and numbers.
 
 Concurrency: no state but the descriptors.
 """

@@ -47,8 +47,8 @@ _QUEUE_BYTES = 64 << 10  # the stack of a queue's thread, and its ring
 _RINGS_SHARE = 8  # the rings' buffers take at most this fraction of the cache's size
 _INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
 _LOOP_BYTES = 8 << 20  # trio, which may be imported only when a worker serves
-# Above what a daemon, or a fetcher, and a worker hold at their start. That differs a little:
-# `mount --check`, which does not import all of a daemon, must find the same as the daemon.
+# A little more than a daemon, or a fetcher, and a worker hold at their start. The amount is fixed,
+# because `mount --check`, which does not import all of a daemon, must find the same as the daemon.
 _PYTHON_BYTES = 45 << 19
 _WORKER_BYTES = 3 << 19
 # The limits of hints in native/prefetch/prefetcher.h, hint_list.h, hint_server.cc.

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 def check_metrics_file(path: str | None) -> None:
     """Raise OptionError if another kind of file is there, which metrics must not replace.
 
-    That it cannot be written is no reason not to mount.
+    A file that cannot be written does not keep a mount from coming up.
     """
     if path is not None:
         with contextlib.suppress(OSError):

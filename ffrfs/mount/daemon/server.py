@@ -158,7 +158,7 @@ class Server:
 
     def _leave_to_next(self, what: str) -> None:
         """End this process after an exception, if another daemon goes on with the mount."""
-        # Not before the caller has its answer: it would take the mount for one that has failed.
+        # The caller must have its answer first: otherwise it would take the mount for failed.
         if self._announcement.is_made and self._keeper.is_keeping and not self._is_stopping:
             log.exception("%s; the next one goes on with the mount", what)
             self._keeper.hand_over()
@@ -367,7 +367,7 @@ class Server:
             raise MountError("warm needs the number of an inode")
         deaths = self._engine.deaths
         if deaths is not None and deaths.starts != self._warmings_of:
-            # Those that an earlier worker had not begun are lost with it.
+            # Warmings that an earlier worker had not begun are lost with it.
             self._warmings_of = deaths.starts
             self._warmings = first_value(self._engine.counters(), "warm_begun")
         waiting = self._warmings - first_value(self._engine.counters(), "warm_begun")

@@ -1,10 +1,11 @@
-"""What was read of a mount since a mark, as far as its worker sees: the receipt of an epoch.
+"""The receipt of an epoch: which files of a mount were read since a mark, as its worker sees it.
 
 A worker notes four bits a record behind its counter page, in the same file (coverage.h in
 native/stats), and digests of the order of hints in the page (hint_orders.h in native/prefetch).
-Here they are counted, and cleared when a mark is set. The file has a hole where nothing was noted.
+This module counts them, and clears them when a mark is set. The file has holes for records without
+notes.
 
-A worker writes them, and a worker reads hostile packs: no value is trusted to make sense.
+A worker, which reads hostile packs, writes the notes: no value is trusted.
 
 Concurrency: the daemon's loop alone; what a worker notes while a mark is set may be lost.
 """

@@ -22,7 +22,7 @@ class Engine(Protocol):
     name: str
     # Whether it was allowed to make rings of io_uring, even if it made none.
     may_use_rings: bool
-    # What the user should know although the packs opened: one line each.
+    # Warnings for the user about packs that were opened: one line each.
     notices: list[str]
     # The files that could not be read; counters() has the number of failures.
     failures: ReadFailures

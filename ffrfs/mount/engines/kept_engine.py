@@ -1,4 +1,4 @@
-"""What a daemon leaves of an engine to the next daemon of the mount: its worker, which serves on.
+"""The engine that a daemon leaves to the next daemon of the mount: its worker, which serves on.
 
 Concurrency: no state but the descriptors. Not here: who keeps it (ffrfs/mount/daemon/keeper.py).
 """

@@ -151,7 +151,7 @@ class FetchingHere(MountFetcher):
 
         super().__init__(request)
         set_remote(self.link, request.remote_settings().timeout_s)
-        # Not only when a read asks for a link: the next fetcher may have to fill the cache.
+        # The link is set even if no read asks for one: the next fetcher may have to fill the cache.
         self.bring_links_to(lambda link: replace_link(os.dup(link)))
 
     def close(self) -> None:

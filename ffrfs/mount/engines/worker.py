@@ -248,7 +248,7 @@ class Worker:
 
     def let_go(self) -> None:
         """Let the worker end: it closes the connection, even if its disks hang."""
-        # Not close() alone: what the guardian keeps is a copy of it.
+        # close() would not do: the guardian keeps a copy of the socket.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

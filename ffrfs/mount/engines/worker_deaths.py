@@ -1,4 +1,4 @@
-"""What the deaths of a mount's workers say: how to go on, and which request is to blame.
+"""Decides after the death of a worker how to go on, and which request is to blame.
 
 A worker leaves the requests that it was working on in the counter page (native/fuse/journal.h).
 If it crashed, its replacement gets them as suspects and works on one at a time
@@ -104,7 +104,7 @@ class WorkerDeaths:
 
     @property
     def remedy(self) -> str:
-        """What is to be done about it, for the log, unless the failure says that itself."""
+        """The remedy, for the log, unless the failure names one itself."""
         return "" if MOUNT_AGAIN in (self.last_failure or "") else " until `ffrfs restart`"
 
     def figures(self, counters: Counters) -> dict[str, object]:

@@ -30,7 +30,7 @@ class WorkerLife:
 
     def __init__(self, process: int, pid: int, counters: Callable[[], Counters]) -> None:
         """`process`: its pidfd, which stays the caller's. Raises OSError if there is none."""
-        # Not by waitpid: a worker that has closed its log may live on.
+        # The pidfd, because the end of the log does not show the end of a worker.
         self._process = process
         self._counters = counters
         self._counted: Counters = {}  # at the last look

@@ -1,4 +1,4 @@
-"""What a worker logs: copied into the daemon's log, line by line.
+"""Copies the log of a worker into the daemon's log, line by line.
 
 The lines that name unreadable files are counted on the way (read_failures.py).
 

@@ -24,7 +24,7 @@ ON_CONFLICT = get_args(OnConflict)
 
 
 class TreeKeywords(TypedDict, total=False):
-    """What ffrfs.mount() takes by name of TreeOptions, and of the words of -o."""
+    """The keywords of ffrfs.mount() for TreeOptions, and for words of -o."""
 
     allow_other: bool
     allow_root: bool

@@ -69,7 +69,7 @@ class MountState:
 
     @property
     def identity(self) -> object:
-        """Of the mount, whichever of its daemons has recorded it."""
+        """The identity of the mount, whichever of its daemons has recorded it."""
         return self.mountpoint, self.began_s, self.began_monotonic_s
 
     def is_same_mount(self, other: MountState | None) -> bool:
