@@ -1,7 +1,7 @@
 """The lock of a process that adds to a set in a bucket: an object beside the shards.
 
-Stores with conditional writes take it only once. It names the process, the namespace of its number
-and the boot of its machine. Where these are the same and the process is dead, the next command
+Stores with conditional writes take the object only once. It names the process, the namespace of its
+number and the boot of its machine. If these are the same and the process is dead, the next command
 replaces the lock, on condition that no other has done so. Concurrency: one thread.
 """
 

@@ -1,8 +1,8 @@
 """add_files, remove_paths: changes of an existing pack, or of the packs of a set.
 
-What changes is packed again, verified, beside the old pack, and then takes its place in one step.
-Of a set, new files become a new pack, and packs that lose paths are written again; each replaces
-its old one by itself, after the new pack is there. Mounts go on with the old packs.
+A changed pack is written and verified beside the old pack, and then takes its place in one step. In
+a set, new files become a new pack, and packs that lose paths are written again; each replaces its
+old pack by itself, after the pack of new files exists. Mounts go on with the old packs.
 
 Not here: packs at URLs; packs from packs under another name (pack.py).
 Concurrency: any thread; a pack or set that is changed is locked against another change.

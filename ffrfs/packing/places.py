@@ -98,9 +98,9 @@ class FilePlace(Place):
 
 
 class SamePlace(Place):
-    """That of the pack that is read: the new one has its owner and permissions from its begin.
+    """The place of the pack that is read: the new pack has its owner and permissions at once.
 
-    It is locked: what is changed after it was read would be lost.
+    The pack is locked: a change after it was read would be lost.
     """
 
     def __init__(self, path: str, options: PackOptions) -> None:

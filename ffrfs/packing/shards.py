@@ -34,7 +34,7 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
     share = 1 if contents.is_stream else jobs // count
     stopped = Event()
     left = iter(range(len(runs)))
-    # Of the shards that are being made, and of all the others: there may be thousands.
+    # The progress of the shards in work; `whole` sums up the others, as there may be thousands.
     progress: dict[int, tuple[int, int]] = {}
     whole = [0, 0]
 
@@ -87,7 +87,7 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose pack is not wanted any more. Not raised to callers."""
+    """Ends a thread whose pack is not wanted any more; callers never see it."""
 
 
 class _HalfAndHalf:

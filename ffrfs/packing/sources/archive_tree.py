@@ -58,7 +58,7 @@ class ArchiveTree:
         self.root = Folder()
         self.root.is_wanted = True
         self.skipped: list[str] = []
-        # Of each file.
+        # One value for each file.
         self.sizes = array("Q")
         self.modes = array("H")
         self.times_ns = array("q")

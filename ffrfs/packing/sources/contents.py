@@ -48,7 +48,7 @@ class LinkCounts:
 
 
 class Advice(NamedTuple):
-    """What the caller can do about a file or link that cannot be packed."""
+    """Advice for the caller about a file or link that cannot be packed."""
 
     one: str = "exclude it"
     special: str = "exclude it, or skip such files (--skip-special)"

@@ -176,12 +176,12 @@ class FolderLister:
         self._walk()
 
     def _walk(self) -> None:
-        """What is listed at once."""
+        """Add all entries; a subclass that adds them in parts leaves this out."""
 
     def _list(self, folder: WalkedFolder) -> None:
         """Add the names of a directory; the directories among them come later."""
         place = folder.place
-        # Of a directory that is not listed itself, only what a list names is packed.
+        # In a directory that the list does not name, only listed paths are packed.
         if folder.identity == self._forbidden and place.wanted.line is not None:
             raise PackError(
                 f"{place.path}: the pack would be inside the directory that it packs; write "

@@ -83,13 +83,13 @@ class PackOptions:
     # For packs, as in PackedFolder.
     on_conflict: OnConflict = "error"
     allow_missing: bool = False
-    # Of the records: "path"; "size", the smallest first; or a file listing one path per line,
-    # unlisted files follow. None: by path, of packs that of their records.
+    # The order of the records: "path"; "size", the smallest first; or a file with one path per
+    # line, after which unlisted files follow. None: by path, for packs the order of their records.
     order: Order | None = None
     # Store files that are equal byte for byte once.
     dedup: bool = False
-    # Files get one time, SOURCE_DATE_EPOCH or 1970, and permissions 0644 or 0755; also without
-    # it if SOURCE_DATE_EPOCH is in the environment.
+    # Give all files one time, SOURCE_DATE_EPOCH or 1970, and permissions 0644 or 0755. The default
+    # if SOURCE_DATE_EPOCH is in the environment.
     reproducible: bool = False
     # A directory of so many packs, or of packs of at most so many bytes.
     shards: int | None = None
@@ -98,7 +98,7 @@ class PackOptions:
     append: bool = False
     # Replace the file at the target.
     force: bool = False
-    # Where packs for a bucket are made: two of a set at a time ($TMPDIR, /tmp).
+    # The directory in which packs for a bucket are made, two of a set at a time ($TMPDIR, /tmp).
     tmp_dir: PathType | None = None
     # Do everything but writing.
     dry_run: bool = False
