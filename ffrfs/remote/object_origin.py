@@ -216,7 +216,7 @@ def _prolonging(
 ) -> Iterator[Callable[[], None]]:
     """Let `seconds` begin anew while bytes come, until the function that is yielded is called.
 
-    Not for ever: a server may send a few bytes at a time.
+    The time has a limit, because a server may send a few bytes at a time.
     """
     loop = asyncio.get_running_loop()
     latest = loop.time() + _PROLONGED_MAX * seconds

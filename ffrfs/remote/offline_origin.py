@@ -26,7 +26,7 @@ _URL_MAX = 3600  # the header of a state file has 4096 bytes, and keeps longer o
 
 
 class OfflineOrigin:
-    """What the cache directory of `settings` holds."""
+    """The objects in the cache directory of `settings`."""
 
     def __init__(self, settings: RemoteSettings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""What all origins need to receive a range: threads, buffers, and what has come so far.
+"""The tools of all origins to receive a range: threads, buffers, and the bytes so far.
 
 Concurrency: any thread.
 """

@@ -231,7 +231,8 @@ def _message(record: bytes, row: int) -> SequenceExample:
 
 def _parsed(parser: ExampleParser, records: Sequence[bytes]) -> list[tuple[NDArray[Any], Ints]]:
     """Return the values of each feature, and their numbers by record."""
-    # Of one, which may be large, the parser gives no rows: these take more memory than numbers.
+    # For one record, which may be large, the parser gives no rows, which take more memory than
+    # numbers.
     count = len(records)
     is_one = count == 1
     columns = parser.parse_one(records[0]) if is_one else parser.parse(records)
@@ -244,7 +245,7 @@ def _parsed(parser: ExampleParser, records: Sequence[bytes]) -> list[tuple[NDArr
 def _feature_counts(records: Sequence[bytes]) -> Ints:
     """Return the number of features of each record; -1 if protobuf must parse it.
 
-    Those are SequenceExamples, and records that are no message at all.
+    protobuf parses SequenceExamples, and records that are no message at all.
     """
     return np.fromiter(map(_feature_count, records), np.int64, len(records))
 

@@ -1,7 +1,7 @@
 """info: the contents of TFRecord files, in numbers.
 
-Of a plain file the framing is read, or its sidecar; a compressed one must be read whole.
-Not here: the features in the records (schema.py), finding the files (shards.py).
+A plain file costs its framing, or its sidecar; a compressed one must be read whole. Not here: the
+features in the records (schema.py), finding the files (shards.py).
 """
 
 from __future__ import annotations

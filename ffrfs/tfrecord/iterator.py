@@ -106,7 +106,7 @@ class RecordIterator(Closing):
         # In the file, of the first record that next_batch() has returned last.
         self.first = 0
         self._next = 0
-        # Not at the end of the program: another thread may be reading.
+        # The end of the program must not close it: another thread may be reading.
         weakref.finalize(self, scan.close).atexit = False
 
     def __iter__(self) -> Self:

@@ -1,3 +1,3 @@
-"""Where pickles of messages that were made before name their classes."""
+"""Old pickles of messages name their classes in this module."""
 
 from ffrfs.tfrecord.examples.messages import *  # noqa: F403
