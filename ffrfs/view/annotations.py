@@ -32,7 +32,7 @@ _CLASSES_MAX = 20
 _NO_FEATURE = "-"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
-# What a feature may be: its kind, and names in the order in which they are tried.
+# The roles of features: for each its kind, and names in the order in which they are tried.
 _ROLES = {
     "image": ("bytes", "image/encoded image image/data jpeg jpg png *image/encoded *image"),
     "filename": ("bytes", "image/filename filename file_name image/file_name fname __key__"),

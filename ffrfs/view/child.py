@@ -85,7 +85,7 @@ class Child:
         self.process.wait()
 
 
-# What follows runs in the child.
+# All code below runs in the child.
 
 
 def connection() -> Connection:

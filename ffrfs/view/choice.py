@@ -1,7 +1,7 @@
 """Choices: which items a query shows, and in which order; found by a pass in the background.
 
 Sizes and checksums are compared in bulk, paths one by one as the index gives them, features by
-reading the records. What was found is kept for a few queries: 8 bytes an item.
+reading the records. The results of a few queries are kept: 8 bytes an item.
 
 Concurrency: any thread. A page shows what has been found so far.
 """

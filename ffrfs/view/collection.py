@@ -39,7 +39,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Where an item is stored. `checksum`: CRC of the whole record; None if it is in a part."""
+    """The place of an item. `checksum`: CRC of the whole record; None if it is in a part."""
 
     pack: str
     record: int  # within `pack`

@@ -50,7 +50,7 @@ def count(files: Sequence[str], name: str, job: Job[Generated]) -> Generated:
         child.end()
 
 
-# What follows runs in the child.
+# All code below runs in the child.
 
 
 def serve() -> None:

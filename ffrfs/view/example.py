@@ -25,7 +25,7 @@ from ffrfs.view.rows import PREVIEW_COUNT, row
 from ffrfs.view.safe_bytes import Content
 
 _FEATURES_MAX = 500
-# Of all features together: values in HTML and in JSON, and bytes in JSON.
+# Limits for all features together: values in HTML and in JSON, and bytes in JSON.
 _VALUES_MAX, _JSON_VALUES_MAX, _BASE64_MAX = 10_000, 100_000, 16 << 20
 
 

@@ -23,7 +23,7 @@ SORTS = ("order", "name", "missing", "non-uniformity", "distance")
 
 @dataclass(frozen=True)
 class Feature:
-    """What one data set has of a feature. Numbers that do not apply are None."""
+    """The statistics of a feature in one data set. Numbers that do not apply are None."""
 
     count: int
     missing: float  # a share, as are `zeros`

@@ -20,7 +20,7 @@ from ffrfs.tfrecord.examples.example import Example, Feature, SequenceExample
 from ffrfs.tfrecord.examples.tfds_directory import FEATURES, open_tfds
 from ffrfs.tfrecord.examples.tfds_features import shape_text
 
-# Of a record that is parsed, which takes up to thirty times its size if it is many empty features.
+# The limit of a record that is parsed: many empty features take thirty times its size in memory.
 RECORD_SIZE_MAX = 32 << 20
 _LABELS_SIZE_MAX = 4 << 20
 
@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What a TFDS directory says of a feature."""
+    """The declaration of a feature in a TFDS directory."""
 
     text: str
     classes: list[str]

@@ -1,7 +1,8 @@
-"""The page of a file: what it holds, where it is stored, and whether its bytes match just now.
+"""The page of a file: its content, its place in the pack, and whether its bytes match just now.
 
-What a file is, its first bytes decide, and its name where those say too little. Renderers are in
-plain.py and, for what must be decoded, behind sandbox.py; a browser gets bytes by safe_bytes.py.
+The first bytes of a file decide its type, and its name if they say too little. Renderers are in
+plain.py and, for types that must be decoded, behind sandbox.py; a browser gets bytes by
+safe_bytes.py.
 
 Not here: Examples (example.py). Stateless; any thread.
 """
@@ -57,7 +58,7 @@ _DECODED = (
     (b"PAR1", (), "table", "parquet.table"),
     (b"", (".safetensors",), "table", "arrays.safetensors"),
 )
-# What a view may have, for the template.
+# The parts that a view may have, for the template.
 _PARTS = dict.fromkeys(
     ("note", "facts", "source", "arrays", "image", "line", "table", "text", "hex", "exif")
 ) | {"before": None, "after": None}

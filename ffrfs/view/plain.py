@@ -1,7 +1,7 @@
-"""What needs no decoder: text, JSON, tables as text, and hex. Each shows a bounded part of a file.
+"""Renders without a decoder: text, JSON, tables as text, and hex; a bounded part of a file.
 
-Each function returns what item.html shows: `text`, `table` or `hex`, and the offsets (`at`) of the
-parts before and after it. Stateless; any thread.
+Each function returns the values for item.html: `text`, `table` or `hex`, and the offsets (`at`) of
+the parts before and after it. Stateless; any thread.
 """
 
 from __future__ import annotations

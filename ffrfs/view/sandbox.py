@@ -110,7 +110,7 @@ def _converse(child: Child, content: Content) -> dict[str, Any]:
         child.send(content.read(offset, size))
 
 
-# What follows runs in the child.
+# All code below runs in the child.
 
 
 class _File(io.RawIOBase):

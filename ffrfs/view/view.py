@@ -44,7 +44,7 @@ class View(Closing):
         self._scope: trio.CancelScope | None = None
         self._trio: trio.lowlevel.TrioToken | None = None
         self._has_begun = threading.Event()
-        # Not Thread.join(): Python 3.11 takes a thread for ended once a join is interrupted.
+        # Thread.join() would not do: Python 3.11 takes a thread for ended if a join is interrupted.
         self._has_ended = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
