@@ -119,7 +119,7 @@ class Source:
         """Fill `target`, or less of it at the end of the file; return the number of bytes."""
 
 def cached_index_path(file: bytes) -> bytes:
-    """Return the path for the index of that file in the cache; b"": there is no cache."""
+    """Return the path for the index of a file in the cache; b"" if there is no cache."""
 
 def sidecar_paths(pack: bytes) -> list[bytes]:
     """Return the paths for a sidecar of that pack: beside it; then in the cache, if it exists."""
@@ -145,7 +145,7 @@ def is_tfrecord(path: bytes) -> bool:
 def claimed_records(path: bytes) -> tuple[int, int]:
     """Return the numbers of records and bytes in an FFRecord header; (0, 0): it is no such file.
 
-    For progress: it checks only that so many fit into the file. OSError.
+    For progress: checks only that the file can hold so many records. Raises OSError.
     """
 
 class Frames:
@@ -248,7 +248,7 @@ class TreePart:
         """Return the target of a symbolic link; b"" for any other entry."""
 
 class Volume:
-    """A tree over files of records: what is mounted, and what PackedFolder reads."""
+    """A tree over files of records, for mounts and PackedFolder."""
 
     def __init__(
         self,

@@ -78,7 +78,7 @@ class BadSamples:
             return False
 
     def take(self, keys: Sequence[Any], read: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
-        """Return read(keys), in which a Bad stands for each that cannot be read."""
+        """Return read(keys), with a Bad for each key that cannot be read."""
         return read(keys) if self.on_error == "raise" else read_each(keys, read, is_damage)
 
     def items(

@@ -123,7 +123,7 @@ def _global_draws() -> list[object]:
 
 
 def _wrapped(value: object) -> list[Any]:
-    """Return the functions of what is called in the place of a function, or what is in a list."""
+    """Return the functions of an object that is called like a function, or the items of a list."""
     if isinstance(value, property):
         return [value.fget]
     if isinstance(value, functools.cached_property):
@@ -146,7 +146,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _reached(function: FunctionType, names: set[str]) -> list[Any]:
-    """Return what a function holds, and what its names lead to."""
+    """Return the objects that a function holds, and those that its names refer to."""
     values = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     values += [

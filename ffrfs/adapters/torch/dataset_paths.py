@@ -56,7 +56,7 @@ def _column_paths(dataset: Any) -> list[PathType] | None:  # noqa: ANN401 - of a
         # Looked at where it is: rows are gathered by copies, which would have the bytes, too.
         if any(len(each) - each.null_count for each in _stored(dataset.data.column(name), "bytes")):
             continue
-        # The table of Arrow has what is stored: nothing is decoded, and no file is read.
+        # The table of Arrow has the stored paths: nothing is decoded, and no file is read.
         column = dataset.with_format("arrow").select_columns(name)[:][name]
         paths = [path for each in _stored(column, "path") for path in each.to_pylist()]
         if None not in paths:

@@ -140,7 +140,7 @@ def _is_equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def _look_through(sampler: Any, memo: dict[int, object], seen: set[int]) -> None:  # noqa: ANN401
-    """Refuse what a copy would disturb; add to `memo` what needs no copy, or has a quick one."""
+    """Refuse objects that a copy would disturb; add to `memo` those with no copy or a quick one."""
     if id(sampler) in seen:
         return
     seen.add(id(sampler))

@@ -157,7 +157,7 @@ class _Epoch:
         self._step()  # while the random state is what it will be for the sampler
 
     def take(self, item: Any) -> None:  # noqa: ANN401 - as a sampler gives it
-        """Note that the sampler has given it, and announce what is ahead of it."""
+        """Note an item that the sampler has given, and announce the items ahead of it."""
         indices = indices_of(item)
         while self._waiting or self._step():
             expected, count = self._waiting.popleft()

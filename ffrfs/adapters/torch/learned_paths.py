@@ -74,7 +74,7 @@ class LearnedPaths:
         return self._paths.get(operator.index(index), [])  # type: ignore[arg-type] # TypeError
 
     def watch(self, indices: Sequence[Any], make: Callable[[], Any]) -> Any:  # noqa: ANN401
-        """Return make(), which makes the items of `indices`, and learn from what it opens.
+        """Return make(), which makes the items of `indices`, and learn the files that it opens.
 
         Each item of a batch opens as many files as the others, or nothing is learned.
         """
@@ -85,7 +85,7 @@ class LearnedPaths:
             return make()
         finally:
             _making.opens = None
-            with contextlib.suppress(Exception):  # learning is no reason to fail
+            with contextlib.suppress(Exception):  # an error of learning must not end the job
                 self._note(indices, opens)
 
     def _note(self, indices: Sequence[Any], opens: Sequence[Any]) -> None:
@@ -120,12 +120,12 @@ class LearnedPaths:
 
 
 def learner_of(dataset: object) -> LearnedPaths | None:
-    """Return what is learned of a data set."""
+    """Return the paths learned for a data set."""
     return _learned.get(id(dataset))
 
 
 def learn(dataset: Any, mountpoint: PathType | None) -> LearnedPaths:  # noqa: ANN401
-    """Return what is learned of a data set, with all its loaders."""
+    """Return the paths learned for a data set, by all its loaders."""
     found = _learned.get(id(dataset))
     if found is None:
         found = LearnedPaths(mountpoint)

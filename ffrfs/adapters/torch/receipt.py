@@ -67,7 +67,7 @@ class EpochNotes:
     """The notes about an epoch; copies of a loader or sampler have None instead."""
 
     def __init__(self, dataset: Any, bad: Sequence[BadSamples]) -> None:  # noqa: ANN401 - torch's
-        """`dataset`: None for a loader that gives no receipt, and is not to pay for one."""
+        """`dataset`: None for a loader that gives no receipt, so that it costs nothing."""
         self._bad = bad
         self._bad_before = sum(each.count() for each in bad)
         self._taken: deque[Any] = deque()  # items whose batches were not given yet
@@ -126,7 +126,7 @@ class EpochNotes:
                 log.warning("ffrfs: %s", line)
 
     def receipt(self) -> Receipt:
-        """Return what was noted so far. Raises ValueError if samples cannot be counted."""
+        """Return the receipt so far. Raises ValueError if samples cannot be counted."""
         if self._fault:
             raise ValueError(f"there is no receipt: {self._fault}")
         times = self._times
@@ -196,7 +196,7 @@ def _noted(kind: Any) -> Any:  # noqa: ANN401 - types
 
 
 def note(batches: Any, notes: EpochNotes) -> None:  # noqa: ANN401 - of a private class
-    """Let an iterator of torch, which begins an epoch, note what it gives; its type is kept."""
+    """Let an iterator of torch, which begins an epoch, note its items; its type is kept."""
     if not isinstance(batches, _Noted):
         batches.__class__ = _noted(batches.__class__)
     batches.ffrfs_notes = notes

@@ -30,8 +30,8 @@ def item_dataset(  # noqa: PLR0913, PLR0917 - the arguments of the package
 ) -> RecordDataset:
     """Return the data set of these items. The arguments are TFRecordDataset's.
 
-    Until the last stages a Bad stands for a record that cannot be read or is no Example, so that
-    only samples which the loop gets are noted, by the thread that iterates.
+    Until the last stages a record that cannot be read, or is not an Example, is a Bad, so that the
+    thread that iterates notes only samples which the loop gets.
     """
     kind = compression_type or ""
     if kind.upper() not in ("", "GZIP", "ZLIB"):
