@@ -80,7 +80,7 @@ class CachedObject:
         return self._state.block_count
 
     def is_present(self, block: int) -> bool:
-        """Return whether it is known to be present; to store it then shows what has failed."""
+        """Return whether the object is known to be present; storing it then shows the failure."""
         with contextlib.suppress(OSError):
             return not self._is_closed and self._state.number(block) != 0
         return False

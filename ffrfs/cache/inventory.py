@@ -74,7 +74,7 @@ class Inventory:
                     yield _facts(name, files)
 
     def unreadable(self) -> Iterator[tuple[str, str]]:
-        """Yield the names of objects that are damaged, or of other users, and what is wrong."""
+        """Yield the names of objects that are damaged, or of other users, and the fault."""
         for name in self.store.names():
             with self.store.opened(name) as files:
                 if files is None:

@@ -116,7 +116,7 @@ class Quota:
             thread.join()
 
     def _has_room(self) -> bool:
-        """Wait for passes until there is room; return False if there is none for too long.
+        """Wait for passes until there is room; return False if that takes too long.
 
         A pass may free nothing, and the next one some: blocks were being filled, or just used.
         """

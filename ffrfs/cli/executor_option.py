@@ -14,7 +14,7 @@ from ffrfs.errors import UnfinishedError
 
 
 def add_executor_option(parser: argparse._ActionsContainer, what: str) -> None:
-    """`what`: what the workers do, as in "verify the files"."""
+    """`what`: the work, as in "verify the files"."""
     parser.add_argument(
         "--executor",
         metavar="ENGINE",

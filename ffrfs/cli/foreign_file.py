@@ -1,4 +1,4 @@
-"""The line that says what went wrong: of a file that the command does not take, what it is.
+"""The text of an error; if a command does not take a file, the text names the file's kind.
 
 Not here: how a file's kind is known (ffrfs.files.kind). Concurrency: functions without state.
 """

@@ -49,7 +49,7 @@ def write(data: Buffer) -> None:
 
 
 def is_escaped() -> bool:
-    """Whether line() spells what is not printable: to a terminal."""
+    """Whether line() escapes unprintable characters, as it does for a terminal."""
     return sys.stdout.isatty()
 
 
@@ -136,7 +136,7 @@ def error(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a line to stderr. One that accepts nothing does not change what the command does."""
+    """Print a line to stderr. A stderr that cannot be written to changes nothing else."""
     try:
         print(text, file=sys.stderr)
     except OSError:

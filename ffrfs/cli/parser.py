@@ -1,4 +1,4 @@
-"""Parser: what all commands' parsers have in common, the layout of their help and errors.
+"""Parser: the base of all commands' parsers, with the layout of their help and errors.
 
 Options may be anywhere among the arguments, and none is abbreviated: `umount --al` is no `--all`.
 A description or an epilog is plain text: paragraphs are filled, but one with indented lines
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 WRONG_USAGE = 2  # argparse's
-_COLUMNS = 80  # where there is no terminal
+_COLUMNS = 80  # if there is no terminal
 RARE = "URLs"  # the title of the group of options that only --help-all shows
 
 
@@ -34,7 +34,7 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Its errors are one line, whatever is in the arguments that they name.
+    """Errors are one line, whatever the arguments contain.
 
     `common`: the options that `--help` shows, of the epilog with the examples alone; None: all
     but those of the group RARE.

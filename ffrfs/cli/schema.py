@@ -209,7 +209,7 @@ def _statistics(files: list[str], args: argparse.Namespace) -> Proto:
     if len(files) > 1:
         raise FormatError.at(stored[0], "a file of statistics is a data set; give it alone")
     found = load(stored[0], Statistics)
-    dataset_of(found, stored[0])  # raises an error that says what is wrong with the file
+    dataset_of(found, stored[0])  # raises an error that names the fault of the file
     return found
 
 

@@ -1,8 +1,8 @@
 """Ray and Dask as concurrent.futures.Executor: thin adapters for a connection of this process.
 
-A task whose worker or node is lost is begun again, by the engine. An error of the task arrives as
-it was raised; those of the engine become an FfrfsError of one line. If the head of Ray's cluster
-is lost, Ray ends this process after a minute; the same command then goes on from there.
+The engine runs a task again if its worker or node is lost. An error of the task arrives as it was
+raised; those of the engine become an FfrfsError of one line. If the head of Ray's cluster is lost,
+Ray ends this process after a minute; the same command then goes on from there.
 
 Not here: the other engines (executors.py), what a task does.
 Concurrency: submit() and cancel() may be called by any thread; results are set by threads of the

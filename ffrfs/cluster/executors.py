@@ -283,6 +283,6 @@ def _answer(link: Connection, is_good: bool, value: object) -> None:
 
 
 def _leave(number: int, _: object) -> NoReturn:
-    """By an exception: the task takes away what it has begun."""
+    """An exception ends the task, so that it removes its unfinished files."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)

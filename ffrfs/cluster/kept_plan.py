@@ -94,7 +94,7 @@ def _local(request: Request, make: Make) -> Iterator[Plan]:
 
 
 def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
-    """Return the plan at `place`, which is made if there is none, and the holder of its lock."""
+    """Return the plan at `place`, made if it does not exist, and the holder of its lock."""
     while True:
         lock, is_own = _locked(place), False
         if lock is None:
@@ -112,7 +112,7 @@ def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
 
 
 def _locked(place: str) -> int | None:
-    """Open the plan, with a lock that says that a command goes by it; None: there is none."""
+    """Open the plan, with a lock that says that a command uses it; None if there is no plan."""
     try:
         fd = os.open(place, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -87,7 +87,7 @@ class PlanProgress(NamedTuple):
 
 
 def progress_of(plan: Plan) -> PlanProgress:
-    """Return what is made of `plan`. Raises PackError, OSError, RemoteError."""
+    """Return how much of `plan` exists. Raises PackError, OSError, RemoteError."""
     first = plan.header.first_number
     there = {row.number - first for row in _rows(plan)}
     missing = [number for number in range(len(plan)) if number not in there]
