@@ -343,7 +343,7 @@ def naming(path: str) -> Iterator[None]:
     """Raise OSErrors of the block, whose calls know a descriptor only, with this name."""
     try:
         yield
-    except FfrfsError:  # which says by itself what is wrong
+    except FfrfsError:  # whose text names the fault by itself
         raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None

@@ -41,7 +41,7 @@ class Columns:
     """The columns of all records of the source `path`."""
 
     path: str
-    advice: str  # for what no column can hold
+    advice: str  # for values that no column can hold
     by_name: dict[str, Column] = field(default_factory=dict)
     count: int = 0  # number of records
     has_empty_lists: bool = False  # a SequenceExample has an empty map of feature lists

@@ -88,7 +88,7 @@ class ConvertTask(FileTask[ConvertRow]):
             features=self.options.features,
             on_error=self.options.on_error,
             float64=self.options.float64,
-            force=True,  # what is there is of an earlier run, whose source has changed
+            force=True,  # the file is from an earlier run, whose source has changed
             tmp_dir=self.tmp_dir,
         )
         target = _there(self.target)

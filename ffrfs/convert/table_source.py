@@ -61,7 +61,7 @@ class TableSource(RecordSource):
         self._float64 = float64
         self._is_noted = False  # that doubles are rounded
         self._last = path, 0  # the file and the row of the record that was yielded last
-        self._part = ""  # what is read of the file: "row group 3: "
+        self._part = ""  # the part of the file: "row group 3: "
         self.size_bytes = sum(map(size_of, self._files))
 
     def records(self) -> Iterator[Record]:

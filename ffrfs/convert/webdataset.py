@@ -73,7 +73,8 @@ _Fields = dict[str, bytes]
 def write_webdataset(
     path: str, records: Iterable[Record], numbers: Iterator[int], *, force: bool = False
 ) -> None:
-    """Write the tar file `path`, with a sample for each record; `numbers` are keys, if need be.
+    """Write the tar file `path`, with a sample for each record; `numbers` are keys for records
+    without one.
 
     Raises UnfitRecordError for one that is no Example, and if two samples would become one.
     """

@@ -115,7 +115,7 @@ def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
 
 
 def is_at(fd: int, name: str, folder: int | None = None) -> bool:
-    """Tell whether what is open as `fd` has that name."""
+    """Return whether the open file `fd` has that name."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""RecordReader: what readers of records by number have in common: numbers, slices, checks.
+"""RecordReader: the base of readers of records by number: numbers, slices, checks.
 
 Not here: what opens the files, and reads (the native core, which a reader has as `_records`).
 Concurrency: that of the reader.

@@ -89,7 +89,7 @@ class PackedPath:
         return self.folder.stat(self.path)
 
     def iterdir(self) -> Iterator[PackedPath]:
-        """Yield what is in the directory. Raises PathNotFoundError, NotAFolderError."""
+        """Yield the entries of the directory. Raises PathNotFoundError, NotAFolderError."""
         return (self / name for name in self.folder.list(self.path))
 
     def glob(self, pattern: str) -> Iterator[PackedPath]:

@@ -12,7 +12,7 @@ from ffrfs.errors import ChecksumError
 
 
 class Bad:
-    """Stands for what could not be read. It is made like a result of `on_error`: of more, too."""
+    """Takes the place of a value that could not be read. Further arguments are as for `on_error`."""
 
     def __init__(self, error: Exception, *_: object) -> None:
         self.error = error

@@ -243,7 +243,7 @@ class PackTree(Closing):
 
     def read_files(self, inos: Sequence[int]) -> list[RecordBytes]:
         """Return whole files, verified, in one batch. Raises ChecksumError naming the path."""
-        # Else the core imports it, in the middle of which a program cannot end without an abort.
+        # Otherwise the core would import it, and a program that ends during that import aborts.
         import numpy  # noqa: F401
 
         try:

@@ -42,7 +42,7 @@ from ffrfs.packing.sources.pack_source import PackSource, refuse_other_records
 from ffrfs.packing.sources.path_list import PathList
 from ffrfs.remote.url import is_url
 
-# Only names say what is added.
+# Only names choose the files to add.
 _ADVICE = Advice(
     one="leave it out (name the others)",
     special="leave it out (name the others)",

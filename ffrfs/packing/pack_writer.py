@@ -243,7 +243,7 @@ class PackWriter:
             self._spool.seek(self._end)
             self._spool.truncate()
             self._loss = ""
-        except OSError:  # what it has buffered cannot be written
+        except OSError:  # its buffer cannot be written
             self.abort()
             self._loss = _UNSTORED
 

@@ -1,4 +1,4 @@
-"""Contents: entries to pack, and access to their bytes; and what the sources have in common.
+"""Contents: entries to pack, and access to their bytes; the base class of the sources.
 
 Source (source.py) has the contents of a directory, ArchiveSource (archive.py) of an archive,
 PackSource (pack_source.py) of packs.
@@ -88,7 +88,7 @@ class Contents:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Close what is open between calls."""
+        """Close files that stay open between calls."""
 
 
 def digest_of(pieces: Iterable[Buffer]) -> bytes:

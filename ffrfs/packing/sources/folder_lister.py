@@ -125,7 +125,7 @@ class WalkedFolder(OpenFolder[Place, tuple[Place, os.stat_result]]):
 
 
 class ShownAgain:
-    """Counts what links show again: a link to a large directory is none of those that multiply."""
+    """Counts files that links show again: one link to a large directory does not multiply."""
 
     def __init__(self) -> None:
         self._seen: set[Hashable] = set()
@@ -337,7 +337,7 @@ def opened_folder(folder: str) -> AbstractContextManager[int]:
 
 
 def real_path(fd: int) -> str:
-    """Return the path of what is open, without links."""
+    """Return the path of an open file, without links."""
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
