@@ -93,7 +93,7 @@ def _ask(
             failure, has_died = error, not known.process.is_alive()
         except OSError as error:
             daemon = f"its daemon (process {known.process.pid})"
-            # It closes its socket a moment before it forgets what was unmounted.
+            # The daemon closes its socket a moment before it removes the state of the mount.
             is_there = mount_at(known.mountpoint) is not None
             more = "" if is_there else "; it has been unmounted, or is just about to be"
             failure = MountError(
@@ -168,7 +168,7 @@ def why_unknown(mount: MountEntry, only_its_user: str) -> str:
 def _first_place(mount: MountEntry) -> str | None:
     """Return where a daemon of this user has made the mount, of which no state tells at its place.
 
-    A dead daemon's is none: the kernel gives the device to another mount.
+    The mount of a dead daemon does not count: the kernel gives its device to another mount.
     """
     for directory, known in state.load_all():
         if known.device == mount.device and state.lives(directory, known):

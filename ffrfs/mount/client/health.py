@@ -70,7 +70,7 @@ def check_mounts(mountpoints: Sequence[str], timeout_s: float = TIMEOUT_S) -> li
 
 
 class _Look:
-    """A child process that checks one mount, and writes what it knows, line by line."""
+    """A child process that checks one mount, and writes its findings, line by line."""
 
     def __init__(self, mountpoint: str, deadline_s: float) -> None:
         self._mountpoint = mountpoint

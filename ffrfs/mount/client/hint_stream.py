@@ -103,7 +103,7 @@ class HintStream:
             _streams.discard(self)
 
     def _converse(self, act: Callable[[], None]) -> None:
-        """Do it, and once more with the next worker if that of the connection has died."""
+        """Run the action, and once more with the next worker if that of the connection has died."""
         try:
             return act()
         except OSError:

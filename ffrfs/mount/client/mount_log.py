@@ -88,7 +88,7 @@ def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
 
 
 def _next_daemon(mount: state.MountState, before: Process) -> Process | None:
-    """Return the daemon that goes on with the mount; `before` while its guardian starts one."""
+    """Return the daemon that serves the mount; `before` while its guardian starts one."""
     now = _state_now(mount)
     if now is None or not now.is_guarded:
         return None
@@ -98,7 +98,7 @@ def _next_daemon(mount: state.MountState, before: Process) -> Process | None:
 
 
 def _state_now(mount: state.MountState) -> state.MountState | None:
-    """Return what the mount's daemon has recorded by now; None: the mount has ended."""
+    """Return the state that the mount's daemon has recorded; None if the mount has ended."""
     found = state.find(mount.mountpoint)
     return found[1] if found is not None and found[1].began_s == mount.began_s else None
 

@@ -127,7 +127,7 @@ def _detach(place: str, *, is_named: bool = True) -> tuple[bool, _Known | None] 
 
 
 def _may_have_mount(pid: int, place: str) -> bool:
-    """`pid`: as of living_pid(). A daemon that is not seen removes by itself what is its own."""
+    """`pid`: as of living_pid(). A daemon that is not seen removes its own files."""
     return pid == 0 or ((there := mount_at(place, pid)) is not None and there.is_ours)
 
 

@@ -64,7 +64,7 @@ def warm(
 
 
 def _bring(place: str, paths: Sequence[str], first: dict[str, int], progress: Progress) -> Warmed:
-    """Bring what is on disk into memory. `first`: the figures of warming before."""
+    """Bring the files on disk into memory. `first`: the figures of warming before."""
     tops = [_top(place, path) for path in paths] or [place]
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
@@ -77,7 +77,7 @@ def _bring(place: str, paths: Sequence[str], first: dict[str, int], progress: Pr
             found = told["warm"]
             if told.get("refusal"):
                 raise MountError(f"{place}: {told['refusal']}")
-            if starts != _starts(told):  # a worker that dies has lost what it had begun
+            if starts != _starts(told):  # a worker that dies has lost its warmings
                 starts, begun = _starts(told), found["begun"] + 1
                 ask(place, "warm", ino=ino)
             time.sleep(_ASKING_S)
@@ -93,7 +93,7 @@ def _starts(told: dict[str, Any]) -> int:
 
 
 def _top(place: str, path: str) -> str:
-    """Return what the path leads to, which may be by a symbolic link of the mount."""
+    """Return the target of the path, which may lead through a symbolic link of the mount."""
     top = os.path.realpath(_inside(place, path), strict=True)
     if top != place and not top.startswith(place + "/"):
         raise MountError(f"{path}: a symbolic link leads it out of the mount at {place}")

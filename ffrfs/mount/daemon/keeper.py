@@ -1,4 +1,4 @@
-"""Keeps what the next daemon needs: with the service manager, or with a guardian of our own.
+"""Keeps the state for the next daemon: with the service manager, or with a guardian.
 
 Under a service manager its store of descriptors is used (sd_pid_notify_with_fds(3)). A daemon in
 the foreground without one leaves that to the program that started it. All others have a guardian
@@ -167,7 +167,7 @@ class Keeper:
             self._mount.note_guardian(guardian)
 
     def clear_store(self) -> None:
-        """Let the service manager keep nothing: what it starts next mounts anew."""
+        """Let the service manager keep nothing: the next daemon that it starts mounts anew."""
         if self._kept is not None and self._notifier.keeps_descriptors:
             self._notifier.keep_none(NAMES)
 

@@ -84,7 +84,7 @@ class KeptMount:
 
 
 def kept_mount(environment: MutableMapping[str, str] | None = None) -> KeptMount | None:
-    """Return what the variables of sd_listen_fds(3) give to this process, and remove them.
+    """Return the mount that the variables of sd_listen_fds(3) name, and remove them.
 
     None: nothing, or not a whole mount; its descriptors are closed then.
     """

@@ -134,7 +134,7 @@ class MemoryLimit:
         return True
 
     def notices(self) -> list[str]:
-        """Return what the user should know of the control group, a line each."""
+        """Return warnings about the control group, one line each."""
         if self._group_bytes is None:
             return []
         group = f"the control group may have {_mib(self._group_bytes)}M of memory"
@@ -254,7 +254,7 @@ class MemoryLimit:
             self._engine.limit_pushed(size_bytes)
 
     def _begun_bytes(self) -> int:
-        """Return what is held when the packs are open, or is about to be."""
+        """Return the memory that is held when the packs are open, or soon will be."""
         loop_bytes = 0 if "trio" in sys.modules else _LOOP_BYTES
         begun_bytes = max(anonymous_bytes(os.getpid()) + loop_bytes, _PYTHON_BYTES)
         for pid, least_bytes in (

@@ -97,7 +97,7 @@ class MountHandle:
         self.record()
 
     def record(self, wait_s: float = 0) -> None:
-        """Write to the state file what it lacks, unless the place is another daemon's by now.
+        """Write missing facts to the state file, unless the place is another daemon's by now.
 
         If another process has the lock for `wait_s`, or the disk is full, commands know what was
         there before, until this is called again.

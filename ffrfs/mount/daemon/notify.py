@@ -116,7 +116,7 @@ class Notifier:
         return True
 
     def keep_none(self, names: Iterable[str]) -> None:
-        """Let the manager close what it keeps under these names."""
+        """Let the manager close the descriptors that it keeps under these names."""
         for name in names:
             if not self._send(*_removed(name)):
                 return

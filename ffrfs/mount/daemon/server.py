@@ -322,7 +322,7 @@ class Server:
         return self._engine.failures.listed(self._engine.counters())
 
     def _coverage(self, request: Request) -> dict[str, object]:
-        """Return what was read since the last mark; with "mark", set another."""
+        """Return the receipt since the last mark; with "mark", set another."""
         if self._engine.page is None:
             raise MountError("its engine does not count reads")
         counters = self._engine.counters()

@@ -29,7 +29,7 @@ class Engine(Protocol):
 
     @property
     def page(self) -> int | None:
-        """The file in which its worker counts, and notes what is read; None: it has no worker."""
+        """The file with the counters and notes of the worker; None if there is no worker."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Engine(Protocol):
 
     @property
     def fetcher_pid(self) -> int | None:
-        """The pid of the process that fetches bytes from servers; None: there is none."""
+        """The pid of the process that fetches bytes from servers; None if there is none."""
         ...
 
     @property
@@ -132,7 +132,7 @@ class LastingEngine(Engine, Protocol):
     """An engine whose worker serves on when the daemon has died, until the next one follows it."""
 
     def kept(self) -> KeptEngine:
-        """Return what the mount's next daemon needs; its descriptors stay the engine's."""
+        """Return the state for the mount's next daemon; its descriptors stay the engine's."""
         ...
 
     def kill_worker(self, cause: str) -> None:

@@ -17,7 +17,7 @@ from ffrfs.remote.url import is_url
 def open_engine(request: MountRequest, kept: KeptEngine | None = None) -> Engine:
     """Open the packs, return the engine. Raises the error of a pack before anything is mounted.
 
-    `kept`: what the mount's last daemon has left.
+    `kept`: the state that the mount's last daemon has left.
     """
     if kept is not None:
         from ffrfs.mount.engines.native_engine import NativeEngine

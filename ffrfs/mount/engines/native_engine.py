@@ -67,7 +67,7 @@ class NativeEngine:
     name = "native"
 
     def __init__(self, request: MountRequest, kept: KeptEngine | None = None) -> None:
-        """`kept`: what the mount's last daemon has left."""
+        """`kept`: the state that the mount's last daemon has left."""
         self.failures = ReadFailures(() if kept is None else kept.failures)
         self.deaths = WorkerDeaths() if kept is None else WorkerDeaths(**kept.deaths)
         self.refusal: str | None = None
@@ -114,7 +114,7 @@ class NativeEngine:
                 os.close(link)
 
     def _resume(self) -> None:
-        """Give the worker what is the daemon's part; it may have ended."""
+        """Pass the daemon's settings and sockets to the worker, which may have ended."""
         self.limit_cache(self._request.opening_cache_bytes)
         if self._fetching is None:
             return

@@ -56,7 +56,7 @@ class ReadFailures:
         self._by_inode = {each["ino"]: _Failure(**each) for each in kept}
 
     def kept(self) -> list[dict[str, Any]]:
-        """Return what the next daemon needs, the latest first, as far as listed() would."""
+        """Return the failures for the next daemon, the latest first, as many as listed() shows."""
         return _fitting(map(asdict, self._latest()))
 
     def note(self, ino: int, path: str, error: str) -> None:

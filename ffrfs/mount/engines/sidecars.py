@@ -23,7 +23,7 @@ WORTH_WHILE_COUNT = 100_000
 
 
 def make_sidecars(packs: Sequence[str]) -> list[str]:
-    """Write missing or stale sidecars; return what the user should know, a line each."""
+    """Write missing or stale sidecars; return warnings for the user, one line each."""
     return [notice for pack in _unindexed(packs) for notice in _make_sidecar(pack)]
 
 

@@ -133,7 +133,7 @@ class Worker:
         return self._process.pid
 
     def wait_for_packs(self) -> list[str]:
-        """Wait until the packs are open; return what the user should know, a line each.
+        """Wait until the packs are open; return warnings for the user, one line each.
 
         Raises the error of the pack that cannot be opened, or MountError if it is not the one
         that the worker before had.

@@ -63,7 +63,7 @@ class TreeOptions:
     allow_missing: bool = False  # show the packs of a set that exist
 
 
-# Word → field, and what it becomes.
+# Word → field, and its value.
 _FLAGS: dict[str, tuple[str, bool]] = {
     **{word: (word, True) for word in ("allow_other", "allow_root", "suid", "dev", "exec")},
     **{word: (word, True) for word in ("symfollow", "xattr", "nonempty", "allow_missing", "rw")},

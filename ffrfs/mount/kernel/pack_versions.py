@@ -1,7 +1,7 @@
 """The versions of a mount's pack files, by which a file is seen to have been replaced since.
 
 A mount goes on with the file that it has opened. Not here: objects at URLs, which the fetcher
-compares. Concurrency: no state. Blocking: a dead file server holds up whoever looks.
+compares. Concurrency: no state. Blocking: a dead file server holds up the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ffrfs.remote.url import is_url
 
 _FILES_MAX = 1000  # of a mount; later ones are not compared
 
-MOUNT_AGAIN = "unmount, and mount it again"  # what is to be done about a replaced pack
+MOUNT_AGAIN = "unmount, and mount it again"  # the advice for a replaced pack
 
 Version = list[int]  # inode, size, time; a list, as JSON gives it back
 
@@ -33,7 +33,7 @@ def versions_of(packs: Iterable[str]) -> dict[str, Version]:
 
 
 def replaced(versions: Mapping[str, Version]) -> str | None:
-    """Return a file that is another one by now, or has changed. One that was removed is none."""
+    """Return a file that was replaced or has changed; a removed file does not count."""
     for path, version in versions.items():
         now = _version_of(path)
         if now is not None and now != version:

@@ -52,7 +52,7 @@ class Answer:
 
     @property
     def ways(self) -> list[str]:
-        """By what it is served: the transport, and the engine if it is not the usual one."""
+        """The transport that serves the mount, and the engine if it is not the usual one."""
         transport = [f"transport {self.transport}"] if self.transport else []
         return transport + ([] if self.engine == "native" else [f"engine {self.engine}"])
 

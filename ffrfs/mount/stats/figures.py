@@ -59,7 +59,7 @@ _ADVICE = {
 
 
 def advice(condition: str, mountpoint: str) -> str:
-    """Return what a person should know or do in that condition; "": nothing."""
+    """Return advice for a person in that condition; "" if there is none."""
     return _ADVICE.get(condition, "").format(shlex.quote(mountpoint))
 
 
