@@ -94,7 +94,7 @@ class FetchedObject:
         return -(-self.pin.size // BLOCK_SIZE)
 
     def close(self) -> None:
-        """Close its caches; as that syncs what was fetched, it waits for a disk."""
+        """Close its caches; this syncs the fetched blocks, so it waits for a disk."""
         for cached in (self.cached, *self.retired):
             with contextlib.suppress(OSError):
                 cached.close()

@@ -22,7 +22,7 @@ def names_in(page: str, url: RemoteUrl) -> set[str]:
     links = _Links()
     try:
         links.feed(page)
-    except (AssertionError, ValueError):  # of the parser, for what is no HTML
+    except (AssertionError, ValueError):  # the parser raises it for a text that is not HTML
         raise RemoteError.at(url.shown, "its listing is not readable HTML") from None
     return {_name(link, url) for link in links.found} - {""}
 

@@ -51,7 +51,7 @@ Receive: TypeAlias = Callable[[HTTPResponse], T]
 _CONNECT_S = 5.0
 _PAGE_MAX = 16 << 20
 _IDLE_MAX = 64
-_IDLE_S = 30.0  # after which a connection is not used: the server, or what is between, may be gone
+_IDLE_S = 30.0  # a connection that was idle longer is not used: it may have been closed
 _AHEAD = 5  # connections: a mount begins with the ends of a pack, and then reads its index
 _AHEAD_S = 1.0  # a server that takes longer may serve one connection at a time
 _STEP_SIZE = 128 << 10  # bytes that are lost if a connection is reset
@@ -335,7 +335,7 @@ def _receive(pin: Pin, rest: Rest, response: HTTPResponse) -> None:
 
 
 def _receive_piece(response: HTTPResponse, piece: memoryview, rest: Rest) -> None:
-    """Receive a piece. If the connection breaks off, what has come is kept all the same."""
+    """Receive a piece. If the connection breaks off, the bytes so far are kept."""
     size = 0
     try:
         while size < len(piece):

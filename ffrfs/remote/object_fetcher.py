@@ -282,7 +282,7 @@ def _lacks_descriptors(error: OSError) -> bool:
 
 
 def _identity(pin: Pin, settings: RemoteSettings) -> Identity:
-    """Return what the cache needs of a version."""
+    """Return the facts of a version that the cache needs."""
     return *pin.identity(settings_for(pin.url, settings).endpoint_url), pin.to_text(with_url=False)
 
 

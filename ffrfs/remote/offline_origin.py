@@ -1,7 +1,7 @@
-"""The cache as an origin: objects are pinned by what is in its directory, and nothing is fetched.
+"""The cache as an origin: objects are pinned by the files in its directory; nothing is fetched.
 
 An object is found if the cache keeps its pin; of several versions, the one read last. A directory
-holds what it held when it was last listed; opening what is not in the cache is an error.
+has the entries that it had when it was last listed; opening what is not in the cache is an error.
 
 Not here: the blocks themselves, which the fetcher reads in the cache before it asks an origin.
 Concurrency: asyncio; directories are read in threads.
@@ -84,7 +84,7 @@ class OfflineOrigin:
         raise self._absent(url)
 
     def _names(self, url: RemoteUrl) -> set[str]:
-        """Return the names of what is cached and directly in the directory. Raises CacheError."""
+        """Return the names of cached objects directly in the directory. Raises CacheError."""
         labels = self._labels()
         found = (shown[len(url.shown) :] for *_, shown, _ in labels if shown.startswith(url.shown))
         return {name for name in found if name and "/" not in name}

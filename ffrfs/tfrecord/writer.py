@@ -158,7 +158,7 @@ class FrameFile:
             return
         try:
             self.flush()
-            if self._is_inherited:  # what a compressor has gathered, too
+            if self._is_inherited:  # also the bytes that a compressor has gathered
                 with open(os.devnull, "wb") as nothing:
                     os.dup2(nothing.fileno(), self._file.fileno())
         except OSError:

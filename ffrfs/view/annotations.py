@@ -68,7 +68,7 @@ class Annotations(NamedTuple):
     title: str | None
     classes: list[str]  # of the whole picture
     drawn: dict[str, Any]
-    notes: list[str]  # what is not drawn, and why
+    notes: list[str]  # annotations that are not drawn, and why
 
 
 def annotate(

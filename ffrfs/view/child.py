@@ -27,7 +27,7 @@ _PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from {} imp
 
 
 class EndedError(Exception):
-    """The child has ended, or answers what is no answer."""
+    """The child has ended, or has sent an invalid answer."""
 
 
 class Child:

@@ -68,7 +68,7 @@ class Query:
 
     @classmethod
     def of(cls, request: Request, damaged: Sequence[int] = ()) -> Query:
-        """Raises OptionError for a value that is none."""
+        """Raises OptionError for an invalid value."""
         names = cls.parameters()
         given: dict[str, Any] = {name: path_parameter(request, name) or "" for name in names}
         query = cls(**given)
@@ -287,7 +287,7 @@ def _walked(
 
 
 def _take_break(job: _Pass, count: int) -> None:
-    """Count what was looked at, and let pages have the interpreter.
+    """Count the items so far, and let pages have the interpreter.
 
     The calls into the core release it for less time than another thread needs to wake up.
     """

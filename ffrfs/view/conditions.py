@@ -32,7 +32,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def parse_conditions(text: str) -> list[Condition]:
-    """Return what a record must meet. Raises OptionError that shows how to write them."""
+    """Return the conditions for a record. Raises OptionError that shows how to write them."""
     hidden = _QUOTED.sub(lambda found: "x" * len(found[0]), text)
     cuts = [place for found in re.finditer(r"\sand\s", hidden) for place in found.span()]
     ends = zip([0, *cuts[1::2]], [*cuts[::2], len(text)], strict=True)

@@ -72,7 +72,7 @@ def feature_bytes(record: bytes, feature: str, index: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def declared_in(folder: str) -> dict[str, Declared]:
-    """Return what a TFDS directory declares, by names of features. Raises FormatError, OSError."""
+    """Return the declarations of a TFDS directory, by feature. Raises FormatError, OSError."""
     if not os.path.isfile(os.path.join(folder, FEATURES)):
         return {}
     found: dict[str, Declared] = {}

@@ -29,7 +29,7 @@ from ffrfs.view.page import (
 
 _PAGE_COUNT = 100
 _PATHS_COUNT = 1000  # of a list that are sent at a time
-_WAIT_S = 0.1  # then a page shows what has been found
+_WAIT_S = 0.1  # then a page shows the items found so far
 _LETTERS_MAX = 5
 _SIDE = 240  # pixels of thumbnails
 # Files with another extension are not asked for a thumbnail.
@@ -41,7 +41,7 @@ _RUN = secrets.token_urlsafe(6)  # browsers keep thumbnails for this run of the 
 
 @dataclass(frozen=True, slots=True)
 class Tile(Item):
-    """An item as the gallery shows it. `letters`: what is shown where there is no thumbnail."""
+    """An item as the gallery shows it. `letters`: the text in place of a missing thumbnail."""
 
     folder: str
     letters: str
@@ -106,7 +106,7 @@ def _all_items(request: Request, query: Query) -> dict[str, Any]:
 
 
 def _chosen_items(request: Request, query: Query) -> dict[str, Any]:
-    """Return what a pass has found so far, with its progress."""
+    """Return the items that a pass has found so far, with its progress."""
     choice = request.app.state.choices.find(query)
     first = whole_number(request, "at", 0, 1 << 60)
     choice.wait(_WAIT_S, first + _PAGE_COUNT + 1)
@@ -157,7 +157,7 @@ def _damaged(request: Request) -> list[int] | None:
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    """Return what the URL chooses, apart from the place in it; "" is what it does not choose."""
+    """Return the choices in the URL, without the place in them; "" if it chooses nothing."""
     names = [*Query.parameters(), "sample"]
     given = {name: path_parameter(request, name) for name in names}
     return {

@@ -143,7 +143,7 @@ def _verify(content: Content) -> None:
 
 
 def _view(content: Content, way: str, at: int, array: str) -> dict[str, Any]:
-    """Return what the page shows; in hex if it cannot be decoded, and why."""
+    """Return the content of the page; in hex if the file cannot be decoded, and why."""
     begin = content.read(0, 4096)
     note = None
     if way not in ("hex", "text"):
@@ -214,7 +214,7 @@ def _commands(sources: list[str], is_folder: bool, entry: Item, facts: Facts) ->
 
 
 def _word(text: str) -> str:
-    """Return a word of a shell; what a line of text cannot hold, as bytes in $'…'."""
+    """Return a word of a shell; bytes that a line of text cannot hold become $'…'."""
     if text.isprintable():
         return shlex.quote(text)
     escaped = (

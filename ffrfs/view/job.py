@@ -79,7 +79,7 @@ class Job(Generic[T]):
             self._thread.join()
 
     def tick(self, count: int) -> None:
-        """Count what was done. Raises StoppedError if the work shall end."""
+        """Count finished work. Raises StoppedError if the work shall end."""
         self._done += count
         if self._is_stopped.is_set():
             raise StoppedError

@@ -88,7 +88,7 @@ def _mountpoint(request: Request) -> str:
 
 
 def _look(watched: Watched, place: str) -> dict[str, Any]:
-    """Ask the daemon, and return what is known."""
+    """Ask the daemon, and return the figures."""
     watched.ask()
     watched.wait(_ANSWER_S)
     look = next(iter(watched.looks()), None)

@@ -121,7 +121,7 @@ def _pieces(content: Content, shown: range) -> Iterator[bytes]:
 
 
 def _asked_range(request: Request, size: int) -> range | None:
-    """Return what a Range asks for, an empty one if it is beyond; None: all. Several: all, too."""
+    """Return the range that a Range header requests, empty if beyond; None for all, or several."""
     match = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", request.headers.get("range", ""), re.ASCII)
     if match is None or "if-range" in request.headers or not any(match.groups()):
         return None

@@ -50,7 +50,7 @@ class Listener:
 
     @property
     def host_headers(self) -> set[str]:
-        """Return what a browser may call this server."""
+        """Return the names by which a browser may address this server."""
         names = {self._name.lower()}
         if self.host == _LOOPBACK:
             names.add("localhost")

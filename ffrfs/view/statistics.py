@@ -59,7 +59,7 @@ def statistics(request: Request) -> Response:
 
 
 def _of_examples(request: Request, results: list[Any]) -> dict[str, Any]:
-    """Return what the page shows of Examples; `results`: of one data set, or two."""
+    """Return the page's values for Examples; `results`: of one data set, or two."""
     from ffrfs.schema.feature_view import dataset_of
 
     given = request.query_params

@@ -83,7 +83,7 @@ class Thumbnails:
                 self._kept_size -= len(self._kept.popitem(last=False)[1])
 
     def close(self) -> None:
-        """Wait for what is being made, and end the children."""
+        """Wait for thumbnails in work, and end the children."""
         for _ in range(self._count):
             if child := self._children.get():
                 child.end()
