@@ -12,7 +12,7 @@ from ffrfs.errors import ChecksumError
 
 
 class Bad:
-    """Takes the place of a value that could not be read. Further arguments are as for `on_error`."""
+    """Takes the place of a value that could not be read. Takes the arguments of `on_error`."""
 
     def __init__(self, error: Exception, *_: object) -> None:
         self.error = error
