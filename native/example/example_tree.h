@@ -51,7 +51,7 @@ class ExampleTree final : public Tree, public Subtrees {
   [[nodiscard]] std::string name(Ino ino) const override;
   // Returns the record's folder.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
-  // Both count only what is known without the records' bytes.
+  // Both count only inodes that are known without the records' bytes.
   [[nodiscard]] uint64_t file_count() const override { return 0; }
   [[nodiscard]] uint64_t directory_count() const override {
     return record_count_ + 1 + (is_grouped_ ? groups_.size() : 0);

@@ -21,7 +21,7 @@ namespace ffrfs::fuse {
 namespace {
 
 constexpr size_t kSubmissionSize = 128;
-constexpr long long kPauseNs = 1'000'000;  // at most, before what was refused is submitted again
+constexpr long long kPauseNs = 1'000'000;  // at most, before refused entries are submitted again
 
 // Wraps a word that the kernel reads or writes in another thread.
 std::atomic_ref<unsigned> shared(unsigned* word) { return std::atomic_ref(*word); }

@@ -126,7 +126,7 @@ void CheckedRange::read_file(uint64_t offset, std::span<std::byte> target, const
   try {
     file_.read_fully(file_offset_ + offset, target);
   } catch (const StorageError& error) {
-    if (file_.can_refetch()) throw;  // the server's error says what it is
+    if (file_.can_refetch()) throw;  // the server's error names the fault
     throw StorageError(error.code(), file_.path(),
                        "cannot read the " + name_ + " (" + part + ") at offset " +
                            std::to_string(file_offset_ + offset) +

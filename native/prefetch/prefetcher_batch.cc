@@ -38,7 +38,7 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
   try {
     lists_.serve([&](ListId id, HintList& hints) {
       const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
-      // First, so that the batch is not behind what comes after it in the fetcher's queue.
+      // First, so that later requests are not before the batch in the fetcher's queue.
       if (far_.any()) {
         std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, far_share),
                           std::back_inserter(coming));

@@ -4,8 +4,8 @@
 // then a binary search over their first names finds the part, and only that one is asked. Otherwise
 // the parts are asked one after the other, the one that wins conflicts first.
 //
-// Immutable except for what it caches: 8 bytes for every shared directory, and the first names of
-// each that was asked for, up to a limit; beyond it the parts are asked one after the other, too.
+// Immutable except for its caches: 8 bytes for every shared directory, and the first names of each
+// that was asked for, up to a limit; beyond it the parts are asked one after the other, too.
 // Thread-safe; takes a lock only to cache first names. Does not survive fork() (see
 // io/process_local.h).
 

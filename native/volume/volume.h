@@ -73,7 +73,7 @@ class Volume {
   // Returns a line for each thing that was left out at opening.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return packs_.warnings; }
   [[nodiscard]] uint64_t byte_count() const { return shards().byte_count(); }
-  // Returns a text that identifies what was opened of a shard. If those of all shards are equal,
+  // Returns a text that identifies the opened files of a shard. If those of all shards are equal,
   // another volume of the same options has the same inodes and bytes.
   [[nodiscard]] std::string identity(size_t shard) const;
   [[nodiscard]] Counters& counters() { return counters_; }

@@ -59,7 +59,7 @@ bool filter_syscalls(Stage stage) {
   return error_number == 0;
 }
 
-// Makes libraries open now what they would open at first use, after the lockdown.
+// Makes libraries open files now that they would open at first use, after the lockdown.
 void prepare_libraries() {
   // libcrypto reads its configuration: parts of Examples are hashed while they are served.
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;

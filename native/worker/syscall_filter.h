@@ -1,7 +1,7 @@
 // The system calls that a worker may make: a seccomp filter in the kernel, for all threads.
 //
 // Two stages. While packs are opened, files may also be opened, for reading. While a mount is
-// served, nothing can be opened: the worker reaches only what it holds.
+// served, nothing can be opened: the worker reaches only its open descriptors.
 //
 //   what it needs                          allowed
 //   what no program does by accident       kills the process (SIGSYS), and the kernel's audit
