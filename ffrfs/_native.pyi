@@ -516,8 +516,8 @@ class Writer:
     ) -> None:
         """Append `count` records of the list from record `first` on: the files below `root`.
 
-        `symlinks`: which links below `root` may have replaced what was listed (the options of
-        packing): "follow", "inside", or others: none.
+        `symlinks`: which links below `root` may have replaced directories (the options of packing):
+        "follow", "inside", or others: none.
 
         `jobs` threads read and write. `progress(files, bytes)` is called from this
         thread, with totals of this call, about ten times a second. A file that

@@ -88,7 +88,8 @@ class BadSamples:
         read: Callable[[Sequence[int]], list[Any]],
         make: Callable[[int, Any], Any],
     ) -> list[Any]:
-        """Return the samples of numbers of `names`, made of what was read, without those left out.
+        """Return the samples for numbers of `names`, made of the values read, without those left
+        out.
 
         If none is left, the next good one after them takes their place; without one the error of
         the first is raised. Errors of `make` are always raised.

@@ -57,7 +57,7 @@ class CachedObject:
         self._syncing = False
         self._users = 1  # the object itself counts as a user until close()
         self._is_closed = False
-        # Held while the file's length is compared, and until what follows from it is noted.
+        # Held while the file's length is compared, and until the result is noted.
         self._length = threading.Lock()
         with contextlib.ExitStack() as failed:
             failed.callback(os.close, state.fd)

@@ -1,6 +1,6 @@
 """`ffrfs cluster`: make a pack set by a plan, with many machines.
 
-Not here: what is done by a plan (planned_pack.py), the options of packing (pack.py).
+Not here: the work by a plan (planned_pack.py), the options of packing (pack.py).
 """
 
 from __future__ import annotations

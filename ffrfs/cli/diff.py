@@ -1,4 +1,4 @@
-"""`ffrfs diff`: what differs between two packs, or a pack and a directory."""
+"""`ffrfs diff`: the differences of two packs, or of a pack and a directory."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def add_union_options(parser: argparse._ActionsContainer, default: str | None = 
 def named_paths(tree: PackTree, words: Iterable[str], *, follow_links: bool = False) -> list[str]:
     """Return the paths that `words` name: a path that exists, or a pattern (`**` too).
 
-    `follow_links`: what is behind links matches, too; else links are links.
-    Raises PathNotFoundError for a word that names nothing.
+    `follow_links`: files behind links match, too; else links are links. Raises PathNotFoundError
+    for a word that names nothing.
     """
     from ffrfs.errors import PathNotFoundError
     from ffrfs.folder.path_pattern import is_pattern, matching

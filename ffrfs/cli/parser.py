@@ -1,9 +1,9 @@
 """Parser: the base of all commands' parsers, with the layout of their help and errors.
 
-Options may be anywhere among the arguments, and none is abbreviated: `umount --al` is no `--all`.
-A description or an epilog is plain text: paragraphs are filled, but one with indented lines
-(a list, examples) is kept as it is. An epilog ends with "Examples:".
-`--help` fits a screen: it leaves out what is rarely needed, and `--help-all` has everything.
+Options may be anywhere among the arguments, and none is abbreviated: `umount --al` is no `--all`. A
+description or an epilog is plain text: paragraphs are filled, but one with indented lines (a list,
+examples) is kept as it is. An epilog ends with "Examples:". `--help` fits a screen: it leaves out
+rarely needed options, and `--help-all` has everything.
 
 Not here: the commands (one module each), and which there are (main.py).
 """

@@ -4,7 +4,7 @@ A task whose worker is killed begins again elsewhere: with processes and Ray thr
 as often as its scheduler allows (distributed.scheduler.allowed-failures, 3). Under MPI a rank that
 dies ends the whole job; the same command then goes on from there.
 
-Not here: tasks and what is done with their results; the adapters of Ray and Dask (adapters.py).
+Not here: tasks and the use of their results; the adapters of Ray and Dask (adapters.py).
 Concurrency: submit() may be called by any thread. Each process belongs to a thread of this one,
 which waits for its answers. An engine is imported when it is first used.
 """

@@ -2,9 +2,9 @@
 
     train/train.tfrecord-00007-of-00064  →  DST/train-00007-of-00064.ffr
 
-Either directory may be one of a bucket. Files appear whole, and each has a row then; at the end
-the rows become the manifest. So the same command goes on after whatever ended it: what has a row,
-and is as the row says, is not made again.
+Either directory may be one of a bucket. Files appear whole, and each has a row then; at the end the
+rows become the manifest. So the same command goes on after whatever ended it: a file that has a
+row, and is as the row says, is not made again.
 
 Not here: converting a file (convert.py), where rows are (convert_rows.py).
 Concurrency: one thread drives; tasks share nothing.

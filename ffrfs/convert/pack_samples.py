@@ -2,8 +2,8 @@
 
     cat/1.jpg, cat/1.json  →  an Example with __key__ "cat/1", jpg and json
 
-A file that would be of no sample is an error. Not here: what names are (webdataset.py), each file
-as an Example (source.py). Concurrency: one thread at a time.
+A file that would belong to no sample is an error. Not here: the rules for names (webdataset.py),
+each file as an Example (source.py). Concurrency: one thread at a time.
 """
 
 from __future__ import annotations

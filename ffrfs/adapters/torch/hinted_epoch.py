@@ -154,7 +154,7 @@ class _Epoch:
         self._index_count = self._path_count = 0  # of these
         self._has_begun = False
         hinter.begin(self.window)
-        self._step()  # while the random state is what it will be for the sampler
+        self._step()  # while the random state is the same as the sampler's will be
 
     def take(self, item: Any) -> None:  # noqa: ANN401 - as a sampler gives it
         """Note an item that the sampler has given, and announce the items ahead of it."""

@@ -3,7 +3,7 @@
 torch has no place for this, so three methods of its classes are replaced by ones that call them:
 where an iterator is made, where it takes the next index, and where a data set is asked for items.
 The loader, its samplers and data set stay as they are, so their types and state_dict() do, too.
-Nothing here raises an error into the training: whatever is unforeseen is logged once, and ends the
+Nothing here raises an error into the training: an unforeseen error is logged once, and ends the
 hints.
 
 Not here: the hints of an epoch (hinted_epoch.py), what a sampler will give (epoch_order.py), the

@@ -62,7 +62,7 @@ class PackedFolderDataset(Dataset[Any]):
 
     `on_error`: what happens to files whose bytes are damaged. "skip": a batch has fewer items
     (DataLoader requests batches); for a single item, and a batch of nothing else, the next good
-    file takes their place. A function of the error and the path: what it returns is the item.
+    file takes their place. A function of the error and the path: its result is the item.
     `bad_samples.report()` says which they were; our DataLoader logs it after each epoch.
 
     Errors, also in a worker: ChecksumError, which names the file; IndexError; errors of the

@@ -39,7 +39,7 @@ class SkippingSampler(Sampler[Any]):
     def __init__(self, wrapped: Iterable[Any]) -> None:
         self.wrapped = wrapped
         self.first_step = 0
-        self.watch: EpochNotes | None = None  # what notes the items of the next iteration
+        self.watch: EpochNotes | None = None  # notes the items of the next iteration
 
     def __iter__(self) -> Iterator[Any]:
         # torch begins an epoch with workers by calling this twice, and draws the seed of the
