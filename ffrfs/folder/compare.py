@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["directory", "link", "file", "special file"]
 class Difference(NamedTuple):
     path: str
     where: Literal["first", "second", "both"]
-    reason: str  # what differs, if it is in both
+    reason: str  # the difference, if the path is in both
 
 
 class _Node(NamedTuple):

@@ -3,7 +3,7 @@
 It has what importlib.resources asks for (Traversable). It is no PathLike: programs that open
 paths by themselves would look for it outside the pack.
 
-Not here: what is read (packed.py). Concurrency: immutable; that of PackedFolder.
+Not here: reading (packed.py). Concurrency: immutable; that of PackedFolder.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class HeldSignals:
     """In its block, the handler of a signal runs in run(), or at once if the signal comes again.
 
-    `wake` is called when a signal first comes; it may only do what is safe in a handler.
+    `wake` is called when a signal first comes; it may only call functions that are safe in a
+    handler.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:

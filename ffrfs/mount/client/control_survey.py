@@ -1,6 +1,6 @@
 """Asking many daemons the same, all at once: a thousand of them have two seconds.
 
-Not here: asking one, with an error that says what is wrong (control_client.py).
+Not here: asking one daemon, with an error that names the fault (control_client.py).
 
 Concurrency: one thread, which waits for all daemons together. ask_all() blocks; a Survey
 can also be waited for together with something else (`ffrfs top` waits for keys, too).

@@ -43,7 +43,7 @@ GROUPS = {
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _REGION = re.compile(r"[\w-]{1,64}", re.ASCII)
-_SHELLS = re.compile(r"(~[\w-]*|\$\w+|\$\{\w+\})(/|$)")  # what only a shell would replace
+_SHELLS = re.compile(r"(~[\w-]*|\$\w+|\$\{\w+\})(/|$)")  # only a shell replaces these
 _SIZE_LIMIT_BYTES = 1 << 63
 _TTL_LIMIT_S = 1_000_000_000
 

@@ -6,7 +6,7 @@ the foreground without one leaves that to the program that started it. All other
 is replaced. The guardian of an engine that cannot go on only ends a connection that a blocked
 thread of the killed daemon keeps.
 
-Concurrency: the daemon's main thread. Not here: what is kept (kept_mount.py).
+Concurrency: the daemon's main thread. Not here: the kept state (kept_mount.py).
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ class MountHandle:
     def record(self, wait_s: float = 0) -> None:
         """Write missing facts to the state file, unless the place is another daemon's by now.
 
-        If another process has the lock for `wait_s`, or the disk is full, commands know what was
-        there before, until this is called again.
+        If another process has the lock for `wait_s`, or the disk is full, commands see the earlier
+        state, until this is called again.
         """
         if self.is_recorded:
             return
@@ -114,7 +114,7 @@ class MountHandle:
             self.is_recorded = is_held
 
     def is_in_place(self) -> bool:
-        """Return False if it was unmounted, though what is open is served on, or is covered."""
+        """Return False if the place was unmounted (open files are still served), or is covered."""
         return mount_at(self.entry.mountpoint) == self.entry
 
     def is_left(self) -> bool:

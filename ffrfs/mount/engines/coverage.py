@@ -7,7 +7,7 @@ notes.
 
 A worker, which reads hostile packs, writes the notes: no value is trusted.
 
-Concurrency: the daemon's loop alone; what a worker notes while a mark is set may be lost.
+Concurrency: the daemon's loop alone; notes of a worker while a mark is set may be lost.
 """
 
 from __future__ import annotations

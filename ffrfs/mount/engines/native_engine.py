@@ -80,7 +80,7 @@ class NativeEngine:
         self._next: Worker | None = None  # takes over when the present one has ended
         self._died_s = 0.0  # when it ended
         self._cause: str | None = None  # why it was killed from here
-        self._may_pass = False  # what kept the last worker from starting
+        self._may_pass = False  # the error that kept the last worker from starting
         self._wish: trio.Event  # for a restart, while it serves
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)

@@ -1,8 +1,8 @@
 """The files of a mount that could not be read, as `ffrfs stats --errors` lists them.
 
-An engine counts each failed request in its counters (native/volume/failure_log.h), and notes
-path and error here once a minute for each file, when it logs them. All files of a record of a
-TFRecord file count as one. The next daemon of the mount gets what is known (kept_engine.py).
+An engine counts each failed request in its counters (native/volume/failure_log.h), and notes path
+and error here once a minute for each file, when it logs them. All files of a record of a TFRecord
+file count as one. The next daemon of the mount gets the list (kept_engine.py).
 
 Concurrency: the daemon's loop alone.
 """

@@ -191,8 +191,8 @@ def lives(directory: str, known: MountState) -> bool:
 def living_pid(directory: str, known: MountState) -> int | None:
     """Return a process with the mount's namespace, by its number here; None: no daemon lives.
 
-    0: the daemon is in a PID namespace that this one does not see. The numbers in the state are
-    those of the daemon's own namespace, so what they say to be dead is asked by its socket.
+    0: the daemon is in a PID namespace that this one does not see. The numbers in the state belong
+    to the daemon's own namespace: a daemon that is dead by them is asked through its socket.
     """
     for process in (known.process, known.guardian):
         if process is not None and process.is_alive():

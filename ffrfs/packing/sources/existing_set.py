@@ -103,7 +103,7 @@ class ExistingTree(Closing):
 class ExistingSet(ExistingTree):
     """The packs in the directory `folder`, also at a URL, as one tree: set `id`, of `count` shards.
 
-    Raises PackError if there is no set, or some shards are missing; what opening them raises.
+    Raises PackError if there is no set, or some shards are missing; and the errors of opening them.
     """
 
     def __init__(self, folder: str) -> None:

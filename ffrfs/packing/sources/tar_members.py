@@ -23,7 +23,7 @@ from ffrfs.printable import quoted
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, whatever size they announce.
 _READ_LIMIT = PIECE_SIZE
-# All headers of a member; tarfile keeps a list of what they say of a sparse file.
+# All headers of a member; tarfile keeps a list of their maps of a sparse file.
 _HEADERS_LIMIT = 16 << 20
 _GLOBAL_KEYS_LIMIT = 1000  # tarfile copies them for each member
 # tarfile goes back by less than a block, to see if a member's last byte is there.
