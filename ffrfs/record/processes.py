@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 _PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
-# In a process of a pool: whether what it makes is not needed any more.
+# In a process of a pool: whether its result is not needed any more.
 _end: ctypes.c_bool | None = None
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
     from typing_extensions import Buffer
 
-# S3 copies objects of at most 5 GiB. This is without what is in a pack beside its files.
+# S3 copies objects of at most 5 GiB. This leaves room for the parts of a pack beside its files.
 COPY_SIZE_MAX = 4 << 30
 
 T = TypeVar("T")

@@ -82,7 +82,7 @@ class Landing:
                 self.cached.prepare(first, count)
             self._is_prepared = True
         stop = self._at + len(piece)
-        for first, count in self._runs:  # what lies between them is dropped
+        for first, count in self._runs:  # the bytes between them are dropped
             low = max(first * BLOCK_SIZE, self._at)
             high = min((first + count) * BLOCK_SIZE, stop)
             if low < high:
@@ -105,7 +105,7 @@ class Landing:
             del self._runs[0]
 
     def _release(self) -> None:
-        with contextlib.suppress(OSError):  # what cannot be marked is fetched again
+        with contextlib.suppress(OSError):  # blocks that cannot be marked are fetched again
             self._publish(may_sync=False)  # the loop may be here
         for first, count in self._runs:
             self.cached.release(first, count)

@@ -72,7 +72,7 @@ def in_store(
 
 
 def settings_for(url: RemoteUrl, settings: RemoteSettings) -> RemoteSettings:
-    """Return the settings of the URL's store: those of the process, but what it names."""
+    """Return the settings of the URL's store: those of the process, except for those it names."""
     if not url.store:
         return settings
     fields: dict[str, Any] = dict(parse_qsl(url.store))

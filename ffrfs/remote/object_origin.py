@@ -67,7 +67,7 @@ class ObjectOrigin:
 
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
-            named = url.shown.removesuffix("/")  # a bucket: what ends in a / is listed
+            named = url.shown.removesuffix("/")  # a bucket: a URL that ends in a / is listed
             raise RemoteError.at(
                 named, f"is not an object; for all packs below it add a /: {url.shown}"
             )

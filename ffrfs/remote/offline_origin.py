@@ -1,7 +1,8 @@
 """The cache as an origin: objects are pinned by the files in its directory; nothing is fetched.
 
 An object is found if the cache keeps its pin; of several versions, the one read last. A directory
-has the entries that it had when it was last listed; opening what is not in the cache is an error.
+has the entries that it had when it was last listed; opening an object that is not in the cache is
+an error.
 
 Not here: the blocks themselves, which the fetcher reads in the cache before it asks an origin.
 Concurrency: asyncio; directories are read in threads.

@@ -38,7 +38,7 @@ class Rest:
 
 
 class Buffers:
-    """Reused buffers of PIECE_SIZE bytes: new memory costs more than what is received into it."""
+    """Reused buffers of PIECE_SIZE bytes: new memory costs more than receiving into it."""
 
     def __init__(self) -> None:
         self._free: list[bytearray] = []  # methods of a list are atomic

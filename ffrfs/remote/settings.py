@@ -33,7 +33,7 @@ class RemoteSettings:
     """Settings of a fetcher. `cache_dir` None: the user's cache directory, default_cache_dir().
 
     `cache_shared`: other users may write to the cache, and are trusted. `offline`: nothing is
-    requested of a server; what is in the cache can be read.
+    requested of a server; blocks in the cache can be read.
     """
 
     endpoint_url: str | None = None

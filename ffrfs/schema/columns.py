@@ -43,7 +43,7 @@ _KINDS: dict[str, Kind] = {"bytes_list": "bytes", "float_list": "float32", "int6
 # The number of records that are parsed first to learn their features, before all of them are.
 _LEARNED_AT_ONCE = 8
 # The native parser takes memory for each known feature of each record, also where it lacks it: for
-# more than so many, protobuf parses, which takes it for what is there.
+# more features than this, protobuf parses, which takes memory for existing features only.
 _CELLS_MAX = 1 << 24
 
 

@@ -49,14 +49,14 @@ def tf_record_iterator(
     "", "GZIP", "ZLIB"; None: the compression is recognised. `check_data=False` compares no
     checksum. `store`: where a URL is, as for PackedFolder.
 
-    `on_error`, at a bad record: "raise" raises ChecksumError (the next record can still be
-    read), TruncatedError or FormatError (no further record can); "stop" ends the iteration
-    quietly; "skip" skips and counts a record whose data do not match, and a last one that the
-    end of the file cuts off. After a corrupt length, or corrupt compressed data, the begin of
-    the next record is unknown, so "skip" raises there too. OSError is always raised. A function
-    is called where "skip" skips, with the error and the record's number in its file; what it
-    returns takes the record's place, unless it is None. After Ctrl-C inside it, when records may
-    be lost, the iterator raises RuntimeError.
+    `on_error`, at a bad record: "raise" raises ChecksumError (the next record can still be read),
+    TruncatedError or FormatError (no further record can); "stop" ends the iteration quietly; "skip"
+    skips and counts a record whose data do not match, and a last one that the end of the file cuts
+    off. After a corrupt length, or corrupt compressed data, the begin of the next record is
+    unknown, so "skip" raises there too. OSError is always raised. A function is called where "skip"
+    skips, with the error and the record's number in its file; its result takes the record's place,
+    unless it is None. After Ctrl-C inside it, when records may be lost, the iterator raises
+    RuntimeError.
     """
     check_on_error(on_error)
     return RecordIterator(

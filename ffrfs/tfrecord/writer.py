@@ -105,7 +105,7 @@ class FrameFile:
     """Gathers frames for a raw file, which it owns. Concurrency: one thread.
 
     A signal whose handler raises loses no byte, and none is written twice: the next call goes on.
-    For this, calls by map() and extend() note what was done before any handler can run. A forked
+    For this, calls by map() and extend() note their progress before any handler can run. A forked
     child does not write what its parent has gathered.
     """
 

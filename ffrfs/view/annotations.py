@@ -4,8 +4,8 @@ They are guessed by names and kinds, as TensorFlow's Object Detection API, TF-Sl
 Images and MediaPipe write them; parameters of the page's URL say otherwise. The browser draws
 (static/overlay.js) what annotate() returns: numbers and texts, never HTML.
 
-Values are hostile: what is no number is left out and counted, and all counts have limits.
-Stateless; any thread.
+Values are hostile: values that are not numbers are left out and counted, and all counts have
+limits. Stateless; any thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays: .npy and .npz with a plot or a picture, and the header of safetensors.
 
-It runs in the sandbox. Nothing is unpickled, and nothing that a header claims is believed: bytes
-are read as far as they are shown, and what is too much then, the limits of the sandbox end.
+It runs in the sandbox. Nothing is unpickled, and no claim of a header is believed: only the bytes
+that are shown are read, and the limits of the sandbox end a file that needs too much.
 """
 
 from __future__ import annotations

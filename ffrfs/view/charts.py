@@ -1,7 +1,7 @@
 """Charts: distributions as bars, in shares of the drawing, for templates that draw them.
 
-Bars of two data sets have the same scales. Numbers may be hostile: what is not finite is left out.
-Concurrency: functions without state.
+Bars of two data sets have the same scales. Numbers may be hostile: values that are not finite are
+left out. Concurrency: functions without state.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A child runs serve() of a module, which takes messages from a connection and answers them.
 
-Not here: what children do (sandbox.py, shrink.py, counting.py). Concurrency: one
-thread for each child.
+Not here: the work of children (sandbox.py, shrink.py, counting.py). Concurrency: one thread for
+each child.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _TABLES = (".csv", ".tsv", ".tab")
 _TEXTS = frozenset(
     (".txt", ".md", ".log", ".json", ".jsonl", ".xml", ".html", ".svg", ".yaml", ".yml", ".toml")
 )
-# (first bytes, extensions or any, what it is, its decoder)
+# (first bytes, extensions or any, name of the type, its decoder)
 _DECODED = (
     (b"\x93NUMPY", (), "array", "arrays.npy"),
     (b"PK", (".npz",), "array", "arrays.npz"),

@@ -1,7 +1,7 @@
 """Which collection a source is: a pack, a set, TFRecord files, a TFDS directory, or a mount.
 
-A mount shows what it was mounted from, opened again: pages read the packs, and only the page
-about the mount itself asks its daemon for more than how they were put together.
+A mount shows the packs that it was mounted from, opened again: pages read the packs, and only the
+page about the mount itself asks its daemon for more than how they were put together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Features as rows of a table: the first values, and bytes by what they are.
+"""Features as rows of a table: the first values, and bytes by their type.
 
 Records are hostile: whatever they hold, a row has a bounded number of values. Stateless; any
 thread.

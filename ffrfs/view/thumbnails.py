@@ -1,8 +1,8 @@
 """Thumbnails: made by a few child processes (shrink.py), and kept in memory by checksum.
 
-A picture is hostile: what exceeds the limits of a child, of memory or time, has no thumbnail, and
-the next picture gets a new child.
-Concurrency: any thread; as many pictures are in memory as there are children.
+A picture is hostile: a picture that exceeds the limits of a child, of memory or time, has no
+thumbnail, and the next picture gets a new child. Concurrency: any thread; as many pictures are in
+memory as there are children.
 """
 
 from __future__ import annotations
