@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from ffrfs import PackedFolder, pack_folder
+from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
@@ -25,6 +28,7 @@ from tests.folder.folder_model import (
     shown_tree,
     trees,
 )
+from tests.tiny_disk import run_on_tiny_disk
 
 TREE: Tree = {
     "a": {"large": bytes(range(256)) * 8192, "x.png": b"x", "empty": {}},
@@ -33,6 +37,7 @@ TREE: Tree = {
     "nothing": b"",
 }
 OLD_TREE: Tree = {"old": b"what was there before"}
+TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -96,6 +101,11 @@ def test_progress(folder: Path, old_file: Path) -> None:
     size = 8192 * 256 + 1 + 4097
     assert seen[-1] == (4, 4, size, size)
     assert seen == sorted(seen)
+
+
+def test_include_and_exclude(folder: Path, old_file: Path) -> None:
+    pack_folder(folder, old_file, force=True, include=["a"], exclude=["large"])
+    assert_packed(old_file, {"a": {"empty": {}, "x.png": b"x"}})
 
 
 def test_a_thousand_folders_deep(tmp_path: Path) -> None:
@@ -190,3 +200,62 @@ def test_what_progress_raises_ends_it(folder: Path, old_file: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         pack_folder(folder, old_file, force=True, progress=interrupt)
     assert_untouched(old_file)
+
+
+KILLED = """
+import sys, time
+from ffrfs import pack_folder
+def stay(*_):
+    print("packing", flush=True)
+    while True:  # a signal that comes just before one long sleep would be seen after it
+        time.sleep(0.01)
+pack_folder(sys.argv[1], sys.argv[2], force=True, progress=stay)
+"""
+
+
+@pytest.mark.parametrize(
+    ("signal_number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 1)]
+)
+def test_a_kill_leaves_what_was_there_before(
+    folder: Path, old_file: Path, signal_number: int, status: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(folder), str(old_file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "packing\n"
+            process.send_signal(signal_number)
+            assert process.wait(TIMEOUT_S) in (status, -signal_number)
+        finally:
+            process.kill()
+    assert_untouched(old_file)
+
+
+FULL_DISK = """
+import json, os, sys
+from ffrfs import pack_folder
+disk, folder = sys.argv[1:]
+try:
+    pack_folder(folder, disk + "/x.ffr")
+except OSError as error:
+    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
+print(json.dumps(os.listdir(disk)))
+"""
+
+
+def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK, str(folder)))
+    assert error == ["OSError", "cannot write: No space left on device", str(disk / "x.ffr")]
+    assert names == []
+
+
+def test_the_pack_is_an_ordinary_ffrecord_file(folder: Path, old_file: Path) -> None:
+    pack_folder(folder, old_file, force=True)
+    with FileReader(old_file) as reader:
+        assert reader.n == 5
+        reader.validate()

@@ -287,6 +287,16 @@ def start(program: str, folder: Path, out: Path) -> subprocess.Popen[str]:
     return process
 
 
+def test_ctrl_c_leaves_nothing(folder: Path, out: Path) -> None:
+    with start(STAYING, folder, out) as process:
+        try:
+            process.send_signal(signal.SIGINT)
+            process.wait(TIMEOUT_S)
+        finally:
+            process.kill()
+    assert os.listdir(out.parent) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_command_cleans_up(folder: Path, out: Path, number: int) -> None:
     with start(COMMAND, folder, out) as process:
