@@ -129,8 +129,7 @@ def _serve_one(
             )
             keeper = Keeper(mount, engine, notifier, to_keep)
             at_end.callback(keeper.forget)
-            # The log must not be opened earlier: make_mount() first clears the place of a dead
-            # daemon's mount.
+            # Only now: make_mount() has first cleared the place of a dead daemon's mount.
             if own_log is not None:
                 _open_own(log_there, own_log, or_none=is_used)
             if mount.notice is not None:
