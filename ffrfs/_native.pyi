@@ -133,7 +133,7 @@ def folder_files(folder: bytes) -> tuple[list[bytes], list[bytes]]:
     They are in byte order of the names; no hidden files, no directories. All code uses this rule.
     """
 
-def is_pack_name(name: str) -> bool:
+def is_pack_name(name: bytes) -> bool:
     """Return whether folder_files() would count a file of that name among the packs."""
 
 def header_checksum(begin: bytes) -> int:

@@ -55,7 +55,7 @@ def _is_pack_set(folder: str) -> bool:
         for entry in found:
             if entry.name.startswith(".") or entry.name.endswith(_SIDECAR_SUFFIX):
                 continue
-            if not is_pack_name(entry.name) or not entry.is_file():
+            if not is_pack_name(os.fsencode(entry.name)) or not entry.is_file():
                 return False
             # Opening the set names a damaged pack.
             with contextlib.suppress(FormatError, ChecksumError):

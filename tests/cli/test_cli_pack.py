@@ -149,6 +149,23 @@ def test_an_archive(ffrfs: Run, tmp_path: Path, name: str) -> None:
     assert Pack(os.fsencode(out)).index_kind == "pack"
 
 
+def test_a_name_that_is_not_utf8(ffrfs: Run, tmp_path: Path) -> None:
+    """It is the only one: whether the directory is a pack set is decided by its names."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / os.fsdecode(b"caf\xe9.h5")).write_bytes(b"x")
+    shown = f"{folder}/caf\\xe9.h5"
+    assert ffrfs("pack", folder, tmp_path / "x.ffr").complaint == (
+        f"{shown}: the name is not UTF-8; exclude it, or skip such files (--skip-special)"
+    )
+    done = ffrfs("pack", "--skip-special", folder, tmp_path / "x.ffr")
+    assert (done.status, done.err) == (0, f"ffrfs: {shown}: skipped\n")
+    assert ffrfs("pack", "--exclude", "caf*", folder, tmp_path / "y.ffr").complaint == (
+        f"{folder}: no file is left to pack; check the patterns of --exclude"
+    )
+    assert ffrfs("diff", folder, tmp_path / "x.ffr").out == b"- caf\xe9.h5\n"
+
+
 def test_several_directories_keep_their_names(
     ffrfs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
