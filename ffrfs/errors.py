@@ -82,6 +82,14 @@ class IsAFolderError(FfrfsError, IsADirectoryError, KeyError):
     """A file was expected, and the path is a directory, which has no value in PackedFolder."""
 
 
+class SeekError(FfrfsError, OSError, ValueError):
+    """A position before the begin of a file. As for a plain file, OSError with EINVAL."""
+
+    @classmethod
+    def to(cls, position: int, name: str) -> Self:
+        return cls(errno.EINVAL, f"cannot seek to {position}, before the file's begin", name)
+
+
 class PackError(FfrfsError, OSError):
     """The pack could not be written; nothing was left under its name."""
 

@@ -13,6 +13,7 @@ import io
 import os
 from typing import TYPE_CHECKING
 
+from ffrfs.errors import SeekError
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ class PackedFile(io.RawIOBase):
             raise ValueError(f"whence is {whence}; it must be 0, 1 or 2")
         position = begins[whence] + offset
         if position < 0:
-            raise ValueError(
-                f"{quoted(self.name)}: cannot seek to {position}, before the beginning of it"
-            )
+            raise SeekError.to(position, self.name)
         self._position = position
         return position
 

@@ -87,8 +87,23 @@ def test_any_reads_are_those_of_an_ordinary_file(
         assert ours.read() == LARGE[-100:]
         with pytest.raises(ValueError, match="before"):
             ours.seek(-1)
+        for offset, whence in ((-1, os.SEEK_SET), (-LARGE_SIZE - 1, os.SEEK_END)):
+            with pytest.raises(OSError, match="Invalid argument") as theirs_raised:
+                theirs.seek(offset, whence)
+            with pytest.raises(OSError, match="before the file's begin: 'd/large'") as raised:
+                ours.seek(offset, whence)
+            assert raised.value.errno == theirs_raised.value.errno
         assert ours.seek(1 << 70 if buffering == 0 else 1 << 60) > LARGE_SIZE
         assert ours.read(1) == b""
+
+
+@pytest.mark.parametrize("buffering", [-1, 0])
+def test_what_is_too_short_for_an_archive_is_none(pack: PackedFolder, buffering: int) -> None:
+    """zipfile looks for the end of an archive, 22 bytes, before the begin of the file."""
+    with pack.open("object.json", "rb", buffering) as file:
+        assert not zipfile.is_zipfile(file)
+        with pytest.raises(zipfile.BadZipFile):
+            zipfile.ZipFile(file)
 
 
 def test_a_large_file_is_not_loaded_whole(pack: PackedFolder) -> None:
