@@ -83,11 +83,11 @@ class IsAFolderError(FfrfsError, IsADirectoryError, KeyError):
 
 
 class SeekError(FfrfsError, OSError, ValueError):
-    """A position before the begin of a file. As for a plain file, OSError with EINVAL."""
+    """A position before the beginning of a file. As for a plain file, OSError with EINVAL."""
 
     @classmethod
     def to(cls, position: int, name: str) -> Self:
-        return cls(errno.EINVAL, f"cannot seek to {position}, before the file's begin", name)
+        return cls(errno.EINVAL, f"cannot seek to {position}, before the beginning of the file", name)
 
 
 class PackError(FfrfsError, OSError):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PackFileSystem"]
 
 _LARGE_SIZE = 4 << 20  # parts of larger files are read alone: a batch has whole files
+_BATCH_SIZE = 64 << 20  # bytes of the files of a batch, which are in memory until it is cut
 # Names that fsspec has for clouds, and ours.
 _CLOUDS = {"s3": "s3://", "s3a": "s3://", "gs": "gs://", "gcs": "gs://"}
 _CLOUDS |= {"az": "az://", "abfs": "az://", "abfss": "az://"}
@@ -171,28 +172,40 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         on_error: str = "return",
         **_: object,
     ) -> list[bytes | Exception]:
-        """Return the ranges; all files but the parts of large ones are one verified batch."""
+        """Return the ranges. Files are read and verified in batches, but parts of large ones."""
         count = len(paths)
         begins = [starts] * count if starts is None or isinstance(starts, int) else starts
         limits = [ends] * count if ends is None or isinstance(ends, int) else ends
         out: list[bytes | Exception] = [b""] * count
-        batch: dict[int, list[tuple[int, slice]]] = {}
+        spans: dict[int, list[tuple[int, slice]]] = {}
+        sizes: dict[int, int] = {}
         for i, (path, begin, limit) in enumerate(zip(paths, begins, limits, strict=True)):
             try:
                 ino, size, span = self._span(path, begin, limit)
                 if size > _LARGE_SIZE and span.stop - span.start < size:
                     out[i] = self._part(ino, span)
                 else:
-                    batch.setdefault(ino, []).append((i, span))
+                    sizes[ino] = size
+                    spans.setdefault(ino, []).append((i, span))
             except Exception as failed:
                 if on_error == "raise":
                     raise
                 out[i] = failed
-        found = read_each([*batch], self._tree.read_files, lambda _: on_error != "raise")
-        for places, data in zip(batch.values(), found, strict=True):
+        for inos in _batches(sizes):
+            self._cut({ino: spans[ino] for ino in inos}, on_error, out)
+        return out
+
+    def _cut(
+        self,
+        spans: Mapping[int, list[tuple[int, slice]]],
+        on_error: str,
+        out: list[bytes | Exception],
+    ) -> None:
+        """Read whole files as one verified batch, and put the spans into their places of `out`."""
+        found = read_each([*spans], self._tree.read_files, lambda _: on_error != "raise")
+        for places, data in zip(spans.values(), found, strict=True):
             for i, span in places:
                 out[i] = data.error if isinstance(data, Bad) else data[span].tobytes()
-        return out
 
     def _part(self, ino: int, span: slice) -> bytes:
         steps = range(span.start, span.stop, _LARGE_SIZE)
@@ -232,6 +245,20 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     mkdir = makedirs = rmdir = rm = rm_file = _rm = cp_file = copy = mv = touch = _refuse
     pipe = pipe_file = put = put_file = write_text = _refuse
+
+
+def _batches(sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Yield the keys in groups whose sizes are at most _BATCH_SIZE together; a larger one alone."""
+    group: list[int] = []
+    total = 0
+    for key, size in sizes.items():
+        if group and total + size > _BATCH_SIZE:
+            yield group
+            group, total = [], 0
+        group.append(key)
+        total += size
+    if group:
+        yield group
 
 
 def _pack_name(name: str, protocol: str | None) -> str:

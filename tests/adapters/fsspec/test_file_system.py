@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import pickle
 import shutil
+import sys
 import tomllib
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,32 @@ def test_many_files_are_one_batch(fs: Any, source: Path, monkeypatch: pytest.Mon
         fs.cat_ranges(["missing"], 0, 1, on_error="raise")
     with pytest.raises(IsADirectoryError):
         fs.cat_file("a")
+
+
+def test_ranges_keep_few_whole_files_in_memory(
+    fs: Any, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of at most so many bytes together; or one larger file."""
+    monkeypatch.setattr(sys.modules[PackFileSystem.__module__], "_BATCH_SIZE", 40)
+    read_files = fs._tree.read_files
+    batches: list[int] = []
+    kept: list[weakref.ref[Any]] = []
+
+    def counted(inos: list[int]) -> Any:
+        assert not any(one() is not None for one in kept)
+        found = read_files(inos)
+        kept[:] = map(weakref.ref, found)
+        batches.append(sum(map(len, found)))
+        return found
+
+    monkeypatch.setattr(fs._tree, "read_files", counted)
+    names = ["a/b/one.txt", "a/two.txt", "a.txt", "large", "nothing", "c/three", "a.txt"]
+    found = fs.cat_ranges(names, 2, None)
+    assert found == [(source / name).read_bytes()[2:] for name in names]
+    assert batches == [19 + 17, 13 + 0 + 15]  # a part of "large" is read alone
+    batches.clear()
+    assert fs.cat(names).keys() == {*names}
+    assert batches == [13 + 19, 17 + 15, 10 << 20, 0]  # in the order of names
 
 
 def test_open_files(fs: Any, pack: str, source: Path) -> None:
