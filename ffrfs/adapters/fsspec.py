@@ -243,7 +243,12 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _refuse(self, *args: Any, **_: Any) -> NoReturn:  # noqa: ANN401
         raise OSError(errno.EROFS, "packs are read-only", str(args[0]) if args else None)
 
-    mkdir = makedirs = rmdir = rm = rm_file = _rm = cp_file = copy = mv = touch = _refuse
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Pass if there is nothing to do: fsspec asks for the parent of what it opens to write."""
+        if not (exist_ok and self.isdir(path)):
+            self._refuse(path)
+
+    mkdir = rmdir = rm = rm_file = _rm = cp_file = copy = mv = touch = _refuse
     pipe = pipe_file = put = put_file = write_text = _refuse
 
 

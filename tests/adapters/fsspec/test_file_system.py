@@ -166,6 +166,8 @@ def test_a_copy_by_pickle_reads(fs: Any, pack: str) -> None:
         lambda fs: fs.open("a.txt", "ab"),
         lambda fs: fs.mkdir("new"),
         lambda fs: fs.makedirs("new", exist_ok=True),
+        lambda fs: fs.makedirs("a.txt", exist_ok=True),
+        lambda fs: fs.makedirs("a"),
         lambda fs: fs.touch("a.txt"),
         lambda fs: fs.rm("a", recursive=True),
         lambda fs: fs.rmdir("empty"),

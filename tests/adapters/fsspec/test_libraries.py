@@ -54,6 +54,13 @@ def test_pandas(pack: str) -> None:
     assert pd.read_parquet(f"ffr://table::{pack}").to_dict("list") == TABLE
 
 
+@pytest.mark.parametrize("name", ["x.csv", "table/x.csv"])
+def test_pandas_that_writes_is_told_the_name(pack: str, name: str) -> None:
+    """It asks for the directory first, which is there."""
+    with pytest.raises(OSError, match=f"packs are read-only: '{name}'"):
+        pd.DataFrame(TABLE).to_csv(f"ffr://{name}", storage_options={"fo": pack})
+
+
 def test_pyarrow(fs: Any) -> None:
     found = ds.dataset("table", filesystem=fs, partitioning="hive")
     assert found.to_table().to_pydict() == TABLE
