@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 import ffrfs
+from ffrfs.errors import ChecksumError
 from tests.adapters.needed import needed
+from tests.ffrecord_file import flip_byte, record_extents
 
 fsspec = needed("fsspec")
 needed("ffrfs.fsspec")
@@ -98,6 +101,25 @@ def test_polars(fs: Any) -> None:
     table = ds.dataset("table", filesystem=fs, partitioning="hive")
     total = polars.scan_pyarrow_dataset(table).select(polars.col("x").sum()).collect()
     assert total.item() == 499_500
+
+
+def test_errors_of_polars_and_duckdb_tell_the_damage(tmp_path: Path) -> None:
+    """Both make their own of it; that of polars is none that `except Exception` catches."""
+    polars, duckdb = needed("polars"), needed("duckdb")
+    (tmp_path / "source").mkdir()
+    pq.write_table(pa.table(TABLE), tmp_path / "source" / "x.parquet")
+    ffrfs.pack_folder(tmp_path / "source", tmp_path / "x.ffr")
+    flip_byte(tmp_path / "x.ffr", record_extents(tmp_path / "x.ffr")[0][0] + 100)
+    fs = fsspec.filesystem("ffr", fo=str(tmp_path / "x.ffr"))
+    with pytest.raises(BaseException, match=r"ChecksumError.*'x\.parquet'") as raised:
+        polars.read_parquet(fs.open("x.parquet"))
+    assert type(raised.value).__name__ == "PanicException"
+    with pytest.raises(ChecksumError, match=r"'x\.parquet'"):
+        polars.read_parquet(io.BytesIO(fs.cat("x.parquet")))
+    with duckdb.connect() as database:
+        database.register_filesystem(fs)
+        with pytest.raises(duckdb.Error, match=r"ChecksumError.*'x\.parquet'"):
+            database.sql("FROM 'ffr://x.parquet'")
 
 
 def test_hdf5(pack: str) -> None:

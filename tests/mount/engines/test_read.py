@@ -6,11 +6,13 @@ import errno
 import hashlib
 import random
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.ffrecord_file import Header, flip_byte, record_extents, write_folder, write_records
+from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import wait_until
@@ -149,6 +151,16 @@ def test_wrong_checksum_in_the_header_is_eio_for_that_record(
     assert tree.ask(probes.errno_of, "000000001", "read") == errno.EIO
     for record in (0, 2, 3):
         assert tree.ask(probes.read, f"{record:09d}") == records[record]
+
+
+@pytest.mark.promise("S11")
+def test_damage_is_sigbus_where_the_file_is_mapped(mount: MakeMount, tmp_path: Path) -> None:
+    records = [content(5000, i) for i in range(2)]
+    tree = mount(write_records(tmp_path / "plain.ffr", records, spoil_second_checksum))
+    tree.expect_log("cannot read 000000001: .*record 1")
+    program = "import mmap, sys; file = open(sys.argv[1]); mmap.mmap(file.fileno(), 0, prot=1)[0]"
+    ends = [python("-c", program, tree.path / f"{i:09d}").returncode for i in range(2)]
+    assert ends == [0, -signal.SIGBUS]
 
 
 def test_plain_file_cut_inside_its_last_record_loses_only_that(
