@@ -33,6 +33,12 @@ from tests.tfrecord_file import write_tfrecord
 Sizes = list[list[int]]
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of a TFRecord file stays in the cache under its path, which the next test has."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sample]:
     return small_samples(tmp_path_factory.mktemp("samples"))
