@@ -99,10 +99,10 @@ class MountHandle:
     def record(self, wait_s: float = 0) -> None:
         """Write missing facts to the state file, unless the place is another daemon's by now.
 
-        If another process has the lock for `wait_s`, or the disk is full, commands see the earlier
-        state, until this is called again.
+        Another program may have removed the file, as from /tmp. If another process has the lock for
+        `wait_s`, or the disk is full, commands see the earlier state, until this is called again.
         """
-        if self.is_recorded:
+        if self.is_recorded and state.keep(self.directory, self.state.mountpoint):
             return
         taking = runtime_lock.locked(self.directory, wait_s=wait_s)
         with contextlib.suppress(OSError), taking as is_held:

@@ -37,6 +37,7 @@ KEPT = (OLDER_LOG, LOG, ENDED)  # kept after the end of a mount
 
 _ROOT_DIRECTORY = "/run/ffrfs"
 _MODE = 0o600  # of the files
+_TOUCHED_S = 24 * 3600  # programs that clean /tmp remove what is older, by days at the least
 _OTHER = "set XDG_RUNTIME_DIR to a directory of your own"
 _ADVICE = f"a mount's daemon keeps its state there; make room there, make it writable, or {_OTHER}"
 
@@ -145,6 +146,19 @@ def save(directory: str, state: MountState) -> None:
         with StagedFile(path, follow=False, mode=_MODE) as staged:
             staged.write(json.dumps(asdict(state)).encode("ascii"))
             staged.publish(sync=False)
+
+
+def keep(directory: str, mountpoint: str) -> bool:
+    """Return whether the file is there; once a day, touch all files of the mount."""
+    stem = os.path.join(directory, _stem(mountpoint))
+    try:
+        age_s = time.time() - os.stat(stem + LIVE).st_mtime
+    except OSError:
+        return False
+    for ending in () if 0 <= age_s < _TOUCHED_S else (LIVE, LOG, OLDER_LOG, SOCKET):
+        with contextlib.suppress(OSError):
+            os.utime(stem + ending)
+    return True
 
 
 def load(directory: str, mountpoint: str) -> MountState | None:

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,26 @@ def test_removed_under_a_mount(as_user: Place, engine: str) -> None:
         wait_until(lambda: as_user.machine.processes() == [], "the daemon has ended")
         assert as_user.machine.find(as_user.mountpoint) is None
         assert not as_user.mountpoint.exists()
+
+
+@pytest.mark.promise("S18")
+def test_files_outlast_a_program_that_removes_old_ones(as_user: Place) -> None:
+    """As in /tmp; and the state is written again if it was removed all the same."""
+    assert as_user.mount().status == 0
+    files = list((as_user.home / "ffrfs").iterdir())
+    assert sorted(path.suffix for path in files) == [".json", ".log", ".sock"]
+    began_s = time.time()
+    for path in files:
+        os.utime(path, (0, 0))
+    wait_until(lambda: all(path.stat().st_mtime > began_s - 60 for path in files), "are touched")
+    (known,) = (path for path in files if path.suffix == ".json")
+    before = known.read_bytes()
+    known.unlink()
+    wait_until(known.exists, "the state is there again")
+    assert known.read_bytes() == before
+    assert as_user.figures()["daemon_starts"] == 0
+    assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
+    assert not as_user.mountpoint.exists()
 
 
 def test_daemon_is_found_from_outside_of_the_session(as_user: Place) -> None:
