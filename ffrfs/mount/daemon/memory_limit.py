@@ -299,13 +299,13 @@ def available_bytes() -> int:
 
 
 def anonymous_bytes(pid: int | None) -> int:
-    """Return the anonymous physical memory (RssAnon); 0 if there is no such process."""
+    """Return the anonymous physical memory (RssAnon); 0 if no such process is seen (hidepid=)."""
     if pid is None:
         return 0
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             found = _ANONYMOUS.search(file.read())
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return 0
     return int(found[1]) << 10 if found else 0  # a zombie has no such line
 

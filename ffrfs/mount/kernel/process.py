@@ -59,10 +59,13 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _status_fields(pid: int) -> list[bytes] | None:
-    """Return the fields of /proc/PID/stat from the third, the state, on; None: no such process."""
+    """Return the fields of /proc/PID/stat from the third, the state, on; None: no such process.
+
+    With hidepid= (proc(5)) one of another user's is as none: daemons are asked about by their user.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may itself hold spaces and parentheses.
             return file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None

@@ -387,6 +387,23 @@ def test_check_over_a_dead_mount(as_user: Place) -> None:
     assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
 
 
+def test_number_of_a_dead_daemon_is_now_that_of_another_users_process(as_user: Place) -> None:
+    """Whose files in /proc are closed (hidepid=)."""
+    as_user.machine.admin("mount -t proc -o hidepid=1 proc /proc")
+    assert as_user.mount().status == 0
+    kill_for_good(as_user.listed()["pid"])
+    wait_until(lambda: as_user.machine.processes() == [], "its worker has ended")
+    (path,) = (as_user.home / "ffrfs").glob("*.json")
+    known = json.loads(path.read_text())
+    known["process"]["pid"] = known["guardian"]["pid"] = os.getpid()
+    path.write_text(json.dumps(known))
+    assert as_user.listed()["state"] == "dead"
+    fails(as_user.ffrfs("stats", as_user.mountpoint), 1, "has died; remove the mount with")
+    assert as_user.mount().status == 0
+    assert as_user.read() == CONTENT
+    assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
+
+
 IN_A_NAMESPACE = """
 set -e
 ffrfs() { python -P -m ffrfs "$@"; }
