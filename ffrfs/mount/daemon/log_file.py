@@ -48,7 +48,8 @@ class Target(logging.StreamHandler[_Stream]):
 class LogFile(Target, WatchedFileHandler):
     """A file that other programs may move away (logrotate): then a new one of its name is begun.
 
-    A second descriptor is for the traceback of a crash; it stays valid until finish().
+    A second descriptor is for the traceback of a crash; it stays valid until finish(), and is of
+    the same file.
     """
 
     def __init__(self, path: str) -> None:
@@ -59,6 +60,12 @@ class LogFile(Target, WatchedFileHandler):
 
     def _open(self) -> _Stream:  # type: ignore[override]
         return _Stream(open_to_append(self.baseFilename), "a")
+
+    def reopenIfNeeded(self) -> None:  # noqa: N802
+        before = self.stream
+        super().reopenIfNeeded()
+        if self.stream is not None and self.stream is not before:
+            os.dup2(self.stream.fileno(), self.crash_fd, inheritable=False)
 
     def finish(self) -> None:
         os.close(self.crash_fd)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import FileSystemHangsError, OptionError
-from ffrfs.mount.daemon.log_file import LogFile, Target
+from ffrfs.mount.daemon.log_file import LogFile, OwnLogFile, Target
 from ffrfs.mount.daemon.log_writer import LINES_MAX, LogWriter
 from ffrfs.mount.daemon.output_file import open_to_append, refuse_to_replace, within_limit
 from tests.mount import probes
@@ -284,6 +284,22 @@ def test_file_whose_place_is_taken_is_begun_anew_when_it_is_free(tmp_path: Path)
         file.emit(line(text))
     file.finish()
     assert (path.read_text(), moved.read_text()) == ("one\ntwo\n", "")
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_traceback_of_a_crash_goes_where_the_lines_go(tmp_path: Path, is_own: bool) -> None:
+    """The old file is not held open, either: it may be in memory (/run)."""
+    path = tmp_path / "log"
+    file = OwnLogFile(str(path), 1) if is_own else LogFile(str(path))
+    for _ in range(2):
+        file.emit(line("one"))
+        if not is_own:
+            path.unlink()
+    file.emit(line("last"))
+    os.write(file.crash_fd, b"crash\n")
+    assert not os.get_inheritable(file.crash_fd)
+    file.finish()
+    assert path.read_text() == "last\ncrash\n"
 
 
 def test_lines_beyond_a_number_are_lost_and_counted() -> None:
