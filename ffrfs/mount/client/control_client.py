@@ -99,7 +99,8 @@ def _ask(
             failure = MountError(
                 f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}{more}"
             )
-            has_died = known.guardian is not None and known.process.wait(_ENDING_S)
+            left_s = max(deadline_s - time.monotonic(), 0)
+            has_died = known.guardian is not None and known.process.wait(min(_ENDING_S, left_s))
         # If the daemon has died, its guardian starts another one, which may have taken over since.
         # If the disk is full, only its socket shows the new daemon.
         if not (has_died and state.lives(*(state.find(place) or (directory, known)))):

@@ -14,6 +14,7 @@ import pytest
 
 from ffrfs import pack_folder
 from ffrfs.mount.client.health import TIMEOUT_S
+from ffrfs.mount.kernel import state
 from ffrfs.mount.stats import figures
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.folder.folder_model import make_folder
@@ -103,6 +104,15 @@ def test_daemon_that_is_stopped(tree: Mount) -> None:
         assert is_in_time(tree.path)
     tree.checked(0)
     assert tree.ask(probes.read, "a") == TREE["a"]
+
+
+@pytest.mark.promise("S59")
+def test_daemon_whose_socket_is_gone(tree: Mount) -> None:
+    known = state.find(str(tree.path))
+    assert known is not None
+    os.unlink(state.socket_path(known[0], str(tree.path)))
+    tree.checked(2, "cannot ask its daemon", "No such file")
+    assert is_in_time(tree.path)
 
 
 @pytest.mark.promise("S59")
