@@ -1,7 +1,8 @@
 """The counters of a fetcher, in shared memory that its parent can read at any time.
 
 The layout is that of native/stats/counter_page.h. The page belongs to the parent, so that the
-counts go on when another fetcher takes over.
+counts go on when another fetcher takes over. The next daemon of a mount copies it, as the fetcher
+before may not have ended yet.
 
 Concurrency: the fetcher's loop alone writes; a reader may see some counts newer than others.
 """
@@ -42,6 +43,15 @@ NAMES = (
     "remote_fill_given_up",  # blocks of remote_fill_left that are not tried any more
     "remote_fills",  # how often `ffrfs prefetch --all` has begun, and counted what is left
 )
+# Not counts, but what is so now: the next fetcher begins with zeros.
+_OF_NOW = {
+    "remote_ranges",
+    "remote_in_memory",
+    "remote_object_bytes",
+    "remote_fill_left",
+    "remote_filling",
+    "remote_fill_given_up",
+}
 
 
 class FetchCounters:
@@ -59,6 +69,12 @@ class FetchCounters:
             self._places[name] = place + _ROW.size
             place += _ROW.size + _VALUE.size
         _HEADER.pack_into(self._page, 0, _MAGIC, place)
+
+    def go_on_from(self, page_fd: int) -> None:
+        """Take the counts of another page."""
+        before = FetchCounters(page_fd)
+        for name in set(NAMES) - _OF_NOW:
+            self.set(name, before[name])
 
     def add(self, name: str, number: int = 1) -> None:
         self.set(name, self[name] + number)

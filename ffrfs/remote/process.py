@@ -79,6 +79,11 @@ class FetcherProcess:
         """The process id of the fetcher that this process started last."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def page(self) -> int:
+        """The descriptor of the page of counters, until close()."""
+        return self._page
+
     def link(self, but: int | None = None) -> int:
         """Return the descriptor of a new link; the caller owns it. Starts a fetcher if none runs.
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ffrfs.errors import ChangedAtOriginError, RemoteError, RemoteTimeoutError, describe
+from ffrfs.remote.changed_before import ChangedBefore
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import Block, FetchedObject, Wait
 from ffrfs.remote.landing import Landing
@@ -66,6 +67,7 @@ class Schedule:
         self._bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._throttled = counters["remote_throttled"]
+        self._changed_before = ChangedBefore(counters)
 
     def want(self, target: FetchedObject, wait: Wait, urgent: bool) -> None:
         """Fetch the absent blocks of the wait; `urgent`: a reader waits for them."""
@@ -277,6 +279,7 @@ class Schedule:
             self._counters.add("remote_blocks_fetched", len(blocks))
             target.note_fetched(block.number for block in blocks)
             self._counters.add("remote_changed", -(target.broken is not None))
+            self._changed_before.asked(target.pin, is_changed=False)
             target.broken = None
             for block in blocks:
                 self._done(block)
@@ -321,6 +324,7 @@ class Schedule:
         target = block.target
         if isinstance(error, ChangedAtOriginError):
             self._counters.add("remote_changed", target.broken is None)
+            self._changed_before.asked(target.pin, is_changed=True)
             target.note_broken(error, self._loop.time())
         del target.blocks[block.number]
         self._counters.add("remote_errors")

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.remote.changed_before import ChangedBefore
+from ffrfs.remote.fetch_counters import FetchCounters
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.protocol import BLOCK_SIZE, REQUESTS_MAX, Ask, Tell
+from ffrfs.remote.url import parse_url
 from tests.cache.blocks import in_child
 from tests.mount.command import wait_until
 from tests.remote.fetch_client import FetchClient
@@ -251,6 +255,20 @@ def test_an_object_that_was_away_for_a_moment_is_read_again(
         assert client.read_all(opened) == content()
         assert running.figure("remote_changed") == 0
         assert running.log().count("<4>") == 1
+
+
+def test_changed_objects_are_counted_until_they_are_asked_for_again() -> None:
+    """By another fetcher, which does not know which ones they were."""
+    pins = [Pin(parse_url(f"file:///{name}"), 1, name, None, 0) for name in "abc"]
+    counters = FetchCounters()
+    counters.set("remote_objects", 3)
+    counters.set("remote_changed", 2)
+    before = ChangedBefore(counters)
+    for pin, is_changed, left in ((0, False, 2), (0, False, 2), (1, True, 1), (2, False, 0)):
+        before.asked(pins[pin], is_changed=is_changed)
+        assert counters["remote_changed"] == left
+    before.asked(pins[2], is_changed=True)
+    assert counters["remote_changed"] == 0
 
 
 def test_an_object_is_opened_again_by_its_pin(start: Start, tmp_path: Path) -> None:

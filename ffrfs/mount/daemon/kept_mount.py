@@ -30,7 +30,8 @@ _FIRST = 3  # SD_LISTEN_FDS_START
 _SIZE_MAX = 16 << 20
 CONNECTION, FIGURES, GUARDIAN, OWNER = "connection", "figures", "guardian", "owner"
 _ENGINES = ("page", "worker", "log", "process")
-NAMES = (CONNECTION, FIGURES, *_ENGINES, OWNER)
+_MAYBE_ENGINES = ("fetched",)
+NAMES = (CONNECTION, FIGURES, *_ENGINES, *_MAYBE_ENGINES, OWNER)
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,8 @@ def mount_of(figures: bytes, found: Mapping[str, int]) -> KeptMount:
     errors of other kinds if the figures are damaged.
     """
     fields = json.loads(figures)
-    engine = fields["engine"] | {"descriptors": {name: found[name] for name in _ENGINES}}
+    names = (*_ENGINES, *(name for name in _MAYBE_ENGINES if name in found))
+    engine = fields["engine"] | {"descriptors": {name: found[name] for name in names}}
     more = {
         "request": replace(_request(fields["request"]), while_open=found.get(OWNER)),
         "state": state.of_fields(_known(state.MountState, fields["state"])),

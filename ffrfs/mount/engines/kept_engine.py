@@ -20,7 +20,8 @@ from ffrfs.mount.engines.worker_deaths import UNSEEN
 class KeptEngine:
     """An engine without its daemon."""
 
-    # Names: page (of counters), worker (its socket), log (its pipe), process (a pidfd).
+    # Names: page (of counters), worker (its socket), log (its pipe), process (a pidfd); and, if
+    # there is a fetcher, and the daemon was of no earlier version, fetched (its page of counters).
     descriptors: dict[str, int]
     transport: Transport  # of its workers: "dev" or "uring"
     identities: str  # of the packs, in hexadecimal digits (Worker.identities)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from ffrfs.errors import describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.remote.pace import flight_size
 from ffrfs.remote.process import FetcherProcess, copy_log
 from ffrfs.remote.url import is_url
@@ -32,8 +33,9 @@ log = logging.getLogger(__name__)
 class MountFetcher:
     """The owner of a mount's fetcher, until close()."""
 
-    def __init__(self, request: MountRequest) -> None:
-        """Start the fetcher. Raises OptionError."""
+    def __init__(self, request: MountRequest, kept: KeptEngine | None = None) -> None:
+        """Start the fetcher. `kept`: what the mount's last daemon has left. Raises OptionError."""
+        before = None if kept is None else kept.descriptors.get("fetched")
         self._lock = threading.Lock()  # guards the three below
         self._bring: Callable[[int], None] | None = None
         self._has_missed = False  # another fetcher took over before bring_links_to()
@@ -48,6 +50,9 @@ class MountFetcher:
             # An attacker who controls the worker can open no other URL, and no other file.
             roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
         )
+        if before is not None:
+            self._process.counters.go_on_from(before)
+            os.close(before)
         try:
             self._process.start()
         except BaseException:
@@ -62,6 +67,10 @@ class MountFetcher:
 
     def counters(self) -> Counters:
         return self._process.counters.rows()
+
+    def kept(self) -> dict[str, int]:
+        """Return what the next daemon may use of it, by its name in KeptEngine.descriptors."""
+        return {"fetched": self._process.page}
 
     def link(self) -> int:
         """Return a descriptor of a new link, which the caller owns. Raises RemoteError."""

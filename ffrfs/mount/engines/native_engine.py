@@ -92,7 +92,7 @@ class NativeEngine:
                 # Here, not above: most mounts have no fetcher.
                 from ffrfs.mount.engines.mount_fetcher import MountFetcher
 
-                self._fetching = MountFetcher(request)
+                self._fetching = MountFetcher(request, kept)
                 undo.callback(self._fetching.close)
             self.notices: list[str] = []
             self._worker = self._new_worker() if kept is None else Worker.of(kept, request)
@@ -181,8 +181,9 @@ class NativeEngine:
         self._worker.kill()
 
     def kept(self) -> KeptEngine:
+        fetching = {} if self._fetching is None else self._fetching.kept()
         return KeptEngine(
-            descriptors={"page": self._page.fd} | self._worker.kept(),
+            descriptors={"page": self._page.fd} | self._worker.kept() | fetching,
             transport=self._transport,
             identities=self._worker.identities.hex(),
             last_files=list(self._worker.last_files.values()),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def kept(tmp_path: Path) -> KeptMount:
         entry=MountEntry(place, "fuse.ffrfs", "/x.ffr", "0:99", user_id=0, group_id=0),
         connection=FOUND["connection"],
         engine=KeptEngine(
-            descriptors={name: FOUND[name] for name in ("page", "worker", "log", "process")},
+            descriptors={
+                name: FOUND[name] for name in ("page", "worker", "log", "process", "fetched")
+            },
             transport="dev",
             identities="00ff",
             deaths={"count": 3},
@@ -68,6 +71,17 @@ def figures_of(kept: KeptMount) -> dict[str, Any]:
 
 def test_next_daemon_gets_the_same(kept: KeptMount) -> None:
     assert mount_of(json.dumps(figures_of(kept)).encode(), FOUND) == kept
+
+
+def test_daemon_of_an_earlier_version_has_kept_no_counters_of_a_fetcher(kept: KeptMount) -> None:
+    found = {name: fd for name, fd in FOUND.items() if name != "fetched"}
+    assert mount_of(json.dumps(figures_of(kept)).encode(), found) == replace(
+        kept,
+        engine=replace(
+            kept.engine,
+            descriptors={name: found[name] for name in ("page", "worker", "log", "process")},
+        ),
+    )
 
 
 def test_fields_of_a_later_version_are_left_out(kept: KeptMount) -> None:
@@ -122,7 +136,7 @@ def test_damaged_figures_are_given_up() -> None:
     )
     script = " ".join(f"{fd}</dev/null" for fd in range(3, 3 + len(NAMES)))
     done = subprocess.run(
-        ["sh", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],
+        ["bash", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],  # sh: fd 9 at most
         env=os.environ
         | {"LISTEN_FDS": str(len(NAMES)), "LISTEN_FDNAMES": ":".join([FIGURES, *names])},
         capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
@@ -164,6 +165,39 @@ def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, serv
     assert f"{server.url}/{pack.name} (changed at its origin)" in ffrfs("ps").out
     tree.expect_log(pack.name)
     assert tree.log().count("WARNING") == 1
+
+
+@pytest.mark.promise("S59", "S62")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_next_daemon_knows_that_an_object_was_replaced(
+    reach: Reach, pack: Path, server: Nginx
+) -> None:
+    """And the counts of fetchers before its own go on."""
+    tree = reach(f"{server.url}/{pack.name}")
+    tree.expect_log("changed at its origin|the daemon before this one")
+    check(tree, NAMES[:5])
+    other = pack.with_name("other")
+    other.write_bytes(pack.read_bytes()[::-1])
+    os.utime(other, (1, 1))  # nginx's ETag is of size and second
+    kept = pack.rename(pack.with_name("kept"))
+    other.rename(pack)
+    assert errno.EIO in {tree.ask(probes.errno_of, name, "read") for name in NAMES}
+    before = remote(tree)
+    assert before["changed"] == 1
+    tree.replace_daemon()
+    tree.checked(1, "a pack at a URL was replaced since it was mounted")
+    wait_until(lambda: remote(tree)["starts"] > before["starts"], "its fetcher has begun")
+    for name in ("bytes", "requests", "blocks_fetched", "errors"):
+        assert remote(tree)[name] >= before[name] > 0
+    assert errno.EIO in {tree.ask(probes.errno_of, name, "read") for name in NAMES}
+    assert remote(tree)["changed"] == 1
+    kept.rename(pack)
+    tree.replace_daemon()
+    wait_until(lambda: not tree.ask(probes.errno_of, NAMES[-1], "read"), "it is read again")
+    before = remote(tree)
+    assert before["changed"] == 0
+    assert ffrfs("restart", tree.path).status == 0
+    assert remote(tree)["requests"] >= before["requests"]
 
 
 @pytest.mark.promise("S65")
