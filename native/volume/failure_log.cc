@@ -2,6 +2,18 @@
 
 namespace ffrfs {
 
+FailureLog::FailureLog(CounterPage& page)
+    : total_(page.row("read_failures")), table_(page.row("failures_by_inode", 2 * kFilesMax)) {
+  const auto before = Clock::now() - kRepeatAfter;  // the next failure of each is logged
+  for (size_t slot = 0; slot < kFilesMax; ++slot) {
+    const Ino ino = table_[2 * slot];
+    // A worker that was broken into may have written anything: what follows is begun anew.
+    if (ino == 0 || by_ino_.contains(ino)) break;
+    lines_.push_front({ino, before, slot});
+    by_ino_.emplace(ino, lines_.begin());
+  }
+}
+
 bool FailureLog::note(Ino ino, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   ++total_;

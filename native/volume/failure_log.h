@@ -5,6 +5,8 @@
 //   read_failures      the total
 //   failures_by_inode  for each of up to kFilesMax files its inode and its failures; then zeros
 //
+// The page may be that of a worker before this one, whose counts go on.
+//
 // Thread-safe.
 
 #pragma once
@@ -27,8 +29,7 @@ class FailureLog {
   static constexpr auto kRepeatAfter = std::chrono::seconds(60);
   static constexpr size_t kFilesMax = 1024;  // the one logged longest ago is dropped
 
-  explicit FailureLog(CounterPage& page)
-      : total_(page.row("read_failures")), table_(page.row("failures_by_inode", 2 * kFilesMax)) {}
+  explicit FailureLog(CounterPage& page);
 
   // Counts a failure. Returns whether to log it: false if the file had a line less than
   // kRepeatAfter ago.

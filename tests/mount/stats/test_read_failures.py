@@ -88,10 +88,16 @@ def test_next_daemon_knows_them(tree: Mount) -> None:
         return {file["path"]: file["error"] for file in listed(tree)["files"]}
 
     before = errors()
+    for _ in range(3):
+        tree.ask(probes.errno_of, DAMAGED[-1], "read")
+    total = counts(tree)
     tree.replace_daemon()
     assert errors() == before
     assert ffrfs("restart", tree.path).status == 0
     assert errors() == before
+    tree.ask(probes.errno_of, DAMAGED[0], "read")  # the first that the next worker meets
+    wait_until(lambda: sum(counts(tree).values()) > sum(total.values()), "it is counted")
+    assert all(count >= total[path] for path, count in counts(tree).items())
     assert listed(tree)["other_count"] == 0
     tree.checked(1, "3 files could not be read")
 

@@ -252,6 +252,25 @@ TEST_CASE("the failure log is bounded: the file logged longest ago is forgotten"
   CHECK((counts[2] == 1 && counts[3] == 1 && counts[4] == 2 && counts[5] == 1));
 }
 
+TEST_CASE("failures of files go on where those of the worker before it have ended") {
+  CounterPage page;
+  const auto now = FailureLog::Clock::now();
+  {
+    FailureLog log(page);
+    for (const Ino ino : {7, 7, 7, 8}) (void)log.note(ino, now);
+  }
+  const auto counts = page.row("failures_by_inode", 2 * FailureLog::kFilesMax);
+  counts[4] = 8;  // hostile: a file that is there twice, and another one
+  counts[5] = counts[6] = counts[7] = 99;
+  FailureLog log(page);
+  CHECK(log.note(9, now));
+  CHECK(log.note(7, FailureLog::Clock::now()));  // each is logged anew
+  CHECK_FALSE(log.note(7, now));
+  CHECK((counts[0] == 7 && counts[1] == 5 && counts[2] == 8 && counts[3] == 1));
+  CHECK((counts[4] == 9 && counts[5] == 1));
+  CHECK(page.row("read_failures").load() == 7);
+}
+
 TEST_CASE("of many threads that meet one bad file exactly one logs it") {
   CounterPage page;
   FailureLog log(page);
