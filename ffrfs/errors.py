@@ -87,7 +87,8 @@ class SeekError(FfrfsError, OSError, ValueError):
 
     @classmethod
     def to(cls, position: int, name: str) -> Self:
-        return cls(errno.EINVAL, f"cannot seek to {position}, before the beginning of the file", name)
+        text = f"cannot seek to {position}, before the beginning of the file"
+        return cls(errno.EINVAL, text, name)
 
 
 class PackError(FfrfsError, OSError):
