@@ -82,7 +82,9 @@ class StagedFile(Closing):
 
     def _replace(self) -> None:
         if self._staging_name is None:
-            # link() replaces nothing, so a staging name is needed here, too.
+            # link() replaces nothing, so a staging name is needed here, too; one of a process that
+            # was killed just here would stay for ever.
+            remove_leftovers(self._folder)
             name = staging_name(self._name)
             os.link(self.place, name, dst_dir_fd=self._folder)
             self._staging_name = name

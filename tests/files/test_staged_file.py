@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import PackError
+from ffrfs.files.leftovers import staging_name
 from ffrfs.files.staged_file import StagedFile, staged_folder
 from tests.tiny_disk import run_on_tiny_disk
 
@@ -38,6 +39,15 @@ def test_published(tmp_path: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert target.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.usefixtures("way")
+def test_name_that_a_killed_process_has_left_goes(tmp_path: Path) -> None:
+    """Just before it was the file's own, or where files without a name are refused."""
+    (tmp_path / staging_name("x")).write_bytes(b"left")
+    with StagedFile(str(tmp_path / "x")) as staged:
+        staged.publish()
+    assert os.listdir(tmp_path) == ["x"]
 
 
 @pytest.mark.usefixtures("way")
