@@ -4,8 +4,8 @@
 
 The objects in a cache do not show whether their directory holds more; its listing does.
 
-A file that is damaged or too large is no listing. If there are too many listings, the oldest are
-removed. They do not count in the cache's limit.
+A file that is damaged or too large is no listing. If there are too many listings, or they are too
+large together, the oldest are removed. They do not count in the cache's limit.
 
 Not here: what a directory without a listing means (ffrfs/remote/offline_origin.py).
 Concurrency: functions; any thread, and other processes. A listing gets its name when it is whole.
@@ -24,6 +24,7 @@ from ffrfs.files.staged_file import StagedFile
 _FOLDER = "listings"
 _SIZE_MAX = 4 << 20
 _COUNT_MAX = 256
+_BYTES_MAX = 8 << 20  # of all: 1 % of a cache of 800 MB
 
 
 def keep_listing(place: CachePlace, name: str, url: str, names: Sequence[str]) -> None:
@@ -67,13 +68,14 @@ def _is_name(name: object) -> bool:
 
 
 def _remove_oldest(folder: int) -> None:
-    names = os.listdir(folder)
-    if len(names) <= _COUNT_MAX:
-        return
-    times: dict[str, int] = {}
-    for name in names:
+    found: list[tuple[int, int, str]] = []
+    for name in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):
-            times[name] = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns
-    for name in sorted(times, key=times.__getitem__)[:-_COUNT_MAX]:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found.append((info.st_mtime_ns, info.st_size, name))
+    total_bytes = 0
+    for count, (_, size, name) in enumerate(sorted(found, reverse=True), 1):
+        total_bytes += size
+        if count > _COUNT_MAX or total_bytes > _BYTES_MAX:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)

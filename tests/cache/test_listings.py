@@ -42,6 +42,11 @@ def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
         keep_listing(place, str(number), URL, ["x"])
         os.utime(f"{place.path}/listings/{number}", (number, number))
     assert sorted(os.listdir(f"{place.path}/listings")) == ["4", "5", "6", "7", "8"]
+    monkeypatch.setattr(listings, "_BYTES_MAX", 2000)
+    for number in (7, 8, 9):
+        keep_listing(place, str(number), URL, ["x" * 900])
+        os.utime(f"{place.path}/listings/{number}", (number, number))
+    assert sorted(os.listdir(f"{place.path}/listings")) == ["8", "9"]
 
 
 def test_foreign_files(place: CachePlace, tmp_path: Path) -> None:
