@@ -90,7 +90,7 @@ def test_any_reads_are_those_of_an_ordinary_file(
         for offset, whence in ((-1, os.SEEK_SET), (-LARGE_SIZE - 1, os.SEEK_END)):
             with pytest.raises(OSError, match="Invalid argument") as theirs_raised:
                 theirs.seek(offset, whence)
-            with pytest.raises(OSError, match="before the beginning .*: 'd/large'") as raised:
+            with pytest.raises(OSError, match=r"before the beginning .*: 'd/large'") as raised:
                 ours.seek(offset, whence)
             assert raised.value.errno == theirs_raised.value.errno
         assert ours.seek(1 << 70 if buffering == 0 else 1 << 60) > LARGE_SIZE
