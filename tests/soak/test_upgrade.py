@@ -5,28 +5,23 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.checkable_files import is_right
 from tests.mount.child import child
 from tests.mount.command import Mount, wait_until
+from tests.mount.installation import ANSWER_S, Installation
 from tests.soak.chaos_readers import read_in_chaos
 from tests.soak.hints import hinting
 
 ROUNDS = 2
 DURATION_S = 12.0
-ANSWER_S = 120.0
 PACK_MB = 64
 READERS = {"files": ("plain", "mapped", "tar"), "torch": ("plain", "torch")}
 # Of the later version: one more field that daemons keep for the next one, and show.
@@ -37,54 +32,6 @@ CHANGES = {
 LATER = 7
 
 MakeMount = Callable[[Path], Mount]
-
-
-class Installation:
-    """A virtual environment in which one of several versions of the package is installed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        place = folder / "environment"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-        self.python = place / "bin" / "python"
-        packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
-        # The path alone: what an editable install of ffrfs has put there is not obeyed.
-        (packages / "needed.pth").write_text(sysconfig.get_path("purelib"))
-        self._installed = packages / "ffrfs"
-
-    def add(self, version: str, changes: dict[str, tuple[str, str]]) -> None:
-        package = self._folder / version / "ffrfs"
-        shutil.copytree(CHECKOUT / "ffrfs", package)
-        spec = importlib.util.find_spec("ffrfs._native")
-        assert spec is not None
-        assert spec.origin is not None
-        built = Path(spec.origin).parent
-        for file in (Path(spec.origin), built / "ffrfs-worker", built / "ffrfs-guardian"):
-            shutil.copy(file, package)
-        for name, (text, other) in changes.items():
-            source = package / "mount" / "daemon" / name
-            assert text in source.read_text()
-            source.write_text(source.read_text().replace(text, other, 1))
-
-    def install(self, version: str) -> None:
-        new = self._installed.with_name("new")
-        new.symlink_to(self._folder / version / "ffrfs")
-        new.rename(self._installed)
-
-    def remove(self) -> None:
-        self._installed.unlink()
-
-    def run(self, *arguments: str | Path) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(
-            [self.python, "-P", "-m", "ffrfs", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-            check=False,
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.fixture

@@ -216,6 +216,7 @@ class NativeEngine:
         """Wait for the worker's end; return whether it ended with the connection."""
         import trio
 
+        from ffrfs.mount.engines import refusal  # noqa: F401 - later its file may be gone
         from ffrfs.mount.engines.worker_life import WorkerLife
 
         try:
