@@ -14,7 +14,6 @@ import logging
 import os
 from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict, dataclass, replace
-from dataclasses import fields as dataclass_fields
 from typing import Any
 
 from ffrfs.errors import describe
@@ -24,6 +23,7 @@ from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry
 from ffrfs.mount.kernel.options import TreeOptions
+from ffrfs.mount.kernel.state import known_fields
 from ffrfs.mount.kernel.system_call import memfd_create
 
 _FIRST = 3  # SD_LISTEN_FDS_START
@@ -127,13 +127,13 @@ def mount_of(figures: bytes, found: Mapping[str, int]) -> KeptMount:
     engine = fields["engine"] | {"descriptors": {name: found[name] for name in names}}
     more = {
         "request": replace(_request(fields["request"]), while_open=found.get(OWNER)),
-        "state": state.of_fields(_known(state.MountState, fields["state"])),
-        "entry": MountEntry(**_known(MountEntry, fields["entry"])),
+        "state": state.of_fields(fields["state"]),
+        "entry": MountEntry(**known_fields(MountEntry, fields["entry"])),
         "connection": found[CONNECTION],
-        "engine": KeptEngine(**_known(KeptEngine, engine)),
+        "engine": KeptEngine(**known_fields(KeptEngine, engine)),
         "guardian": found.get(GUARDIAN),
     }
-    return KeptMount(**_known(KeptMount, fields) | more)
+    return KeptMount(**known_fields(KeptMount, fields) | more)
 
 
 def _request(fields: dict[str, Any]) -> MountRequest:
@@ -141,12 +141,7 @@ def _request(fields: dict[str, Any]) -> MountRequest:
     asked = fields["asked"]
     if asked is not None:
         tuples = {name: tuple(asked[name]) for name in ("packs", "words")}
-        asked = Config(**_known(Config, asked) | tuples)
-    options = TreeOptions(**_known(TreeOptions, fields["options"]))
+        asked = Config(**known_fields(Config, asked) | tuples)
+    options = TreeOptions(**known_fields(TreeOptions, fields["options"]))
     changed = {"packs": tuple(fields["packs"]), "options": options, "asked": asked}
-    return MountRequest(**_known(MountRequest, fields) | changed)
-
-
-def _known(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
-    names = {each.name for each in dataclass_fields(kind)}
-    return {name: value for name, value in fields.items() if name in names}
+    return MountRequest(**known_fields(MountRequest, fields) | changed)

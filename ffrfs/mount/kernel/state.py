@@ -20,7 +20,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ffrfs.errors import MountError, describe, is_shortage
@@ -216,12 +216,22 @@ def living_pid(directory: str, known: MountState) -> int | None:
     return None if pid and Process.of(pid) is None else pid
 
 
-def of_fields(fields: dict[str, Any]) -> MountState:
-    """Return the state that asdict() has made `fields` of. Raises errors of any kind."""
-    fields = {**fields, "process": Process(**fields["process"])}
-    if guardian := fields.get("guardian"):
-        fields["guardian"] = Process(**guardian)
-    return MountState(**fields | {"packs": tuple(fields.get("packs", ()))})
+def of_fields(values: dict[str, Any]) -> MountState:
+    """Return the state that asdict() has made `values` of, in a daemon of any version.
+
+    Raises errors of any kind.
+    """
+    values = known_fields(MountState, values)
+    values["process"] = Process(**known_fields(Process, values["process"]))
+    if guardian := values.get("guardian"):
+        values["guardian"] = Process(**known_fields(Process, guardian))
+    return MountState(**values | {"packs": tuple(values.get("packs", ()))})
+
+
+def known_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy without the values that this version's dataclass has no fields for."""
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}
 
 
 def find_ended(mountpoint: str) -> tuple[str, MountState] | None:

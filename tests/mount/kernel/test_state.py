@@ -131,6 +131,17 @@ def test_all_states_are_found(directory: str) -> None:
     assert {found for found, _ in state.load_all()} == {directory}
 
 
+def test_state_of_a_later_version_is_read(directory: str) -> None:
+    known = a_mount("/mnt/x", guardian=Process(1, 2))
+    state.save(directory, known)
+    (path,) = Path(directory).glob("*.json")
+    fields = json.loads(path.read_text())
+    for part in (fields, fields["process"], fields["guardian"]):
+        part["later"] = 1
+    path.write_text(json.dumps(fields))
+    assert state.load(directory, "/mnt/x") == known
+
+
 def test_state_of_an_older_version_is_read(directory: str) -> None:
     known = a_mount("/mnt/x")
     state.save(directory, known)
