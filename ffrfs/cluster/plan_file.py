@@ -322,9 +322,9 @@ class PlanFile(Closing):
         except (KeyError, TypeError, ValueError, OverflowError):
             raise bad_plan(path, "its table is damaged") from None
 
-    def pieces(self, shard: int) -> Pieces:
-        """Return the pieces of shard `shard`, counted from 0, in the order of its records."""
-        part = self.shards[shard]
+    def pieces(self, number: int) -> Pieces:
+        """Return the pieces of shard `number`, counted from 0, in the order of its records."""
+        part = self.shards[number]
         count = part.end.block + (part.end.file > 0) - part.first.block
         numbers = range(part.first.block + 1, part.first.block + 1 + count)
         end = part.end.file if part.end.file > 0 else None

@@ -57,7 +57,7 @@ class Content(NamedTuple):
 def content(plan: PlanFile) -> Content:
     found = Content([], [], [])
     for number, part in enumerate(plan.shards):
-        shard = list(plan.pieces(number))
+        shard = list(plan.pieces(number=number))
         paths = [one.path(file) for one in shard for file in range(one.file_count)]
         assert part.file_count == len(paths)
         assert part.byte_count == sum(sum(one.sizes) for one in shard)
