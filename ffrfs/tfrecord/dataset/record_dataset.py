@@ -41,8 +41,7 @@ from ffrfs.tfrecord.shards import PathType, shard_paths
 
 PartBy: TypeAlias = Literal["auto", "file", "record"]
 
-# The value for num_parallel_reads=-1 (tf.data.AUTOTUNE).
-AUTOTUNED_READS = 8
+AUTOTUNED_READS = 8  # the value for num_parallel_reads=-1 (tf.data.AUTOTUNE)
 
 _STATE_VERSION = 1
 
@@ -70,6 +69,9 @@ class RecordDataset:
     iterator that has failed raises the same again. Raises ValueError if there are no files.
     """
 
+    _seed_age: int | None = None  # None: the epoch; pickles of 0.2.0 lack it and the next one
+    _fixed_seed: int | None = None  # of shuffles without a seed that keep their order
+
     def __init__(  # noqa: PLR0913 - tf.data's arguments, in its order
         self,
         files: PathType | Sequence[PathType],
@@ -92,8 +94,6 @@ class RecordDataset:
         self._operations: tuple[Operation, ...] = ()
         self._epoch = 0
         self._seed: int | None = None
-        self._seed_age: int | None = None  # None: the number of the epoch
-        self._fixed_seed: int | None = None  # of shuffles without a seed that keep their order
         self._state: State | None = None  # the begin of the next iteration
         self._latest: weakref.ref[RecordDatasetIterator] | None = None
 

@@ -196,6 +196,15 @@ def test_a_seed_of_numpy_gives_the_order_of_the_same_number(directory: Path) -> 
     assert len({tuple(part) for part in parts}) == 1
 
 
+def test_a_pickle_of_version_0_2_0_is_read(directory: Path) -> None:
+    paths, _ = write(directory, [20, 20])
+    data = RecordDataset(paths).shuffle(40, seed=1)
+    old = pickle.loads(pickle.dumps(data))
+    for name in ("_seed_age", "_fixed_seed"):
+        vars(old).pop(name, None)
+    assert list(pickle.loads(pickle.dumps(old))) == list(data)
+
+
 def test_a_shuffle_without_a_seed_may_keep_its_order(directory: Path) -> None:
     paths, contents = write(directory, [20, 20])
     data = RecordDataset(paths).shuffle(40, reshuffle_each_iteration=False)
