@@ -25,6 +25,7 @@ _PAUSE_S = 0.02  # between attempts to find it
 _ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
 ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
+_UNKNOWN = "no such command: "  # how control_server.py begins, in every version
 
 
 class RestartingError(MountError):
@@ -33,6 +34,10 @@ class RestartingError(MountError):
 
 class _RefusedError(MountError):
     """A daemon has answered with an error."""
+
+
+class UnknownCommandError(_RefusedError):
+    """A daemon of an earlier version has no such command."""
 
 
 def ask(
@@ -137,7 +142,8 @@ def _ask_one(
                 failed.pop_all()
                 return client, result
             case {"error": str(text)}:
-                raise _RefusedError(f"{place}: {daemon} answers: {text}")
+                kind = UnknownCommandError if text.startswith(_UNKNOWN) else _RefusedError
+                raise kind(f"{place}: {daemon} answers: {text}")
     raise MountError(f"{place}: {daemon} gave an answer that ffrfs does not understand")
 
 

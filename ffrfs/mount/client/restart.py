@@ -14,11 +14,15 @@ from ffrfs.mount.client import control_client
 # More than the daemon takes (renewal.py) and the next one needs to begin.
 TIMEOUT_S = 120.0
 _ASKING_S = 0.02
+_TOO_OLD = "its daemon is of a version that cannot be replaced: unmount, and mount again"
 
 
 def restart(mountpoint: str) -> None:
     """Replace worker and daemon of the mount. Raises MountError if the present ones serve on."""
-    before: dict[str, Any] = control_client.ask(mountpoint, "restart")
+    try:
+        before: dict[str, Any] = control_client.ask(mountpoint, "restart")
+    except control_client.UnknownCommandError:
+        raise MountError(f"{mountpoint}: {_TOO_OLD}") from None
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:
         now = control_client.stats(mountpoint)

@@ -22,6 +22,7 @@ import trio
 from ffrfs.cli.main import main
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
+from ffrfs.mount.client.restart import restart
 from ffrfs.mount.daemon import control_server
 from ffrfs.mount.daemon.control_server import CLIENTS_MAX, LINE_SIZE_MAX, ControlServer, Handler
 from ffrfs.mount.kernel import control_socket, state
@@ -358,6 +359,14 @@ def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -
     assert answered_with(known, tmp_path, b'{"result": {"a": 1}}\n') == {"a": 1}
     with pytest.raises(MountError, match=r"process \d+\) answers: not now$"):
         answered_with(known, tmp_path, b'{"error": "not now"}\n')
+
+
+def test_daemon_of_a_version_without_restarts(known: state.MountState, tmp_path: Path) -> None:
+    answer = json.dumps({"error": "no such command: 'restart'"}).encode() + b"\n"
+    with pytest.raises(MountError, match="of a version that cannot be replaced: unmount, and mo"):
+        answered_with(known, tmp_path, answer, restart)
+    with pytest.raises(MountError, match=r"answers: no such command: 'restart'$"):
+        answered_with(known, tmp_path, answer)
 
 
 NUMBERS: dict[str, object] = {
