@@ -12,7 +12,6 @@ Concurrency: the daemon's main thread. Not here: the kept state (kept_mount.py).
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import socket
@@ -196,7 +195,7 @@ class Keeper:
 def _run_guardian(arguments: Sequence[str], fds: Sequence[int]) -> subprocess.Popen[bytes]:
     guardian = beside_native("ffrfs-guardian")
     if guardian is None:
-        raise FileNotFoundError(errno.ENOENT, "the installation of ffrfs was removed")
+        raise FileNotFoundError("the installation of ffrfs was removed")
     return subprocess.Popen(
         [guardian, *arguments],
         pass_fds=fds,
