@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ffrfs._native import EntryList
 from ffrfs.cluster.file_task import Environment
+from ffrfs.cluster.piece import link_text
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 from ffrfs.packing.sources.folder_lister import (
@@ -114,7 +115,8 @@ class _Lister(FolderLister):
     _path = ""  # the path of the directory that is read
 
     def read(self, path: str) -> Folder:
-        """List a directory below the root."""
+        """List a directory below the root. Plans have names as UTF-8, whatever the locale's is."""
+        listed, path = path, os.fsdecode(path.encode())
         place = os.path.join(self.name, path) if path else self.name
         if path.count("/") + 1 > DEPTH_LIMIT:
             raise PackError(f"{place}: deeper than {DEPTH_LIMIT} directories; exclude it")
@@ -127,13 +129,13 @@ class _Lister(FolderLister):
         opened = WalkedFolder(Place("", place, path, wanted), info, 0)
         self._list(opened)
         self.entries.number("path")
-        folder = Folder(path, info.st_mode & 0o777, time_ns_of(info), wanted.is_asked_for)
+        folder = Folder(listed, info.st_mode & 0o777, time_ns_of(info), wanted.is_asked_for)
         folder.behind_link = real if self._is_behind_link(real, path) else ""
-        folder.folders = [below.name for below, _ in reversed(opened.folders)]
+        folder.folders = [os.fsencode(below.name).decode() for below, _ in reversed(opened.folders)]
         files = []
         for _, _, name, *values, target in self.entries.rows(0, self.entries.record_count):
             if target:
-                folder.links.append((name.decode(), os.fsdecode(target), values[2]))
+                folder.links.append((name.decode(), link_text(target), values[2]))
             elif name:
                 files.append((name.decode(), *values))
         if files:

@@ -7,13 +7,12 @@ Concurrency: one thread.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from ffrfs.cluster.piece import BLOCK_COUNT, Piece
+from ffrfs.cluster.piece import BLOCK_COUNT, Piece, link_text
 from ffrfs.packing.sources.contents import Contents
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class MemoryListing:
             _, _, names, sizes, modes, times, targets = map(list, columns)
             texts = [name.decode() for name in names if name]
             if group.is_rest:
-                links = zip(texts, map(os.fsdecode, targets), times, strict=False)
+                links = zip(texts, map(link_text, targets), times, strict=False)
                 yield Piece(path, above, [], [], [], [], [*links])
             else:
                 yield Piece(path, above, texts, sizes, modes, times, origin=group.origin)

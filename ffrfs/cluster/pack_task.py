@@ -23,7 +23,7 @@ from ffrfs._native import EntryList, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
 from ffrfs.cluster.file_task import state_of, states_of
 from ffrfs.cluster.objects import append_objects
-from ffrfs.cluster.piece import Piece, Pieces
+from ffrfs.cluster.piece import Piece, Pieces, link_bytes
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Making, Missing, Row
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
@@ -165,7 +165,8 @@ def _repacked(task: PackTask, gone: Set[str]) -> Contents:
 
     shared: list[Piece] = []
     pieces = _noting(_left(task, gone), shared)
-    listed = PathList(_paths(pieces), "the plan", "file")
+    paths = (os.fsdecode(path.encode()) for path in _paths(pieces))  # as the locale has them
+    listed = PathList(paths, "the plan", "file")
     # An empty directory may hold excluded files, and names that no pack can have.
     options = replace(task.options, include=None, files=listed, skip_special=True)
     source = PackSource(task.sources, options)
@@ -196,7 +197,7 @@ def entries_of(pieces: Iterable[Piece]) -> EntryList:
             number, [(name.encode(), size, mode, time) for name, size, mode, time in columns]
         )
         for name, target, mtime_ns in piece.links:
-            listed.add_link(number, name.encode(), os.fsencode(target), mtime_ns)
+            listed.add_link(number, name.encode(), link_bytes(target), mtime_ns)
     share_as_listed(listed, shared)
     return listed
 

@@ -122,7 +122,7 @@ class Piece:
         for name, target, time in links:
             check_names([name])
             _check_numbers([time])
-            target.encode(errors="surrogateescape")
+            link_bytes(target)
         return cls(
             folder,
             tuple((mode, time) for mode, time in above),
@@ -134,6 +134,16 @@ class Piece:
             [str(tag) for tag in tags],
             origin,
         )
+
+
+def link_text(target: bytes) -> str:
+    """Return the target of a link as plans have it: UTF-8, whatever the locale's encoding is."""
+    return target.decode(errors="surrogateescape")
+
+
+def link_bytes(target: str) -> bytes:
+    """Return what link_text() was given. Raises UnicodeEncodeError for text that it never makes."""
+    return target.encode(errors="surrogateescape")
 
 
 def encode(lines: Sequence[str]) -> bytes:

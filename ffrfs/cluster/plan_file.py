@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from ffrfs._native import TFRecords, file_cost, folder_cost, link_cost
-from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, bad_plan, decode, encode
+from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, bad_plan, decode, encode, link_bytes
 from ffrfs.errors import ChecksumError, FormatError, PackError, naming
 from ffrfs.files.closing import Closing
 from ffrfs.files.replacing import refuse_foreign
@@ -88,7 +88,7 @@ class _Costs:
                 self.pending += _folder_cost(piece)
             self.rest_folder = piece.folder
             for name, target, _ in piece.links:
-                self.pending += link_cost(len(name.encode()), len(os.fsencode(target)))
+                self.pending += link_cost(len(name.encode()), len(link_bytes(target)))
         if not piece.record_count:
             return []
         costs = [
@@ -258,7 +258,7 @@ class PlanWriter(Closing):
         self._end_block()
         with naming(self._file.path):
             self._records.flush()
-        records = TFRecords([self._file.place.encode()], sidecar=False)
+        records = TFRecords([os.fsencode(self._file.place)], sidecar=False)
         self._blocks.open(records, self._file.path)
         firsts, cuts = self._blocks.cuts(cut(self._blocks, options.shards, options.shard_size))
         records.close()
