@@ -39,7 +39,23 @@ def line(text: str, end: bytes = b"\n") -> None:
     text = _without_secrets(text)
     if is_escaped():
         text = printable(text)
-    write(os.fsencode(text) + end)
+    write(_encoded(text) + end)
+
+
+def _encoded(text: str) -> bytes:
+    """Return names as they are; characters that the locale does not have are spelled."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return b"".join(map(_spelled, text))
+
+
+def _spelled(char: str) -> bytes:
+    try:
+        return os.fsencode(char)
+    except UnicodeEncodeError:
+        code = ord(char)
+        return (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}").encode("ascii")
 
 
 def write(data: Buffer) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ffrfs.convert.example_json import from_json
 from ffrfs.tfrecord import from_dict
+from tests.ascii_locale import ASCII
 from tests.cli.command_run import Run
 from tests.tfrecord_file import flip_record, framed, write_tfrecord
 
@@ -129,3 +133,13 @@ def test_what_holds_no_records(ffrfs: Run, tmp_path: Path) -> None:
         assert ffrfs(*arguments).complaint.startswith(f"{tmp_path / 'text'}: ")
     (tmp_path / "cut.tfrecord").write_bytes(framed(RECORDS)[:-3])
     assert ffrfs("head", "-n", "99", tmp_path / "cut.tfrecord").status == 1
+
+
+def test_characters_that_the_locale_does_not_have_are_spelled(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x.tfrecord", [serialized({"é😀": "café"})])
+    command = [sys.executable, "-m", "ffrfs", "head", str(tmp_path / "x.tfrecord")]
+    done = subprocess.run(
+        command, env=os.environ | ASCII, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.splitlines()[1] == rb'  \u00e9\U0001f600  bytes  "caf\u00e9"'
