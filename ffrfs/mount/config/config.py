@@ -161,6 +161,9 @@ def read_config(path: str) -> Config:
         return _config(table, os.path.dirname(os.path.abspath(path)))
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
+    except UnicodeEncodeError as error:
+        lacking = f"{error.object[error.start : error.end]!r}: the locale has no such characters"
+        raise OptionError(f"{path}: {lacking} ({error.encoding}): set LC_ALL=C.UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise OptionError(f"{path}: not TOML: {parse_reason(error)}") from None
 

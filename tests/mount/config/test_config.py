@@ -15,6 +15,7 @@ from ffrfs.errors import MountError, OptionError
 from ffrfs.mount.config.config import KEYS, Config, make_config, read_config, split_packs
 from ffrfs.mount.config.request import MountRequest, make_request, reread
 from ffrfs.mount.kernel.options import TreeOptions
+from tests.ascii_locale import ASCII
 from tests.mount.command import ffrfs, mount_command_fails
 from tests.mount.config.asked import request_of
 from tests.mount.makers import PackTree
@@ -216,6 +217,14 @@ def test_what_is_wrong_is_named(config: Path, text: str, words: list[str]) -> No
     for word in [str(config), *words]:
         assert word in message
     assert "\n" not in message
+
+
+def test_names_that_the_locale_does_not_have(config: Path, tmp_path: Path) -> None:
+    config.write_text('packs = ["pü.ffr"]\n')
+    done = ffrfs("mount", "--config", config, env=os.environ | ASCII, cwd=tmp_path)
+    mount_command_fails(
+        done, 1, f"{config}: ", r"'\xfc'", "the locale has no such chara", "LC_ALL=C.UTF-8"
+    )
 
 
 @given(st.text(alphabet='ab="[]{}\n\\,.:#\t1é', max_size=60))
