@@ -69,7 +69,7 @@ class RecordDataset:
     iterator that has failed raises the same again. Raises ValueError if there are no files.
     """
 
-    _seed_age: int | None = None  # None: the epoch; pickles of 0.2.0 lack it and the next one
+    _seed_age: int | None = None  # None: the epoch; older pickles lack it and the next one
     _fixed_seed: int | None = None  # of shuffles without a seed that keep their order
 
     def __init__(  # noqa: PLR0913 - tf.data's arguments, in its order
