@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ffrfs.files import leftovers
 from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
 from tests import parts, uring_switch
 from tests.checkout import CHECKOUT
@@ -98,6 +99,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("left out; make check runs all of it")
         for line in parts.left_out(chosen):
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def unsearched() -> None:
+    """Directories of earlier tests are gone; those of this test may have their inode numbers."""
+    leftovers._seen.clear()
 
 
 @pytest.fixture(scope="session")

@@ -279,7 +279,7 @@ def test_what_a_group_may_write_to_is_refused(place: Path, what: str, mode: int)
     [path] = place.parent.glob(f"{place.name}/{what}")
     path.chmod(path.stat().st_mode | mode)
     refused = refusal(place)
-    assert refused.startswith(f"{path}: group {path.stat().st_gid} may write to it, and so decide")
+    assert refused.startswith(f"{path}: group {path.stat().st_gid} may write to it, and so change")
     assert ": chmod g-w it, choose another with --cache-dir or FFRFS_CACHE_DIR, or" in refused
     assert refused.endswith("or trust them (--cache-shared or FFRFS_CACHE_SHARED=1)")
 

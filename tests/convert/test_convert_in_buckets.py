@@ -21,10 +21,10 @@ from obstore.store import S3Store
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.errors import ChecksumError, PackError, RemoteError
 from ffrfs.packing.places import MANIFEST_NAME
-from tests.cluster.trees import objects
 from tests.mount.command import ffrfs as command
 from tests.remote.conftest import bucket, give, s3, staging, store
 from tests.remote.servers.seaweedfs import SeaweedFS
+from tests.remote.stored import objects
 from tests.tfrecord_file import framed
 
 SHARDS = 24

@@ -335,7 +335,7 @@ def test_without_a_screen(tree: Mount, before: str, shown: bytes) -> None:
         assert ENTER not in terminal.output
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "x", "1.5", "9" * 20])
+@pytest.mark.parametrize("count", ["0", "-1", "x", "1.5"])
 def test_count_that_is_none_is_refused(count: str) -> None:
     done = ffrfs("top", f"-n={count}", "/nowhere")
     assert done.status == 2

@@ -21,9 +21,9 @@ from ffrfs.mount.config.config import Config
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
+from ffrfs.mount.kernel.known_fields import known_fields
 from ffrfs.mount.kernel.mount_table import MountEntry
 from ffrfs.mount.kernel.options import TreeOptions
-from ffrfs.mount.kernel.state import known_fields
 from ffrfs.mount.kernel.system_call import memfd_create
 
 _FIRST = 3  # SD_LISTEN_FDS_START

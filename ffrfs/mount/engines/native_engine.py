@@ -216,12 +216,11 @@ class NativeEngine:
         """Wait for the worker's end; return whether it ended with the connection."""
         import trio
 
-        from ffrfs.mount.engines import refusal  # noqa: F401 - later its file may be gone
-        from ffrfs.mount.engines.worker_life import WorkerLife
+        from ffrfs.mount.engines import refusal, worker_life  # noqa: F401 - files may go later
 
         try:
             # Opened now, so that the mount goes on even if no descriptor is left later.
-            life = WorkerLife(self._worker.process, self._worker.pid, self._page.read)
+            life = worker_life.WorkerLife(self._worker.process, self._worker.pid, self._page.read)
         except FileNotFoundError:  # it has died, as has the daemon that started it
             self._died_s = time.monotonic()
             return not is_connected(connection) or self._note_death(UNSEEN)

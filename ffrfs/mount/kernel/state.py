@@ -20,16 +20,18 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ffrfs.errors import MountError, describe, is_shortage
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import control_socket
 from ffrfs.mount.kernel import mountpoint as mount_point
+from ffrfs.mount.kernel.known_fields import known_fields
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
 from ffrfs.mount.kernel.runtime_lock import locked
+from ffrfs.mount.kernel.user_id import outside_id
 
 # Endings of the names of files in a runtime directory.
 LIVE, ENDED, LOG, OLDER_LOG, SOCKET = ".json", ".ended", ".log", ".log.1", ".sock"
@@ -228,12 +230,6 @@ def of_fields(values: dict[str, Any]) -> MountState:
     return MountState(**values | {"packs": tuple(values.get("packs", ()))})
 
 
-def known_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy without the values that this version's dataclass has no fields for."""
-    names = {each.name for each in fields(kind)}
-    return {name: value for name, value in values.items() if name in names}
-
-
 def find_ended(mountpoint: str) -> tuple[str, MountState] | None:
     """Return directory and state of the place's last mount, if it ended within some days."""
     found = []
@@ -335,7 +331,7 @@ def runtime_directories() -> list[str]:
     # In a user namespace of our own the directory is the real root's.
     is_root = user_id == 0 and _owner(_ROOT_DIRECTORY) in (0, None)
     paths = [_ROOT_DIRECTORY] if is_root else []
-    outer_id = _outer_id(user_id)
+    outer_id = outside_id(user_id)
     if session := _session_directory(user_id, outer_id):
         paths.append(os.path.join(session, "ffrfs"))
     return [*paths, f"/tmp/ffrfs-{outer_id}"]
@@ -351,16 +347,6 @@ def advice_for_two(directory: str) -> str:
         "choose another mount point; for the same one in several containers, make its directory "
         f"before, and give each of them a {own} of its own"
     )
-
-
-def _outer_id(user_id: int, uid_map: str = "/proc/self/uid_map") -> int:
-    """Return what the user is outside of this user namespace."""
-    with contextlib.suppress(OSError), open(uid_map, "rb") as file:
-        for line in file:
-            first, outer, count = map(int, line.split())
-            if first <= user_id < first + count:
-                return outer + user_id - first
-    return user_id
 
 
 def _session_directory(user_id: int, outer_id: int) -> str | None:

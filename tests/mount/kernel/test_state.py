@@ -19,6 +19,7 @@ from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.kernel import runtime_lock, state
 from ffrfs.mount.kernel.process import Process
+from ffrfs.mount.kernel.user_id import outside_id
 from tests.mount.command import kill_group
 
 
@@ -54,7 +55,7 @@ def test_user_outside_of_a_namespace(
     tmp_path: Path, text: str, user_id: int, outer_id: int
 ) -> None:
     (tmp_path / "uid_map").write_text(text)
-    assert state._outer_id(user_id, str(tmp_path / "uid_map")) == outer_id
+    assert outside_id(user_id, str(tmp_path / "uid_map")) == outer_id
 
 
 def test_runtime_directory_is_private(directory: str) -> None:

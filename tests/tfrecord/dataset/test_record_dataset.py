@@ -290,7 +290,7 @@ def test_a_directory_of_shards(directory: Path) -> None:
         (lambda data: data.batch(2).interleave(2), "call it first"),
         (lambda data: data.part(2, 0, "file"), 'use by="record"'),
         (lambda data: data.state_dict(), "no iterator"),
-        (lambda data: data.load_state_dict({}), "no state"),
+        (lambda data: data.load_state_dict({}), "not a state"),
         (lambda data: type(data)([]), "no files"),
         (lambda data: type(data)(data.files, on_error="ignore"), "on_error is"),
         (lambda data: type(data)(data.files, "BZIP2"), "compression_type"),
