@@ -27,7 +27,6 @@ from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 10.0
 _STOPPED_LIMIT_S = 1.0  # a daemon that was stopped for so long is not waited for
-_HELD_LIMIT_S = 1.0  # nor the end of a mount that somebody has for so long
 _PAUSE_S = 0.1
 
 # The runtime directory of a daemon to wait for, and its state there.
@@ -162,19 +161,17 @@ def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:
     """Return why the daemon has not ended; None if it has."""
     daemon = f"{known.mountpoint}: unmounted, but its daemon (process {known.process.pid})"
     now_s = time.monotonic()
-    began_s, stopped_until_s = now_s, now_s + _STOPPED_LIMIT_S
-    while not known.process.wait(min(_PAUSE_S, max(began_s + timeout_s - now_s, 0))):
+    deadline_s, stopped_until_s = now_s + timeout_s, now_s + _STOPPED_LIMIT_S
+    while not known.process.wait(min(_PAUSE_S, max(deadline_s - now_s, 0))):
         now_s = time.monotonic()
         if not known.process.is_stopped():
             stopped_until_s = now_s + _STOPPED_LIMIT_S
         elif now_s >= stopped_until_s:
             return f"{daemon} is stopped; it ends when it is continued (kill -CONT)"
-        # The kernel ends a connection with the last copy of its mount.
-        is_held = known.device is not None and kernel_mount.has_connection(known.device)
-        limit_s = min(timeout_s, _HELD_LIMIT_S) if is_held else timeout_s
-        if now_s >= began_s + limit_s:
+        if now_s >= deadline_s:
+            # The kernel ends a connection with the last copy of its mount.
             return (
-                f"{daemon} has not ended within {limit_s:g} s; an open file, a bind mount, or a "
+                f"{daemon} has not ended within {timeout_s:g} s; an open file, a bind mount, or a "
                 "container that was started meanwhile may still have the mount"
             )
     return None

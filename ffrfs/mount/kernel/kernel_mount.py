@@ -86,7 +86,7 @@ def allow_more_requests(device: str) -> None:
     Readahead and asynchronous reads count; at the limit further readers wait, even for
     files whose answers are at hand. `device` is the mount's, as in MountEntry.
     """
-    folder = _connection_folder(device)
+    folder = os.path.join(CONNECTIONS, device.partition(":")[2])
     # The directory is missing if fusectl is not mounted.
     with contextlib.suppress(OSError):
         for name, count in (
@@ -144,7 +144,7 @@ def abort_of(process: int, mount: MountEntry) -> None:
 
 
 def _abort(mount: MountEntry, lives: Callable[[], bool]) -> None:
-    path = os.path.join(_connection_folder(mount.device), "abort")
+    path = os.path.join(CONNECTIONS, mount.device.partition(":")[2], "abort")
     try:
         with open(path, "wb", buffering=0) as file:
             # Tested after opening: while the connection lives, its device number is not reused.
@@ -181,15 +181,6 @@ def _may_users_allow_other() -> bool:
             return any(line.strip() == b"user_allow_other" for line in file)
     except OSError:
         return False
-
-
-def has_connection(device: str) -> bool:
-    """Return whether the kernel has the connection of that mount; False if fusectl is not there."""
-    return os.path.exists(_connection_folder(device))
-
-
-def _connection_folder(device: str) -> str:
-    return os.path.join(CONNECTIONS, device.partition(":")[2])
 
 
 def is_connected(connection: int) -> bool:

@@ -72,14 +72,10 @@ def test_mount_whose_parent_was_renamed(mount: MakeMount, pack: Path, places: Pa
     tree.wait_for_daemon()
 
 
-@pytest.mark.parametrize(("timeout_s", "limit_s"), [(0.1, "0.1"), (TIMEOUT_S, "1")])
-def test_umount_of_a_mount_that_was_detached_names_open_files_soon(
-    root_user: None, tree: Mount, timeout_s: float, limit_s: str
-) -> None:
+def test_umount_of_a_mount_that_was_detached_names_open_files(root_user: None, tree: Mount) -> None:
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
         subprocess.run(["umount", "--lazy", tree.path], check=True, timeout=60)
-        notice = unmounting.unmount(tree.path, timeout_s=timeout_s).notice
+        notice = unmounting.unmount(tree.path, timeout_s=0.1).notice
         assert notice is not None
-        said = f"has not ended within {limit_s} s; an open file, a bind mount, or a container"
-        assert said in notice
+        assert "has not ended within 0.1 s; an open file, a bind mount, or a container" in notice
