@@ -28,9 +28,9 @@ from benchmarks import (
     report,
     streaming,
     tfrecord,
-    uring_switch,
 )
 from benchmarks.plan import Plan
+from tests import uring_switch
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PUBLISHED = CHECKOUT / "docs" / "benchmarks"

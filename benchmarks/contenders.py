@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import measure, mounts, packers, ratarmount, uring_switch
+from benchmarks import measure, mounts, packers, ratarmount
+from tests import uring_switch
 
 FOLDER, EROFS, SQUASHFS = "plain directory", "EROFS", "squashfs"
 SQUASHFUSE = "squashfuse_ll"
@@ -105,8 +106,8 @@ def _why_missing(name: str, root: Path) -> str:
         return "mounting a kernel's file system needs root"
     if name != FOLDER and name not in KERNEL_TYPES and not os.path.exists("/dev/fuse"):
         return "there is no /dev/fuse"
-    if name == URING and uring_switch.why_not():
-        return uring_switch.why_not()
+    if name == URING and (reason := uring_switch.why_not()):
+        return reason
     try:
         stored = store(packer, root / "source", root) if packer else root / "source"
         with mounted(name, stored, root / "mnt") as mount:
