@@ -6,7 +6,6 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <exception>
@@ -22,21 +21,13 @@ namespace ffrfs::python {
 
 namespace py = pybind11;
 
-// Releases the GIL while it lives. When Python ends, it lets no other thread have the GIL again:
-// before 3.14 it calls pthread_exit() there, which would unwind frames that own Python objects, and
-// abort at the first one that is noexcept. Such a thread stays here until the process has ended.
+// Releases the GIL while it lives. A thread that waits for it while Python ends stays here (gil.cc).
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
-  ~Unlocked() {
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (...) {
-      while (true) pause();
-    }
-  }
+  ~Unlocked() { PyEval_RestoreThread(state_); }
 
  private:
   PyThreadState* const state_;
