@@ -249,6 +249,7 @@ class _Server:
         self, line: Line, method: str, target: str, headers: dict[str, str], receive: Receive[T]
     ) -> T:
         was_used = line.http.sock is not None
+        response = None
         try:
             try:
                 response = self._begin(line, method, target, headers)
@@ -259,6 +260,8 @@ class _Server:
                 response = self._begin(line, method, target, headers)
             result = receive(response)
         except BaseException as error:
+            if response is not None:
+                response.close()  # it has the socket if the server wants the connection closed
             line.http.close()
             if isinstance(error, TimeoutError) and was_used:
                 self._idle.clear()  # they may be as dead, each at the cost of a timeout
@@ -282,6 +285,7 @@ class _Server:
             told = response.read() if length is not None and length <= _TOLD_MAX else b""
             target = self._moved(response, target)
             if not target:
+                response.close()
                 raise BadStatusError(response.status, told.decode(errors="replace"))
             if not response.isclosed():  # the rest of its body is not read
                 line.http.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import time
 from collections.abc import Callable, Iterator
 
@@ -48,6 +50,24 @@ def test_a_server_of_one_connection_at_a_time_answers() -> None:
         with_idle(port, SETTINGS)
         assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
     assert time.monotonic() - begin_s < SETTINGS.timeout_s / 4  # the limit for silence
+
+
+@pytest.mark.parametrize("status", ["206 Partial Content", "404 Not Found"])
+def test_a_body_that_breaks_off_leaves_no_connection(status: str) -> None:
+    """Where the server closes the connection, http.client leaves the socket to the response."""
+    head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Range: bytes 0-0/10\r\n"
+    broken = f"{head}Content-Length: 999999\r\n\r\n".encode()
+    settings = RemoteSettings(timeout_s=1)
+    gc.disable()
+    try:
+        with scripted(lambda _: (broken, True)) as port:
+            http_origin._server("http", f"127.0.0.1:{port}", settings)._is_new = False
+            with pytest.raises(RemoteError):
+                pin(f"http://127.0.0.1:{port}/a", settings)
+            sockets = [kept for kept in gc.get_objects() if isinstance(kept, socket.socket)]
+            assert not [kept for kept in sockets if f"raddr=('127.0.0.1', {port})" in repr(kept)]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.promise("S63")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import gc
 import json
 import os
 import signal
@@ -161,7 +160,6 @@ def test_closed_is_closed(tmp_path: Path, kind: str) -> None:
     with pytest.raises(ValueError, match="x: the writer is closed"):
         writer.flush()
     del writer
-    gc.collect()
     assert (tmp_path / "x").read_bytes() == written
 
 
@@ -182,7 +180,6 @@ def test_a_writer_that_is_dropped_is_closed(tmp_path: Path, kind: str) -> None:
     writer = TFRecordWriter(tmp_path / "x", kind)
     writer.write(b"abc")
     del writer
-    gc.collect()
     assert list(tf_record_iterator(tmp_path / "x", kind)) == [b"abc"]
 
 
