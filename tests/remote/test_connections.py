@@ -145,9 +145,15 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxied]:
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", but)
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
-        http_origin._server.cache_clear()  # connections are kept, and with them the proxy
+        forget_servers()  # connections are kept, and with them the proxy
 
     yield name
+    forget_servers()
+
+
+def forget_servers() -> None:
+    """Close all connections. An error that is garbage could hold some of them a while longer."""
+    gc.collect()
     http_origin._server.cache_clear()
 
 
