@@ -27,6 +27,11 @@ _NO_THREAD = (
     "cannot start a thread: all that are allowed are in use; raise the limit (ulimit -u, or "
     "TasksMax= of a service)"
 )
+# Either keeps the stack of a thread from being made, with the same error.
+_MEMORY_LIMITS = (
+    (resource.RLIMIT_AS, "ulimit -v, or LimitAS="),
+    (resource.RLIMIT_DATA, "ulimit -d, or LimitDATA="),
+)
 
 
 class FfrfsError(Exception):
@@ -212,7 +217,7 @@ def describe(error: BaseException) -> str:
     elif isinstance(error, MemoryError):
         text = str(error) or "out of memory"
     elif isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-        text = _NO_THREAD
+        text = _no_thread()
     else:  # an unforeseen error: its type says more than its text
         text = f"{type(error).__name__}: {error}"
     return " ".join(text.splitlines())
@@ -240,6 +245,8 @@ def from_fields(kind: str, reason: str, file: str, record: int | None, code: int
         named = (shown_name(file),) if file else ()
         if code == errno.EMFILE:  # a library does not raise its process's limits by itself
             reason = _advised(reason, code)
+        if reason == _NO_THREAD:
+            reason = _no_thread()
         return OSError(code, reason, *named) if code else OSError(reason)
     known = globals().get(kind)
     if isinstance(known, type) and issubclass(known, FfrfsError):
@@ -345,6 +352,17 @@ def _advice(number: int | None) -> str:
             "(ulimit -f, or LimitFSIZE= of a service)"
         )
     return ""
+
+
+def _no_thread() -> str:
+    for kind, how in _MEMORY_LIMITS:
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY:
+            return (
+                f"cannot start a thread: a process may have {limit:,} bytes of memory here; raise "
+                f"that limit ({how} of a service), or that of threads (ulimit -u, or TasksMax=)"
+            )
+    return _NO_THREAD
 
 
 @contextlib.contextmanager

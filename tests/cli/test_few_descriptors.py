@@ -14,7 +14,7 @@ from threading import Thread, stack_size
 
 import pytest
 
-from ffrfs.errors import MountError, describe
+from ffrfs.errors import _NO_THREAD, MountError, describe, from_fields
 from tests.ffrecord_file import write_folder
 
 SHARD_COUNT = 24
@@ -137,6 +137,22 @@ def test_description_of_a_shortage() -> None:
         Thread(target=str).start()
     assert describe(caught.value).startswith("cannot start a thread: all that are allowed are in")
     assert describe(RuntimeError("oh")) == "RuntimeError: oh"
+
+
+@pytest.mark.parametrize(("kind", "how"), [("AS", "ulimit -v"), ("DATA", "ulimit -d")])
+def test_description_of_no_room_for_the_stack_of_a_thread(
+    monkeypatch: pytest.MonkeyPatch, kind: str, how: str
+) -> None:
+    """The kernel's error is that of too many threads."""
+    limits = {getattr(resource, f"RLIMIT_{kind}"): (60_000_000, 60_000_000)}
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits.get(kind, unlimited))
+    python = RuntimeError("can't start new thread")
+    text = "cannot start a thread: a process may have 60,000,000 bytes of memory here; raise that"
+    assert describe(python).startswith(f"{text} limit ({how}")
+    # As native/io/error.cc says it.
+    native = from_fields("OSError", _NO_THREAD, "", None, errno.EAGAIN)
+    assert describe(native) == describe(python)
 
 
 @contextmanager

@@ -22,6 +22,10 @@ class Status(enum.IntEnum):
     REFUSED = 32
 
 
+# A process that is killed, or that finds no memory at its start, tells nothing by itself.
+_HOW = "; ffrfs mount -f shows what it says; if it was killed, as for want of memory: dmesg"
+
+
 @dataclass(frozen=True)
 class Report:
     """A daemon sends it once, when it is ready or has failed."""
@@ -38,7 +42,7 @@ class Report:
     def decode(cls, data: bytes) -> Report:
         """Return the report in encode()'s bytes; no bytes mean that the daemon died early."""
         if not data:
-            return cls(failure=OSError("the daemon ended before the mount was ready"))
+            return cls(failure=OSError(f"the daemon ended before the mount was ready{_HOW}"))
         outcome, *texts = data.decode(errors="surrogateescape").split("\0")
         return cls(failure=from_texts(texts)) if outcome == "failed" else cls(tuple(texts))
 

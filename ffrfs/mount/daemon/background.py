@@ -66,9 +66,6 @@ def _leave_everything(keep: list[int]) -> None:
 
 
 def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
-    # Here, not above: the process that waits does not need trio.
-    from ffrfs.mount.daemon import daemon
-
     reported = False
 
     def report(what: Report) -> None:
@@ -81,6 +78,9 @@ def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
         os.close(report_to)
 
     try:
+        # Here, not above: the process that waits does not need trio. It may find no memory.
+        from ffrfs.mount.daemon import daemon
+
         daemon.serve(
             request,
             lambda notices: report(Report(tuple(notices))),

@@ -434,6 +434,17 @@ def test_log_file_that_cannot_be_written_is_named(
     assert not tree.is_mounted
 
 
+NO_MEMORY_FOR_DAEMON = """
+import sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "ffrfs.mount.daemon.daemon":
+            raise MemoryError
+
+sys.meta_path.insert(0, Finder())"""
+
+
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
 @pytest.mark.parametrize(
@@ -444,6 +455,7 @@ def test_log_file_that_cannot_be_written_is_named(
             "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))",
             "a file in memory for counters: File too large",
         ),
+        (NO_MEMORY_FOR_DAEMON, "out of memory"),
     ],
 )
 def test_what_is_missing_is_named(
