@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-# For sh. Mounts that end meanwhile are no failure, though umount(8) tells of them.
+# For sh. Mounts that end meanwhile are no failure, though umount(8) tells of them. A mount that is
+# covered is detached after the one that covers it, which has the same place.
+_ARE_LEFT = "grep -qE ' fuse(\\.ffrfs)? ' /proc/self/mounts"
 DETACH_ALL = (
-    "umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs 2>/dev/null "
-    "|| ! grep -qE ' fuse(\\.ffrfs)? ' /proc/self/mounts"
+    "for turn in 1 2 3; do umount --all --lazy --internal-only --no-canonicalize "
+    f"--types fuse,fuse.ffrfs 2>/dev/null; {_ARE_LEFT} || break; done; ! {_ARE_LEFT}"
 )
 
 
