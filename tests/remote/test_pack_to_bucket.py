@@ -190,8 +190,9 @@ def test_the_command(
     )
     done = run("--endpoint-url", "here", folder, url)
     assert (done.returncode, done.stderr) == (
-        1,
-        "ffrfs: 'here' is not an endpoint; write https://HOST[:PORT], without user and query\n",
+        2,
+        "ffrfs pack: 'here' is not an endpoint; write https://HOST[:PORT], without user and query; "
+        "see ffrfs pack --help\n",
     )
 
 
