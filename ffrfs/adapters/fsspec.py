@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from ffrfs.errors import FormatError, MissingPackageError, OptionError
+from ffrfs.files.batches import in_batches
 from ffrfs.folder.packed_file import open_packed
 from ffrfs.folder.read_each import Bad, read_each
 from ffrfs.folder.tree import PackTree, PathType
@@ -191,7 +192,7 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 if on_error == "raise":
                     raise
                 out[i] = failed
-        for inos in _batches(sizes):
+        for inos in in_batches(sizes, sizes.__getitem__, _BATCH_SIZE, len(sizes)):
             self._cut({ino: spans[ino] for ino in inos}, on_error, out)
         return out
 
@@ -250,20 +251,6 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     mkdir = rmdir = rm = rm_file = _rm = cp_file = copy = mv = touch = _refuse
     pipe = pipe_file = put = put_file = write_text = _refuse
-
-
-def _batches(sizes: Mapping[int, int]) -> Iterator[list[int]]:
-    """Yield the keys in groups whose sizes are at most _BATCH_SIZE together; a larger one alone."""
-    group: list[int] = []
-    total = 0
-    for key, size in sizes.items():
-        if group and total + size > _BATCH_SIZE:
-            yield group
-            group, total = [], 0
-        group.append(key)
-        total += size
-    if group:
-        yield group
 
 
 def _pack_name(name: str, protocol: str | None) -> str:
