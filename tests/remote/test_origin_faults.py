@@ -267,7 +267,7 @@ def test_an_endpoint_that_does_wrong(server: Faulty, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     settings = RemoteSettings(endpoint_url=server.url, region="eu-1", timeout_s=20)
-    url = parse_url("s3://bucket/a.ffr")
+    url = parse_url("s3://bucket/missing.ffr")
     server.do(Kind.REDIRECT, location=f"http://localhost:{server.port}/other", times=1)
     with pytest.raises(RemoteError, match="redirects to another place"):
         asyncio.run(origin_for(url, settings).pin(url))
