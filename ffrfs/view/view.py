@@ -28,6 +28,7 @@ with MissingPackageError.instead(_NEEDED, f"pages need {_NEEDED.replace(' ', ', 
 log = logging.getLogger(__name__)
 
 _CLOSE_S: Final = 5.0  # for requests that still read: one at a server that stalls takes long
+_LOOK_S: Final = 1.0  # Python's waits do not see a signal that came in the moment before them
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -82,7 +83,8 @@ class View(Closing):
 
         Raises FfrfsError if the server has ended by itself.
         """
-        self._has_ended.wait()
+        while not self._has_ended.wait(_LOOK_S):
+            pass
         if self._failure is not None:
             name = self._sets[0].collection.name
             raise FfrfsError(f"{name}: the server of its pages has ended") from self._failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import http.client
@@ -207,6 +208,17 @@ def test_a_view_that_ends_at_once_closes_its_port(pack: Path) -> None:
 def test_close_after_an_interrupted_wait_ends_the_server(pack: Path) -> None:
     done = python("-c", INTERRUPTED, str(pack))
     assert (done.returncode, done.stdout) == (0, "closed\n"), done
+
+
+def test_ctrl_c_in_the_moment_before_the_wait_ends_it(pack: Path) -> None:
+    """Python has noted it, and no system call is interrupted: interrupt_main() does just that."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with ffrfs.view(pack) as served, pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.3, _thread.interrupt_main).start()
+            served.wait()
+    finally:
+        signal.signal(signal.SIGINT, old)
 
 
 def test_close_leaves_a_request_behind_that_hangs(
