@@ -200,11 +200,7 @@ std::optional<Readahead::Next> Readahead::take_from(Run& run) {
     Next next{.record = place, .run = run.id};
     if (run.order == Order::kListing) {
       const auto inode = find_inode(tree_, place);
-      if (!inode) {
-        run.ahead = kEnd;
-        break;
-      }
-      if (!inode->is_file()) continue;
+      if (!inode || !inode->is_file()) continue;
       next.record = inode->record;
       next.ino = place;
     } else {

@@ -85,7 +85,7 @@ class Readahead {
   static constexpr size_t kRunsMin = 4;
   static constexpr size_t kRunsMax = 64;
   static constexpr uint64_t kRecordsPerRun = 50;
-  static constexpr uint64_t kEnd = UINT64_MAX;
+  static constexpr uint64_t kEnd = UINT64_MAX;  // of the records
   static constexpr unsigned kLengthMin = 3;
   static constexpr size_t kWindowFirstMin = 2;
   static constexpr size_t kWindowFirstMax = 8;

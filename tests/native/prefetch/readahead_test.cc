@@ -13,6 +13,7 @@
 #include "prefetch/readahead.h"
 #include "tree/flat_tree.h"
 #include "tree/tree_builder.h"
+#include "union/union_tree.h"
 
 using namespace ffrfs;
 
@@ -23,11 +24,13 @@ using Random = std::mt19937_64;
 constexpr size_t kWindow = 512;
 constexpr size_t kBatch = 32;
 
-// `count` files in folders of `width` files each; file i of the listing is record records[i].
-std::unique_ptr<PickleTree> folders(const std::vector<uint64_t>& records, size_t width) {
+// `count` files in folders of `width` files each; file i of the listing is record records[i]. Names
+// are numbers from `first` on.
+std::unique_ptr<PickleTree> folders(const std::vector<uint64_t>& records, size_t width,
+                                    size_t first = 0) {
   TreeBuilder builder("packed.ffr", records.size() + 1);
-  const auto padded = [](size_t number) {
-    const std::string digits = std::to_string(number);
+  const auto padded = [first](size_t number) {
+    const std::string digits = std::to_string(first + number);
     return std::string(8 - digits.size(), '0') + digits;
   };
   const auto root = builder.add_directory();
@@ -132,6 +135,23 @@ TEST_CASE("the listing's order is recognised where it is not that of the records
       CHECK(reads.twice_count == 0);
     }
   }
+}
+
+TEST_CASE("the listing's order is followed in each pack of a set") {
+  constexpr uint64_t kEach = 1000;
+  Random random(2);
+  std::vector<UnionPart> parts;
+  std::vector<uint64_t> order;
+  for (uint64_t first = 0; first < 3 * (kEach + 1); first += kEach + 1) {
+    const std::vector<uint64_t> records = shuffled(kEach, random);
+    for (const uint64_t record : records) order.push_back(first + record);
+    parts.push_back({folders(records, 100, first), first, "packed.ffr"});
+  }
+  const UnionTree tree(std::move(parts), OnConflict::kError);
+  Reads reads(tree, 3 * (kEach + 1));
+  for (const uint64_t record : order) reads.read(record);
+  CHECK(reads.hit_count >= 3 * (kEach - 10));
+  CHECK(reads.twice_count == 0);
 }
 
 TEST_CASE("where both orders are the same, one is followed") {
