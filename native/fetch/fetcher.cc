@@ -179,9 +179,13 @@ bool Fetcher::read_cached_run(std::span<BatchItem> run, bool check) noexcept {
     size += item.target.size();
   }
   const Extent& first = run.front().extent;
-  if (!shards_.file_of(first).read_now(first.offset, std::span(parts).first(count))) {
-    all_cached_.store(false, std::memory_order_relaxed);
-    return false;
+  try {
+    if (!shards_.file_of(first).read_now(first.offset, std::span(parts).first(count))) {
+      all_cached_.store(false, std::memory_order_relaxed);
+      return false;
+    }
+  } catch (const std::exception&) {
+    return false;  // the next step reads again, and reports the error
   }
   counters_.bytes_page_cache.fetch_add(size, std::memory_order_relaxed);
   for (BatchItem& item : run) {
@@ -202,17 +206,17 @@ bool Fetcher::check_item(BatchItem& item, bool check) noexcept {
   return true;
 }
 
-// Returns false if the page cache does not hold all of the item.
+// Returns false if the page cache does not hold all of the item, or if there is an error: the next
+// step reads again, and reports it.
 bool Fetcher::read_cached_item(BatchItem& item, bool check) noexcept {
   const bool has_target = !item.target.empty();
   try {
     if (!has_target) item.make_target(buffers_);
-  } catch (const std::bad_alloc&) {
-    return false;  // the next step allocates again, and reports the error
-  }
-  if (read_cached(item.extent, item.extent.offset, item.target, item.trailer()) &&
-      check_item(item, check)) {
-    return true;
+    if (read_cached(item.extent, item.extent.offset, item.target, item.trailer()) &&
+        check_item(item, check)) {
+      return true;
+    }
+  } catch (const std::exception&) {  // out of memory; or a forked child that gets no fetcher
   }
   if (!has_target) item.drop_target();
   return false;

@@ -249,8 +249,8 @@ void BufferedPass::ask(size_t place) {
 
 void BufferedPass::read_item(size_t place) {
   BatchItem& item = items_[order_[place]];
-  ask(place);
   try {
+    ask(place);
     const Source& file = fetcher_.shards().file_of(item.extent);
     with_second_try(file, item.extent.offset, item.whole_size(), [&] {
       file.read_fully(item.extent.offset, item.target);
