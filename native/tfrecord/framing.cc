@@ -127,8 +127,20 @@ uint64_t read_frame_size(const Source& file, FramePlace place, bool check) {
   std::array<std::byte, kFrameHeaderSize> memory;
   const auto header = std::span(memory).first(
       static_cast<size_t>(std::min<uint64_t>(file.size() - place.offset, memory.size())));
-  file.read_fully(place.offset, header);
-  return frame_size(file, place, header, check);
+  return with_second_try<FormatError>(file, place.offset, header.size(), [&] {
+    file.read_fully(place.offset, header);
+    return frame_size(file, place, header, check);
+  });
+}
+
+uint64_t sound_frame_size(const Source& file, FramePlace place, std::span<const std::byte> header,
+                          bool check) {
+  try {
+    return frame_size(file, place, header, check);
+  } catch (const FormatError&) {
+    if (!file.can_refetch()) throw;
+  }
+  return read_frame_size(file, place, check);
 }
 
 std::vector<uint64_t> frame_offsets(const Source& file) {
@@ -136,7 +148,7 @@ std::vector<uint64_t> frame_offsets(const Source& file) {
   std::vector<uint64_t> offsets{0};
   while (offsets.back() < file.size()) {
     const FramePlace place{offsets.size() - 1, offsets.back()};
-    offsets.push_back(place.offset + frame_size(file, place, headers.read(place.offset)));
+    offsets.push_back(place.offset + sound_frame_size(file, place, headers.read(place.offset)));
   }
   offsets.shrink_to_fit();
   return offsets;

@@ -44,8 +44,13 @@ void write_frame(std::span<const std::byte> data, std::span<std::byte> frame);
 [[nodiscard]] uint64_t frame_size(const Source& file, FramePlace place,
                                   std::span<const std::byte> header, bool check = true);
 
-// The same, but reads the header. Throws StorageError, too.
+// The same, but reads the header, and fetches it again if it is wrong and that is possible. Throws
+// StorageError, too.
 [[nodiscard]] uint64_t read_frame_size(const Source& file, FramePlace place, bool check = true);
+
+// The same as frame_size(), but goes on with read_frame_size() if `header` is wrong here.
+[[nodiscard]] uint64_t sound_frame_size(const Source& file, FramePlace place,
+                                        std::span<const std::byte> header, bool check = true);
 
 // Throws ChecksumError unless the trailer of the frame at `place` matches its data.
 void check_frame(const Source& file, FramePlace place, std::span<const std::byte> data,

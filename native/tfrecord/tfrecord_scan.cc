@@ -104,12 +104,14 @@ struct TfrecordScan::Pass {
   void read_checked(const Item& item) {
     std::array<std::byte, kFrameTrailerSize> trailer;
     const uint64_t offset = item.place.offset + kFrameHeaderSize;
-    if (!file.read_now(offset, std::array<std::span<std::byte>, 2>{item.target, trailer})) {
-      has_waited = true;
-      file.read_fully(offset, item.target);
-      file.read_fully(offset + item.target.size(), trailer);
-    }
-    if (scan.check_data_) check_frame(file, item.place, item.target, trailer);
+    with_second_try(file, offset, item.target.size() + trailer.size(), [&] {
+      if (!file.read_now(offset, std::array<std::span<std::byte>, 2>{item.target, trailer})) {
+        has_waited = true;
+        file.read_fully(offset, item.target);
+        file.read_fully(offset + item.target.size(), trailer);
+      }
+      if (scan.check_data_) check_frame(file, item.place, item.target, trailer);
+    });
   }
 };
 
@@ -203,7 +205,7 @@ void TfrecordScan::take_window() {
   while (!frame.empty()) {
     const auto data = frame.subspan(kFrameHeaderSize, frame.size() - kFramingSize);
     try {
-      if (check_data_) check_frame(file_, place_, data, frame.last(kFrameTrailerSize));
+      if (check_data_) check_in_window(frame);
     } catch (const ChecksumError&) {
       if (!records_.empty()) return;
       left_ = left_.subspan(frame.size());
@@ -219,6 +221,17 @@ void TfrecordScan::take_window() {
       return;
     }
   }
+}
+
+void TfrecordScan::check_in_window(std::span<const std::byte> frame) const {
+  const auto data = frame.subspan(kFrameHeaderSize, frame.size() - kFramingSize);
+  with_second_try(file_, place_.offset, frame.size(), [&, is_again = false]() mutable {
+    if (std::exchange(is_again, true)) {
+      const auto begin = static_cast<size_t>(frame.data() - window_.data());
+      file_.read_fully(place_.offset, window_.first(begin + frame.size()).subspan(begin));
+    }
+    check_frame(file_, place_, data, frame.last(kFrameTrailerSize));
+  });
 }
 
 void TfrecordScan::fill_window() {
@@ -237,8 +250,8 @@ std::span<const std::byte> TfrecordScan::frame_in_window() {
   const bool is_cut =
       left_.size() < kFrameHeaderSize && left_.size() < file_.size() - place_.offset;
   if (left_.empty() || is_cut) return {};
-  const uint64_t size =
-      frame_size(file_, place_, left_.first(std::min(left_.size(), kFrameHeaderSize)), check_data_);
+  const uint64_t size = sound_frame_size(
+      file_, place_, left_.first(std::min(left_.size(), kFrameHeaderSize)), check_data_);
   is_small_ = size <= kSmallScannedSize;
   if (!is_small_) left_ = {};
   return size <= left_.size() ? left_.first(static_cast<size_t>(size))

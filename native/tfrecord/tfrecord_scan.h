@@ -59,6 +59,8 @@ class TfrecordScan {
 
   void advise();
   void take_window();
+  // Throws ChecksumError. Reads the frame at place_ into the window again if that may help.
+  void check_in_window(std::span<const std::byte> frame) const;
   void fill_window();
   [[nodiscard]] std::span<const std::byte> frame_in_window();
   void take_hops();

@@ -14,6 +14,8 @@
 #include "remote/remote_opener.h"
 #include "scrub/scrub.h"
 #include "test_fetcher.h"
+#include "tfrecord/framing.h"
+#include "tfrecord/tfrecord_scan.h"
 #include "tfrecord/tfrecord_shard.h"
 #include "volume/blocking_volume.h"
 
@@ -62,6 +64,22 @@ struct FarPack {
   const std::shared_ptr<TestObject> object;
   std::unique_ptr<Volume> volume;
 };
+
+std::vector<Bytes> all_records(TfrecordScan& scan) {
+  std::vector<Bytes> records;
+  for (auto found = scan.next(); !found.empty(); found = scan.next()) {
+    const size_t before = records.size();
+    std::vector<std::span<std::byte>> targets;
+    for (const TfrecordScan::Record& one : found) records.emplace_back(one.size, '?');
+    for (size_t i = 0; i < found.size(); ++i) {
+      Bytes& record = records[before + i];
+      if (found[i].bytes != nullptr) record = text({found[i].bytes, record.size()});
+      targets.push_back(std::as_writable_bytes(std::span(record)));
+    }
+    if (found[0].bytes == nullptr) records.resize(before + scan.read(targets));
+  }
+  return records;
+}
 
 }  // namespace
 
@@ -147,4 +165,26 @@ TEST_CASE("TFRecord files far away are read as near ones") {
   const ShardSet shards = open_tfrecord_shards({"s3://bucket/a.tfrecord"});
   CHECK(shards.count() == pack.records.size());
   CHECK(pack.fetcher.count(Ask::kOpen) == 2);
+}
+
+TEST_CASE("TFRecord files that the cache has spoiled are read anew") {
+  FarPack pack;
+  const auto object = std::make_shared<TestObject>(framed(pack.records));
+  pack.fetcher.add("s3://bucket/a.tfrecord", object);
+  object->fill(0, (object->content().size() + kTestBlock - 1) / kTestBlock);
+  const auto spoil = [&](uint64_t place) {  // in each record, or in its frame
+    uint64_t begin = 0;
+    for (const Bytes& record : pack.records) {
+      object->damage(begin + place);
+      begin += record.size() + kFramingSize;
+    }
+  };
+  spoil(0);
+  CHECK(open_tfrecord_shards({"s3://bucket/a.tfrecord"}).count() == pack.records.size());
+  for (const uint64_t place : {0, 5, 2000}) {
+    CAPTURE(place);
+    spoil(place);
+    TfrecordScan scan(remote::open_source("s3://bucket/a.tfrecord"), true);
+    CHECK(all_records(scan) == pack.records);
+  }
 }
