@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "io/error.h"
+#include "io/wait_check.h"
 
 namespace ffrfs {
 
@@ -184,7 +185,7 @@ class NearOnly {
 };
 
 // Fetches a damaged range again from the remote, where it may be intact, and waits. Returns false
-// if the source has no remote; throws the error if the download fails.
+// if the source has no remote; throws the error if the download fails, and Interrupted.
 inline bool refetch_and_wait(const Source& file, uint64_t offset, uint64_t size) {
   constexpr uint64_t kSizeAtOnce = uint64_t{256} << 20;
   if (!file.can_refetch() || offset >= file.size()) return false;
@@ -198,6 +199,7 @@ inline bool refetch_and_wait(const Source& file, uint64_t offset, uint64_t size)
       if (error) return promise->set_exception(error);
       promise->set_value();
     });
+    while (coming.wait_for(kWaitCheckInterval) != std::future_status::ready) check_wait();
     coming.get();
   }
   return true;

@@ -18,7 +18,9 @@
 #include "io/local_file.h"
 #include "io/process_local.h"
 #include "io/read_queue.h"
+#include "io/source.h"
 #include "io/thread_pool.h"
+#include "io/wait_check.h"
 #include "page_cache.h"
 #include "scratch.h"
 #include "threads.h"
@@ -282,4 +284,22 @@ TEST_CASE("a child of fork() gets its own of what is local to a process") {
   int status = 0;
   waitpid(child, &status, 0);
   CHECK(status == 0);
+}
+
+TEST_CASE("Ctrl-C ends the wait for bytes that are fetched again") {
+  class Silent final : public Source {
+   public:
+    Silent() : Source("x", {.size = 100}) {}
+    [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
+    [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
+    void read_fully(uint64_t, std::span<std::byte>) const override {}
+    [[nodiscard]] bool can_refetch() const override { return true; }
+    void refetch(uint64_t, size_t, Prepared never) const override { asked = std::move(never); }
+
+    mutable Prepared asked;
+  };
+  const Silent file;
+  const std::atomic<bool> is_ended{true};
+  const WaitsUntil guard(is_ended);
+  CHECK_THROWS_AS((void)refetch_and_wait(file, 0, 10), Interrupted);
 }
