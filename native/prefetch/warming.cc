@@ -23,7 +23,7 @@ class Records {
       const Ino folder = folders.back();
       folders.pop_back();
       for (uint64_t start = 0;; start += kEntriesAtOnce) {
-        const std::vector<Dentry> entries = tree_.list(folder, start, kEntriesAtOnce);
+        const std::vector<Dentry> entries = list(folder, start);
         for (const Dentry& entry : entries) note(entry.ino, folders);
         if (entries.size() < kEntriesAtOnce) break;
       }
@@ -35,14 +35,24 @@ class Records {
   }
 
  private:
+  [[nodiscard]] std::vector<Dentry> list(Ino folder, uint64_t start) const {
+    try {
+      return tree_.list(folder, start, kEntriesAtOnce);
+    } catch (const std::exception&) {  // its readers get the error
+      return {};
+    }
+  }
   void note(Ino ino, std::vector<Ino>& folders) {
     const Subtrees* const subtrees = tree_.subtrees();
     const auto record = subtrees != nullptr ? subtrees->record_of(ino) : std::nullopt;
     if (record) return set(*record, 0);
-    const std::optional<Inode> inode = tree_.inode(ino);
-    if (!inode) return;
-    if (inode->is_directory()) folders.push_back(ino);
-    if (inode->is_file()) set(inode->record, tree_.file_of(inode->record) == ino ? 0 : ino);
+    try {
+      const std::optional<Inode> inode = tree_.inode(ino);
+      if (!inode) return;
+      if (inode->is_directory()) folders.push_back(ino);
+      if (inode->is_file()) set(inode->record, tree_.file_of(inode->record) == ino ? 0 : ino);
+    } catch (const std::exception&) {  // its readers get the error
+    }
   }
   void set(uint64_t record, Ino copy) {
     if (record >= found_.records.size()) return;
@@ -61,10 +71,7 @@ class Records {
 
 WarmedPart records_below(const Tree& tree, uint64_t record_count, Ino ino) {
   Records records(tree, record_count);
-  try {
-    records.add(ino);
-  } catch (const std::exception&) {  // its readers get the error
-  }
+  records.add(ino);
   return records.take();
 }
 

@@ -33,8 +33,8 @@ struct WarmedPart {
   }
 };
 
-// Returns the files (in a tree with subtrees, the records' folders) at or below `ino`. Directories
-// whose index is damaged are left out.
+// Returns the files (in a tree with subtrees, the records' folders) at or below `ino`. Files
+// and directories whose index is damaged are left out.
 [[nodiscard]] WarmedPart records_below(const Tree& tree, uint64_t record_count, Ino ino);
 
 }  // namespace ffrfs

@@ -3,12 +3,54 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "io/error.h"
 #include "prefetch/warming.h"
 #include "tree/tree_builder.h"
 
 using namespace ffrfs;
+
+namespace {
+
+// A tree whose index is damaged for some inodes.
+class Damaged final : public Tree {
+ public:
+  Damaged(std::unique_ptr<const Tree> sound, std::vector<Ino> bad)
+      : sound_(std::move(sound)), bad_(std::move(bad)) {}
+
+  [[nodiscard]] std::optional<Inode> inode(Ino ino) const override {
+    check(ino);
+    return sound_->inode(ino);
+  }
+  [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override {
+    return sound_->lookup(parent, name);
+  }
+  [[nodiscard]] std::vector<Dentry> list(Ino ino, uint64_t start, uint64_t limit) const override {
+    if (ino != kRootIno) check(ino + 1000);
+    return sound_->list(ino, start, limit);
+  }
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino ino, uint64_t start,
+                                                   uint64_t limit) const override {
+    return sound_->subdirectories(ino, start, limit);
+  }
+  [[nodiscard]] std::string name(Ino ino) const override { return sound_->name(ino); }
+  [[nodiscard]] Ino file_of(uint64_t record) const override { return sound_->file_of(record); }
+  [[nodiscard]] uint64_t file_count() const override { return sound_->file_count(); }
+  [[nodiscard]] uint64_t directory_count() const override { return sound_->directory_count(); }
+
+ private:
+  void check(Ino ino) const {
+    if (std::ranges::find(bad_, ino) != bad_.end()) throw FormatError("x.ffr", "damaged index");
+  }
+
+  const std::unique_ptr<const Tree> sound_;
+  const std::vector<Ino> bad_;
+};
+
+}  // namespace
 
 TEST_CASE("the records at and below an inode") {
   TreeBuilder builder("packed.ffr", 4);
@@ -35,4 +77,22 @@ TEST_CASE("the records at and below an inode") {
   CHECK(part(copy).count(0, 4) == 1);
   CHECK(part(copy).copies_of(2, 3).size() == 1);
   CHECK(part(12345).count(0, 4) == 0);
+}
+
+TEST_CASE("only what is damaged is left out") {
+  TreeBuilder builder("packed.ffr", 7);
+  const auto root = builder.add_directory();
+  uint32_t record = 0;
+  for (const char* const name : {"d", "e", "f"}) {
+    const auto folder = builder.add_directory();
+    builder.place_directory(root, builder.add_name(name), folder);
+    builder.place_file(folder, builder.add_name("a"), record++);
+    builder.place_file(folder, builder.add_name("b"), record++);
+  }
+  std::unique_ptr<const Tree> tree = builder.finish();
+  // A file's inode, and the listing of a directory.
+  std::vector<Ino> bad{tree->file_of(4), tree->lookup(kRootIno, "e") + 1000};
+  const Damaged damaged(std::move(tree), std::move(bad));
+  const WarmedPart part = records_below(damaged, 7, kRootIno);
+  CHECK(part.records == std::vector<bool>{true, true, false, false, false, true, false});
 }
