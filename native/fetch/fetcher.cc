@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "fetch/shared_pass.h"
 #include "fetch/storage_pass.h"
 #include "io/crc.h"
+#include "io/shared_pass.h"
 #include "shard/record_checksum.h"
 
 namespace ffrfs {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <exception>
 #include <memory>
 #include <system_error>
@@ -10,6 +9,8 @@
 #include <utility>
 
 #include "io/error.h"
+#include "io/shared_pass.h"
+#include "io/wait_check.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/sidecar.h"
 
@@ -76,26 +77,26 @@ ShardSet open_tfrecord_shards(const std::vector<std::string>& paths, bool use_si
   const remote::OpenTogether together(paths);
   std::vector<std::unique_ptr<const Shard>> shards(paths.size());
   std::vector<std::exception_ptr> errors(paths.size());
-  std::atomic<size_t> next{0};
-  const auto open_some = [&]() noexcept {
-    for (size_t i = next++; i < paths.size(); i = next++) {
-      try {
-        shards[i] = std::make_unique<TfrecordShard>(open(paths[i]), use_sidecars);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
+  SharedPass pass(paths.size(), [&](size_t i) {
+    try {
+      shards[i] = std::make_unique<TfrecordShard>(open(paths[i]), use_sidecars);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (...) {
+      errors[i] = std::current_exception();
     }
-  };
+  });
   {
     std::vector<std::jthread> threads;
     try {
       while (threads.size() + 1 < std::min(paths.size(), kOpeningThreads)) {
-        threads.emplace_back(open_some);
+        threads.emplace_back([&pass] { pass.run(); });
       }
     } catch (const std::system_error&) {
       // No more threads can be created: the existing ones do the work.
     }
-    open_some();
+    pass.run();
+    pass.wait();
   }
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);

@@ -44,10 +44,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
 
 
 @contextlib.contextmanager
-def reading(url: str, call: str, place: Path) -> Iterator[subprocess.Popen[str]]:
+def running(program: str, url: str, place: Path) -> Iterator[subprocess.Popen[str]]:
     settings = {"FFRFS_REMOTE_TIMEOUT": "3600", "FFRFS_CACHE_DIR": str(place / "cache")}
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.replace("CALL", call), url],
+        [sys.executable, "-c", program, url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -71,7 +71,8 @@ def reading(url: str, call: str, place: Path) -> Iterator[subprocess.Popen[str]]
 )
 def test_ctrl_c_ends_a_read(server: Faulty, tmp_path: Path, call: str) -> None:
     server.mend()
-    with reading(f"{server.url}/x.ffr", call, tmp_path) as process:
+    program = PROGRAM.replace("CALL", call)
+    with running(program, f"{server.url}/x.ffr", tmp_path) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == "open\n"
@@ -83,3 +84,27 @@ def test_ctrl_c_ends_a_read(server: Faulty, tmp_path: Path, call: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
         assert process.wait(TIMEOUT_S) == 0
+
+
+OPENING = """
+import sys
+from ffrfs.tfrecord import TFRecordReader
+try:
+    TFRecordReader([f"{sys.argv[1]}/{number}.tfrecord" for number in range(20)])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_the_opening_of_many_files(server: Faulty, tmp_path: Path) -> None:
+    server.do(Kind.STALL)
+    server.forget_counts()
+    try:
+        with running(OPENING, server.url, tmp_path) as process:
+            wait_until(lambda: server.counts().most_under_way > 0, "the server is asked")
+            process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "interrupted\n"
+            assert process.wait(TIMEOUT_S) == 0
+    finally:
+        server.mend()

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -14,6 +15,7 @@
 #include "fetch/fetcher.h"
 #include "frames.h"
 #include "io/error.h"
+#include "io/wait_check.h"
 #include "scratch.h"
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_scan.h"
@@ -131,4 +133,17 @@ TEST_CASE("a sidecar of somebody else's, put beside a file where everybody may p
     REQUIRE(chown(path.c_str(), kStranger, kStranger) == 0);
     CHECK(is_used());  // the owner's
   }
+}
+
+TEST_CASE("Ctrl-C ends the opening of many files, also what other threads wait for") {
+  std::atomic<size_t> count{0};
+  const pid_t main = gettid();
+  const OpenSource open = [&](const std::string&) -> std::unique_ptr<const Source> {
+    ++count;
+    if (gettid() == main) throw Interrupted{};
+    while (true) check_wait();  // as for a server that does not answer
+  };
+  const std::vector<std::string> paths(1000, "x.tfrecord");
+  CHECK_THROWS_AS((void)open_tfrecord_shards(paths, false, open), Interrupted);
+  CHECK(count <= 8);  // one in each thread
 }
