@@ -15,6 +15,7 @@
 
 #include "io/error.h"
 #include "io/thread_pool.h"
+#include "io/wait_check.h"
 
 namespace ffrfs {
 namespace {
@@ -72,31 +73,37 @@ struct TfrecordScan::Pass {
   FramePlace end;  // after the last item
   std::atomic<bool> has_waited{false};
   std::atomic<size_t> taken{0};
+  std::exception_ptr interruption;  // of the calling thread; ends the pass
 
   void run(bool is_helper) noexcept {
     const size_t last = items.size();
     for (size_t own = 0; taken.fetch_add(1, std::memory_order_relaxed) <= last; ++own) {
       const size_t index = is_helper ? last - own : own;
-      if (index == last) {
-        hop();
-      } else {
-        read(items[index]);
+      try {
+        if (index == last) {
+          hop();
+        } else {
+          read(items[index]);
+        }
+      } catch (const Interrupted&) {
+        interruption = std::current_exception();
+        taken = last + 1;
       }
     }
   }
 
-  void hop() noexcept {
+  void hop() {
     try {
       if (!scan.is_small_) scan.ahead_ = scan.hop(end);
-    } catch (...) {
+    } catch (const std::exception&) {
       // next() will reach the same header, and throw.
     }
   }
 
-  void read(Item& item) noexcept {
+  void read(Item& item) {
     try {
       read_checked(item);
-    } catch (...) {
+    } catch (const std::exception&) {
       item.error = std::current_exception();
     }
   }
@@ -274,7 +281,7 @@ TfrecordScan::Group TfrecordScan::hop(FramePlace place) const {
     uint64_t frame = 0;
     try {
       frame = read_frame_size(file_, place, check_data_);
-    } catch (...) {
+    } catch (const std::exception&) {
       if (count == 0) throw;
       break;
     }
@@ -297,6 +304,7 @@ size_t TfrecordScan::read(std::span<const std::span<std::byte>> targets) {
   }
   pass.end = place;
   run(pass);
+  if (pass.interruption) std::rethrow_exception(pass.interruption);
   is_cold_ = is_cold_ || pass.has_waited;
   for (size_t good = 0; good < targets.size(); ++good) {
     const uint64_t frame = targets[good].size() + kFramingSize;
@@ -317,7 +325,10 @@ size_t TfrecordScan::read(std::span<const std::span<std::byte>> targets) {
 
 void TfrecordScan::run(Pass& pass) {
   const auto begin = Clock::now();
-  if (pass.items.size() > 1 && pass.end.offset - place_.offset >= kWorthSharingBytes) {
+  const uint64_t size = pass.end.offset - place_.offset;
+  // The helper does not wait for a server, because Ctrl-C would not end that.
+  if (pass.items.size() > 1 && size >= kWorthSharingBytes &&
+      file_.is_near(place_.offset, static_cast<size_t>(size))) {
     Helper& helper = helper_.get();
     helper.offer(pass, begin - run_end_ <= kWorthCallingGap * run_time_);
     pass.run(false);

@@ -147,3 +147,45 @@ TEST_CASE("Ctrl-C ends the opening of many files, also what other threads wait f
   CHECK_THROWS_AS((void)open_tfrecord_shards(paths, false, open), Interrupted);
   CHECK(count <= 8);  // one in each thread
 }
+
+TEST_CASE("Ctrl-C ends a scan that waits for a server") {
+  // The user presses Ctrl-C once, while the scan waits for the bytes at `place` for the nth time.
+  class Waiting final : public Source {
+   public:
+    Waiting(const Bytes& file, uint64_t place, int nth)
+        : Source("x", {.size = file.size()}), file_(file), place_(place), left_(nth) {}
+    [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
+    [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
+    [[nodiscard]] bool is_near(uint64_t, size_t) const override { return false; }
+    void read_fully(uint64_t offset, std::span<std::byte> target) const override {
+      if (left_ == 0) ++later;
+      if (offset == place_ && left_ > 0 && --left_ == 0) throw Interrupted{};
+      std::ranges::copy(view(file_).subspan(offset, target.size()), target.begin());
+    }
+
+    mutable size_t later = 0;  // reads after that
+
+   private:
+    const Bytes& file_;
+    const uint64_t place_;
+    mutable int left_;
+  };
+  const Bytes record = pattern(3 << 20, 1);
+  const Bytes file = framed({record, record, record});
+  const uint64_t frame_size = record.size() + kFramingSize;
+  // The header of the second record; the first record; the header behind the two that are read.
+  for (const auto& [place, nth] :
+       {std::pair(frame_size, 1), std::pair(uint64_t{12}, 1), std::pair(2 * frame_size, 2)}) {
+    CAPTURE(place);
+    const auto source = std::make_shared<Waiting>(file, place, nth);
+    TfrecordScan scan(source, true);
+    std::vector<Bytes> records(2, Bytes(record.size(), '?'));
+    std::vector<std::span<std::byte>> targets;
+    for (Bytes& one : records) targets.push_back(std::as_writable_bytes(std::span(one)));
+    const auto read = [&] {
+      if (scan.next().size() == 2) (void)scan.read(targets);
+    };
+    CHECK_THROWS_AS(read(), Interrupted);
+    CHECK(source->later == 0);
+  }
+}
