@@ -25,7 +25,7 @@ std::optional<Hint> of_record(const Tree& tree, uint64_t record_count, std::stri
   }
   if (tree.subtrees() != nullptr) return Hint{.record = record};
   const Ino ino = tree.file_of(record);
-  if (ino == 0) return std::nullopt;  // the record is the index of a packed folder
+  if (ino == 0) return std::nullopt;  // the record is the index of a packed directory
   return Hint{.record = record, .ino = ino};
 }
 

@@ -15,7 +15,7 @@ namespace ffrfs {
 
 struct Hint {
   uint64_t record = 0;  // among all shards
-  Ino ino = 0;          // the file; 0: a file in the record's own folder, or no particular file
+  Ino ino = 0;          // the file; 0: none, or one in the record's own directory
   bool is_of_all = false;  // that file shows the whole record (record.bin)
 };
 
@@ -24,7 +24,7 @@ struct Hint {
 using PushRecord = std::function<bool(const Hint& hint, std::span<const std::byte> record)>;
 
 // Resolves a client's text: "/a/b.jpg", from the root of the tree, or a record number. Returns
-// nullopt if there is no such file. Names inside a record's folder are not looked up.
+// nullopt if there is no such file. Names inside a record's directory are not looked up.
 [[nodiscard]] std::optional<Hint> find_hint(const Tree& tree, uint64_t record_count,
                                             std::string_view text);
 

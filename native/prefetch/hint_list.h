@@ -59,8 +59,8 @@ class HintList {
   // Returns the next entry to read, now in state kFetching; nullopt if the window has no room.
   [[nodiscard]] std::optional<Next> take();
 
-  // Returns the records that will be taken soon, each once: those of the next `limit_bytes`, and of
-  // the next `limit_records`.
+  // Returns the records that will be taken soon, each once: within the next `limit_bytes` and the
+  // next `limit_records`.
   [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes, size_t limit_records);
 
   // Returns the records that take() returns next, at most so many.

@@ -10,8 +10,8 @@
 // All input is hostile. At most a piece and a text of each client are held.
 //
 // take() is thread-safe. Everything else runs on one thread, which starts with the first client; it
-// holds no lock while it resolves or adds, and waits only for sockets. Does not survive fork() (see
-// io/process_local.h).
+// holds no lock while it resolves or adds, and waits only for sockets and for pages of an index.
+// Does not survive fork() (see io/process_local.h).
 //
 // Not here: what happens to the lists (prefetcher.h), how a text is resolved (volume.h).
 

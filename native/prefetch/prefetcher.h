@@ -74,8 +74,8 @@ class Prefetcher {
   // Opens a list for the hints of one client, in the order of its reads. Throws std::length_error
   // if there are too many.
   [[nodiscard]] ListId open_list();
-  // Returns how many more hints the list takes from now on; hints beyond its room are dropped.
-  // Never waits.
+  // Returns how many more hints the list takes from now on; hints beyond its room are dropped. May
+  // wait for an index.
   size_t add(ListId list, std::span<const Hint> hints);
   // Returns nullopt if the list has expired.
   [[nodiscard]] std::optional<size_t> room(ListId list) const {

@@ -4,10 +4,11 @@
 //             └─ three in a row ─┘             start ....... last ....... ahead
 //                                              └ read ahead or read ┘└ window ┘
 //
-// Two orders are recognised: that of the records, and that of the listings (inode numbers are
-// assigned in it). A run is identified by its place, not by its reader: several readers may each
-// have one, or share one. The window grows while the records read ahead are used, and shrinks when
-// they are not. A run that meets records read ahead by another continues behind them.
+// Two orders are recognised: the order of the records, and the order of the listings (in which
+// inode numbers are assigned). A run is identified by its place, not by its reader: several
+// readers may each have one, or share one. The window grows while the records read ahead are used,
+// and shrinks when they are not. A run that meets records read ahead by another continues behind
+// them.
 //
 // Plain data: the owner must lock, but for file_of() and record_at().
 
@@ -29,7 +30,7 @@ class Readahead {
  public:
   struct Next {
     uint64_t record = 0;
-    Ino ino = 0;       // 0: the record has its own folder
+    Ino ino = 0;       // 0: the record has its own directory
     uint64_t run = 0;
     bool is_marker = false;  // see HintList
   };

@@ -17,7 +17,7 @@ namespace ffrfs {
 struct WarmedPart {
   using Copy = std::pair<uint64_t, Ino>;  // a record, and a file of it that is not file_of(record)
 
-  std::vector<bool> records;  // of which file_of(record), or the record's folder, is in the part
+  std::vector<bool> records;  // of which file_of(record), or the record's directory, is in the part
   std::vector<Copy> copies;  // in the part, sorted
 
   // Both of records [begin, end).
@@ -33,7 +33,7 @@ struct WarmedPart {
   }
 };
 
-// Returns the files (in a tree with subtrees, the records' folders) at or below `ino`. Files
+// Returns the files (in a tree with subtrees, the records' directories) at or below `ino`. Files
 // and directories whose index is damaged are left out.
 [[nodiscard]] WarmedPart records_below(const Tree& tree, uint64_t record_count, Ino ino);
 

@@ -1,4 +1,4 @@
-// native/volume: runs of reads in order are recognised and continued; all else is left alone.
+// native/prefetch: runs of reads in order are recognised and continued; all else is left alone.
 
 #include <doctest/doctest.h>
 
