@@ -29,7 +29,7 @@ class BlockChecksums {
     }
   }
 
-  // Returns those of all bytes so far. The last block may be shorter than the others.
+  // Returns the checksums of all bytes so far. The last block may be shorter than the others.
   [[nodiscard]] const std::vector<uint32_t>& values() const { return checksums_; }
 
  private:

@@ -80,7 +80,7 @@ struct TooLargeError : Error {
   [[nodiscard]] const char* kind() const override { return "TooLargeError"; }
 };
 
-// A file or folder cannot be packed, or changed while it was packed.
+// A file or directory cannot be packed, or changed while it was packed.
 struct PackError : Error {
   using Error::Error;
   [[nodiscard]] const char* kind() const override { return "PackError"; }

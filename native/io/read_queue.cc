@@ -75,7 +75,7 @@ ReadPort::Operations ReadPort::take_first(Operations& from) {
 
 // Through which a download reports back; it may end after the port.
 struct ReadPort::Gate {
-  std::mutex mutex;  // locked before that of the port
+  std::mutex mutex;  // locked before the mutex of the port
   ReadPort* port;    // null once the port ends
 };
 
