@@ -25,8 +25,8 @@ class ChunkChecksums {
     checksums_.resize(checksums_.size() + record_chunk_count(record_size));
   }
 
-  // Returns the checksum of chunk number `chunk` of a record that was added. Threads may fill in
-  // those of different records, or chunks, at a time.
+  // Returns the checksum of chunk number `chunk` of a record that was added. Several threads may
+  // fill in checksums at once, each those of other chunks.
   [[nodiscard]] uint32_t& at(uint64_t record, uint64_t chunk) {
     const auto found = std::ranges::lower_bound(records_, record, {}, &ChunkedRecord::record);
     return checksums_.at(found->first_chunk + chunk);

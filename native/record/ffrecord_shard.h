@@ -13,7 +13,7 @@
 // is validated. So opening takes the same time for any n.
 //
 // Immutable after opening, and thread-safe.
-// Not here: the records' bytes and the check of their checksums (volume).
+// Not here: the records' bytes and the check of their checksums (fetch).
 
 #pragma once
 

@@ -36,8 +36,8 @@ std::string bytes_text(uint64_t size) {
 
 }  // namespace
 
-// Opens files by their names in the folder of the last file, which most often is theirs, too: the
-// kernel then looks up a name, and not a path.
+// Opens files by their names in the directory of the last file, which most often is theirs, too:
+// the kernel then looks up a name, and not a path.
 //
 // Links that the files' rule forbids give ELOOP.
 class FolderInUse {
@@ -96,7 +96,7 @@ class FolderInUse {
   const std::string root_;
   const LinkRule rule_;
   FileDescriptor root_fd_;  // none if all links are followed
-  std::string folder_;  // "": no folder yet
+  std::string folder_;  // "": no directory yet
   FileDescriptor fd_;
 };
 

@@ -30,7 +30,7 @@
 
 namespace ffrfs {
 
-class FolderInUse;  // each thread's open folder (file_packer.cc)
+class FolderInUse;  // each thread's open directory (file_packer.cc)
 
 class FilePacker {
  public:
@@ -88,7 +88,7 @@ class FilePacker {
   std::atomic<size_t> stop_ = SIZE_MAX;
   std::atomic<uint64_t> files_done_ = 0;
   std::atomic<uint64_t> bytes_done_ = 0;
-  std::vector<uint32_t> checksums_;  // each thread writes those of its own files
+  std::vector<uint32_t> checksums_;  // each thread writes the checksums of its own files
 };
 
 }  // namespace ffrfs

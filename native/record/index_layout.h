@@ -42,7 +42,7 @@ inline constexpr uint32_t kTargetSizeLimit = 4095;                // of one link
 inline constexpr uint32_t kNoFile = 0xffffffff;                   // in Section::kFiles
 inline constexpr int64_t kUnknownMtime = INT64_MIN;               // with mode 0: unknown
 
-// The last record of a packed folder begins with this; the pickle follows.
+// The last record of a packed directory begins with this; the pickle follows.
 inline constexpr std::string_view kFolderMagic = "piouhjgbr";
 
 struct IndexInode {

@@ -12,7 +12,7 @@
 namespace ffrfs {
 
 // Returns the paths in the order of search: PACK.idx beside the pack; then, if there is a cache
-// folder, the one there (shard/cached_index.h). None of them need exist.
+// directory, the one there (shard/cached_index.h). None of them need exist.
 [[nodiscard]] std::vector<std::string> index_sidecar_paths(const std::string& pack);
 // The same; only the path in the cache for a remote pack.
 [[nodiscard]] std::vector<std::string> index_sidecar_paths(const Source& pack);

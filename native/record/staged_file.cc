@@ -179,7 +179,7 @@ void StagedFile::publish(Namesake namesake) {
   if (fsync(fd_.get()) != 0) throw StorageError(errno, path_, "cannot sync");
   if (namesake == Namesake::kReplaced || !link_name()) rename_to_name(namesake);
   fd_.reset();  // last, because it locks the staging name
-  // EINVAL: the file system does not sync folders.
+  // EINVAL: the file system does not sync directories.
   if (fsync(folder_.get()) != 0 && errno != EINVAL) {
     throw StorageError(errno, path_, "cannot sync its directory");
   }

@@ -31,8 +31,8 @@ enum class Namesake { kReplaced, kKept };
 
 class StagedFile {
  public:
-  // Throws StorageError: no such folder, no permission, or the name belongs to something that a
-  // rename must not replace (a folder, a device, a refused link).
+  // Throws StorageError: no such directory, no permission, or the name belongs to something that a
+  // rename must not replace (a directory, a device, a refused link).
   explicit StagedFile(std::string path, Links links = Links::kFollow);
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -47,8 +47,8 @@ class StagedFile {
   // Writes all of `bytes` at `offset`. Throws StorageError.
   void write(uint64_t offset, std::span<const std::byte> bytes);
 
-  // Syncs the bytes, gives the file its name and syncs the folder. Throws StorageError (EEXIST if a
-  // file of that name is kept); then discard() must be called.
+  // Syncs the bytes, gives the file its name and syncs the directory. Throws StorageError (EEXIST
+  // if a file of that name is kept); then discard() must be called.
   void publish(Namesake namesake = Namesake::kReplaced);
 
   // Drops the bytes unless they were published. The object cannot be used afterwards.
