@@ -44,7 +44,7 @@ std::string cache_folder() {
   return geteuid() == 0 ? "/var/cache" : "";
 }
 
-// Returns "" if there is no cache folder.
+// Returns "" if there is no cache directory.
 std::string path_of(const std::string& identity) {
   const std::string folder = cache_folder();
   const std::string digits = folder.empty() ? "" : digest(identity);

@@ -1,4 +1,4 @@
-// Returns the path of a file's index in this user's cache folder, for an index that cannot, or
+// Returns the path of a file's index in this user's cache directory, for an index that cannot, or
 // should not, be beside the file; and checks whether the owner of an index is trusted.
 //
 // Not here: an index's content, and whether it is sound (record, tfrecord).
@@ -12,8 +12,8 @@
 namespace ffrfs {
 
 // Returns $XDG_CACHE_HOME/ffrfs/index/<32 digits>.idx, where the digits are of the SHA-256 of the
-// real path of `file`. Without XDG_CACHE_HOME the folder is ~/.cache; for root without a HOME,
-// /var/cache. None of it need exist. Returns "" if there is no cache folder, or no such file.
+// real path of `file`. Without XDG_CACHE_HOME the directory is ~/.cache; for root without a HOME,
+// /var/cache. None of it need exist. Returns "" if there is no cache directory, or no such file.
 [[nodiscard]] std::string cached_index_path(const std::string& file);
 // For a remote file the digits are those of its identity.
 [[nodiscard]] std::string cached_index_path(const Source& file);

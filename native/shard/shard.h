@@ -2,7 +2,7 @@
 // FFRecord file (record/) or a TFRecord file (tfrecord/).
 //
 // Immutable after opening, and thread-safe.
-// Not here: the records' bytes and the check of their checksums (volume).
+// Not here: the records' bytes and the check of their checksums (record_checksum.h).
 
 #pragma once
 
