@@ -1,5 +1,5 @@
-// The last record of a packed folder: magic and pickle for the reference implementation, zeros up
-// to a multiple of 4096 in the file, and the mapped index.
+// The last record of a packed directory: magic and pickle for the reference implementation, zeros
+// up to a multiple of 4096 in the file, and the mapped index.
 
 #pragma once
 

@@ -1,12 +1,12 @@
-// Reads the index of a packed folder that the reference implementation writes: a pickle, which is a
-// program for a small stack machine. It is not run: this machine accepts only nested
+// Reads the index of a packed directory that the reference implementation writes: a pickle, which
+// is a program for a small stack machine. It is not run: this machine accepts only nested
 // collections.OrderedDict of str to int, in every spelling that CPython's pickle module writes
 // (protocols 0 to 5, pickletools.optimize), and refuses all other opcodes by name.
 //
 // Memory is bounded for any input: the stack by the depth that a tree may have, memo and tables by
 // the content of the bytes; no recursion.
 //
-// Not here: the nine bytes before the pickle, the record's checksum (volume).
+// Not here: the nine bytes before the pickle, the record's checksum (open).
 
 #pragma once
 

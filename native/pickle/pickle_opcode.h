@@ -1,4 +1,5 @@
-// The opcodes of pickle, protocols 0 to 5: those of an index as an enum, and all of them by name.
+// The opcodes of pickle, protocols 0 to 5: an enum of the ones that an index has, and the names of
+// all.
 // (See CPython's Lib/pickletools.py.)
 
 #pragma once

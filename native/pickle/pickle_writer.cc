@@ -122,7 +122,7 @@ IndexPickler::Dict IndexPickler::open(uint32_t number) const {
   return dict;
 }
 
-// Writes items up to the next folder's name, and returns true; returns false at the end.
+// Writes items up to the next directory's name, and returns true; returns false at the end.
 bool IndexPickler::put_items(Dict& target) {
   while (target.next < target.end) {
     const IndexEntry entry = source_.entry(target.next++);
