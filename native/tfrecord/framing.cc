@@ -20,7 +20,7 @@ constexpr size_t kLengthSize = 8;
 // a system call for each header.
 constexpr uint64_t kSmallFrameSize = 4 << 10;
 constexpr size_t kWindowSize = 64 << 10;
-// Protobuf's own limit. A longer length is nonsense, and not that of a truncated record.
+// Protobuf's own limit. A longer length is nonsense, and not the length of a truncated record.
 constexpr uint64_t kPlausibleLength = uint64_t{2} << 30;
 
 // Returns an error "train.tfrecord: record 12 (offset 4096): REASON", with its fields.

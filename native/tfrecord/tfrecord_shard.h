@@ -5,7 +5,7 @@
 //
 // Immutable after opening, and thread-safe.
 // Not here: frames (framing.h), the text beside the file (sidecar.h), the records' bytes and the
-// check of their checksums (volume).
+// check of their checksums (fetch).
 
 #pragma once
 
