@@ -1,5 +1,5 @@
 // The features of one record, each once, in the byte order of their names: the source of the
-// record's folder (example_layout.h) and of its example.json (example_json.h). Views of the
+// record's directory (example_layout.h) and of its example.json (example_json.h). Views of the
 // record's bytes.
 
 #pragma once

@@ -1,10 +1,10 @@
-// The folder of one record that is a tf.train.Example or SequenceExample: a file for each feature,
-// example.json and record.bin. For any other record, or one with too many nodes, it has only
-// record.bin.
+// The directory of one record that is a tf.train.Example or SequenceExample: a file for each
+// feature, example.json and record.bin. For any other record, or one with too many nodes, it has
+// only record.bin.
 //
-// The tables are those of MemoryTree; slot 0 is the folder itself, and a file's target is its index
-// in `files`. Holds names and positions, never the record's bytes. Immutable, and always the same
-// for the same bytes: so it may be dropped and made again while the kernel knows its inodes.
+// The tables are those of MemoryTree; slot 0 is the directory itself, and a file's target is its
+// index in `files`. Holds names and positions, never the record's bytes. Immutable, and always the
+// same for the same bytes: so it may be dropped and made again while the kernel knows its inodes.
 // ShardSet::keep_checksums() ensures that the bytes are the same.
 //
 // Made by ExampleLayout (example_layout.h).
@@ -42,31 +42,31 @@ struct ExampleOptions {
   bool extensions = true;  // names end with the content's type: .jpg, .npy
 };
 
-// A record's folder in the tree.
+// A record's directory in the tree.
 struct ExamplePlace {
   uint64_t number = 0;  // the record's, over all shards
-  std::string name;  // of the folder
+  std::string name;  // of the directory
   Ino parent = kRootIno;
 };
 
 class ExampleFolder final : public MemoryTree {
  public:
-  // The most files and folders of a record, including its own folder.
+  // The most files and directories of a record, including its own directory.
   static constexpr uint32_t kNodeLimit = uint32_t{1} << 18;
 
-  // Makes a folder from any bytes. Memory is bounded by the node limit, time by the size of the
+  // Makes a directory from any bytes. Memory is bounded by the node limit, time by the size of the
   // record.
   [[nodiscard]] static std::unique_ptr<const ExampleFolder> make(std::span<const std::byte> record,
                                                                  ExamplePlace place,
                                                                  const ExampleOptions& options);
-  // Makes a folder with only record.bin, for a record that is not parsed.
+  // Makes a directory with only record.bin, for a record that is not parsed.
   [[nodiscard]] static std::unique_ptr<const ExampleFolder> make_opaque(uint64_t record_size,
                                                                         ExamplePlace place);
 
-  // Implements Tree for the record's folder and its content. The folder's parent is not in this
-  // tree, so path() begins with the folder's name.
+  // Implements Tree for the record's directory and its content. The directory's parent is not in
+  // this tree, so path() begins with the directory's name.
   [[nodiscard]] std::string name(Ino ino) const override;
-  // Returns the record's folder.
+  // Returns the record's directory.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return files_.size(); }
   [[nodiscard]] uint64_t memory_bytes() const override;

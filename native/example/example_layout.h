@@ -1,9 +1,9 @@
 // Makes an ExampleFolder from the features of a record.
 //
-// If names in one folder collide, the first of them, in the order in which they are made, keeps the
-// name; the others get "~1", "~2" … after the stem, the first that is free. The order:
+// If names in one directory collide, the first of them, in the order in which they are made, keeps
+// the name; the others get "~1", "~2" … after the stem, the first that is free. The order:
 // example.json, record.bin, then the features in the byte order of their names, those of a
-// sequence's context before its feature lists; a folder that a '/' makes comes with the first
+// sequence's context before its feature lists; a directory that a '/' makes comes with the first
 // feature in it.
 
 #pragma once
@@ -45,7 +45,7 @@ class ExampleLayout {
     bool is_directory = false;
   };
 
-  // A name in a folder.
+  // A name in a directory.
   struct Place {
     DirectoryId parent = 0;
     NameRef name = 0;
@@ -67,7 +67,7 @@ class ExampleLayout {
   };
   void add_file(const Leaf& leaf, std::string_view extension, const Recipe& recipe);
   [[nodiscard]] DirectoryId add_directory(DirectoryId parent, NameRef name);
-  // Returns the folder for a '/' in a feature's name, which other features may share.
+  // Returns the directory for a '/' in a feature's name, which other features may share.
   [[nodiscard]] DirectoryId shared_directory(DirectoryId parent, std::string_view name);
   [[nodiscard]] Leaf open_path(std::string_view feature);
 
@@ -98,7 +98,7 @@ class ExampleLayout {
   std::vector<Recipe> files_;
   std::vector<Entry> entries_;
   std::map<Place, DirectoryId, PlaceOrder> shared_;
-  uint32_t directory_count_ = 1;  // 0 is the record's folder
+  uint32_t directory_count_ = 1;  // 0 is the record's directory
   bool is_full_ = false;
 };
 

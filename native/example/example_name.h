@@ -1,10 +1,10 @@
 // How the name of a feature, which may be any text, is written as a path.
 //
-// '/' makes folders. Characters that no folder can hold are spelt with percent signs, as in a URL:
-// a '/' that would leave a part empty, or go deeper than 16 (%2F), NUL (%00), the parts "." and
-// ".." (%2E, %2E%2E); the empty name is "%". Parts are cut at 240 bytes, between characters. So two
-// features may have the same path: the layout gives them different names (example_layout.h), for
-// which the remaining bytes of a name are reserved.
+// '/' makes directories. Characters that no directory can hold are spelt with percent signs, as in
+// a URL: a '/' that would leave a part empty, or go deeper than 16 (%2F), NUL (%00), the parts "."
+// and ".." (%2E, %2E%2E); the empty name is "%". Parts are cut at 240 bytes, between characters. So
+// two features may have the same path: the layout gives them different names (example_layout.h),
+// for which the remaining bytes of a name are reserved.
 
 #pragma once
 

@@ -1,12 +1,12 @@
-// One or several TFRecord files as a tree: the root, with a folder for each record, named as
-// FlatTree names its file. With groups: the root with a folder for each group, which has the
-// folders of its records, numbered from 0. Records are computed; the groups are the only table.
+// One or several TFRecord files as a tree: the root, with a directory for each record, named as
+// FlatTree names its file. With groups: the root with a directory for each group, which has the
+// directories of its records, numbered from 0. Records are computed; the groups are the only table.
 //
-//   ino = (record + 1) << 24    of a record's folder; its content follows: + 1, + 2 …
-//   ino = 2 + group             of a group's folder
+//   ino = (record + 1) << 24    of a record's directory; its content follows: + 1, + 2 …
+//   ino = 2 + group             of a group's directory
 //
-// The content of a record's folder is in its ExampleFolder (example_folder.h), which needs the
-// record's bytes; in this tree such a folder has no entries.
+// The content of a record's directory is in its ExampleFolder (example_folder.h), which needs the
+// record's bytes; in this tree such a directory has no entries.
 
 #pragma once
 
@@ -31,9 +31,9 @@ class ExampleTree final : public Tree, public Subtrees {
  public:
   // Throws FormatError if there are more records than inode numbers (2^40).
   explicit ExampleTree(uint64_t record_count, const ExampleOptions& options = {});
-  // `groups`: at most 2^24 - 2, in the order of their records, which must be that of their names'
-  // bytes. Throws FormatError, also if they are not in order, or for a name that no folder can
-  // have.
+  // `groups`: at most 2^24 - 2, in the order of their records, which must be the byte order of
+  // their names. Throws FormatError, also if they are not in order, or for a name that no directory
+  // can have.
   explicit ExampleTree(std::span<const ExampleGroup> groups, const ExampleOptions& options = {});
 
   [[nodiscard]] static constexpr Ino folder_ino(uint64_t record) {
@@ -49,7 +49,7 @@ class ExampleTree final : public Tree, public Subtrees {
     return list(directory, start, limit);  // it has only directories
   }
   [[nodiscard]] std::string name(Ino ino) const override;
-  // Returns the record's folder.
+  // Returns the record's directory.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   // Both count only inodes that are known without the records' bytes.
   [[nodiscard]] uint64_t file_count() const override { return 0; }
@@ -72,7 +72,7 @@ class ExampleTree final : public Tree, public Subtrees {
   static constexpr int kInoBits = 24;
   static constexpr Ino kFirstGroupIno = kRootIno + 1;
 
-  // A folder of records: a group's, or the root if there are no groups.
+  // A directory of records: a group's, or the root if there are no groups.
   struct Group {
     Group(std::string given, Ino own, uint64_t first, uint64_t count)
         : name(std::move(given)), ino(own), first_record(first), records(count) {}
@@ -87,7 +87,7 @@ class ExampleTree final : public Tree, public Subtrees {
   [[nodiscard]] const Group* group_at(Ino ino) const;  // or nullptr
   [[nodiscard]] const Group& group_of(uint64_t record) const;
   [[nodiscard]] ExamplePlace place(uint64_t record) const;
-  // Returns the record's folder for the inode of its file in `group.records`; 0 for 0.
+  // Returns the record's directory for the inode of its file in `group.records`; 0 for 0.
   [[nodiscard]] static Ino folder_of(const Group& group, Ino file);
 
   const bool is_grouped_;
