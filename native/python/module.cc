@@ -1,6 +1,6 @@
 // ffrfs._native: the core for Python. Types and documentation are in _native.pyi.
 //
-// All pybind11 code is in this folder. Rules: the GIL is released around calls that may block or
+// All pybind11 code is in this directory. Rules: the GIL is released around calls that may block or
 // take over 20 µs, no Python object is touched without it, and no Python type reaches the core.
 
 #include <pybind11/pybind11.h>

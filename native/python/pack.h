@@ -44,7 +44,7 @@ class PyPack {
   [[nodiscard]] py::array_t<int64_t> offsets();
   [[nodiscard]] uint64_t offset(uint64_t record);
   // Returns {count, sum, least, median, most} of the sizes of all records of packs, but of the last
-  // one of each pack if they are folders: their indexes. Needs no NumPy.
+  // one of each pack if they are directories: their indexes. Needs no NumPy.
   [[nodiscard]] static std::array<uint64_t, 5> size_summary(const std::vector<PyPack*>& packs,
                                                             bool are_folders);
 
@@ -66,7 +66,7 @@ class PyPack {
   const std::shared_ptr<const Pack> own_;  // null if the volume owns the shard
   const std::shared_ptr<const FfrecordShard> shard_;
   Counters counters_;
-  std::mutex mutex_;  // guards the creation of those below
+  std::mutex mutex_;  // guards the making of the members below
   std::optional<ShardSet> header_;
   std::unique_ptr<Fetcher> fetcher_;
   std::unique_ptr<const Tree> tree_;  // refers to the shard
