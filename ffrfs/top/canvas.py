@@ -38,6 +38,7 @@ class Canvas:
         shown = self.text(text)
         if cell_len(shown) <= width:
             return shown
+        shown = shown[-max(width, 1) :]  # a mount of many packs has a line of a megabyte
         while shown and cell_len(shown) >= width:
             shown = shown[1:]
         return self.cut + shown if width > 0 else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 
+from ffrfs.top import canvas
 from ffrfs.top.canvas import Canvas
 
 UTF8, ASCII = Canvas("utf-8", 80, 24), Canvas("ascii", 80, 24)
@@ -36,6 +38,21 @@ def test_meter_has_its_width(share: float, full: int) -> None:
 )
 def test_end_of_a_name(text: str, width: int, shown: str) -> None:
     assert UTF8.end_of(text, width) == shown
+
+
+def test_end_of_the_names_of_many_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time does not grow with the square of their number."""
+    measured = 0
+
+    def cells(text: str) -> int:
+        nonlocal measured
+        measured += len(text)
+        return cell_len(text)
+
+    monkeypatch.setattr(canvas, "cell_len", cells)
+    names = " ".join(f"/data/{number:05}.ffr" for number in range(2000))
+    assert UTF8.end_of(names, 12) == "\u2026a/01999.ffr"
+    assert measured < 2 * len(names)
 
 
 def test_name_that_cannot_be_encoded() -> None:
