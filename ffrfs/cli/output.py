@@ -39,10 +39,10 @@ def line(text: str, end: bytes = b"\n") -> None:
     text = _without_secrets(text)
     if is_escaped():
         text = printable(text)
-    write(_encoded(text) + end)
+    write(encoded(text) + end)
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
     """Return names as they are; characters that the locale does not have are spelled."""
     try:
         return os.fsencode(text)

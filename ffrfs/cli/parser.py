@@ -110,7 +110,7 @@ class Parser(argparse.ArgumentParser):
 
     def print_help(self, file: object = None) -> None:
         # Not as argparse prints, which hides that standard output is full.
-        output.write(os.fsencode(self.format_help()))
+        output.write(output.encoded(self.format_help()))
 
     def format_help_all(self) -> str:
         self.rare_commands = frozenset()
@@ -132,7 +132,7 @@ class Parser(argparse.ArgumentParser):
 
 class _HelpAll(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        output.write(os.fsencode(cast(Parser, parser).format_help_all()))
+        output.write(output.encoded(cast(Parser, parser).format_help_all()))
         parser.exit()
 
 

@@ -14,8 +14,10 @@ from manual.arguments import Command, read_parser
 
 from ffrfs.cli.main import COMMANDS, GROUPS, make_parser
 from ffrfs.cli.parser import Parser
+from tests.ascii_locale import ASCII
 from tests.cli.examples import example_lines, ffrfs_arguments
 from tests.ffrecord_file import write_folder, write_records
+from tests.interpreter import python
 from tests.tfrecord_example import example, ints
 from tests.tfrecord_file import framed
 
@@ -50,6 +52,13 @@ def test_help_fits_a_terminal(
     assert [line for line in lines if len(line) >= 80] == []
     if name:
         assert len(lines) <= SCREEN_LINES
+
+
+@pytest.mark.parametrize("option", ["--help", "--help-all"])
+def test_help_in_a_locale_without_its_characters(option: str) -> None:
+    done = python("-m", "ffrfs", "cat", option, env=os.environ | ASCII)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"Write the files PATH\u2026 of PACK" in done.stdout
 
 
 @by_command
