@@ -205,7 +205,7 @@ def _setting(name: str, value: str | bool) -> Fields:
 def _check_pipe(fd: int) -> None:
     try:
         mode = os.fstat(fd).st_mode
-    except OSError:
+    except (OSError, OverflowError):
         raise OptionError(f"--while-open {fd}: not an open file descriptor") from None
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         raise OptionError(f"--while-open {fd}: neither a pipe nor a socket")
