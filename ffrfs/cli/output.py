@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
 from ffrfs.errors import naming
@@ -24,7 +25,8 @@ _secrets: list[str] = []
 
 def conceal_queries(words: Iterable[str]) -> None:
     """Print no query of the URLs among these words from now on: a signed URL has its key there."""
-    queries = (word.partition("#")[0].partition("?")[2] for word in words if is_url(word))
+    urls = filter(is_url, chain.from_iterable((word, word.partition("=")[2]) for word in words))
+    queries = (url.partition("#")[0].partition("?")[2] for url in urls)
     _secrets[:] = sorted({f"?{query}" for query in queries if query}, key=len, reverse=True)
 
 
@@ -148,13 +150,13 @@ def json_array(values: Iterable[Mapping[str, object]]) -> None:
 
 def error(text: str) -> None:
     """Print "ffrfs: text" to stderr, in one line whatever is in it."""
-    complain(f"ffrfs: {printable(_without_secrets(text))}")
+    complain(f"ffrfs: {printable(text)}")
 
 
 def complain(text: str) -> None:
     """Print a line to stderr. A stderr that cannot be written to changes nothing else."""
     try:
-        print(text, file=sys.stderr)
+        print(_without_secrets(text), file=sys.stderr)
     except OSError:
         drop(sys.stderr)  # else Python would fail at the end, when it writes the line again
 
