@@ -20,7 +20,7 @@ import ffrfs
 from ffrfs.cli import output
 from ffrfs.cli.parser import WRONG_USAGE, Parser, UsageError, add_commands
 from ffrfs.cli.remote_options import add_remote_options, apply_remote_options
-from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
+from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning, describe
 
 GROUPS = {
     "Make packs": ("pack", "add", "rm", "convert", "index", "cluster"),
@@ -113,15 +113,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _PIPE_CLOSED
         except MemoryError:
             output.error("out of memory")
-            return 1
+            return _failure_of(argv)
+        except RuntimeError as error:
+            line = describe(error)
+            if line.startswith(type(error).__name__):  # a fault of ours
+                raise
+            output.error(line)  # no thread can be started
+            return _failure_of(argv)
         except (FfrfsError, OSError) as error:
             from ffrfs.cli.foreign_file import failure_line  # few commands need it
 
             output.settle()
             command = "head" if "--example" in argv else argv[0]  # what `cat` takes then
             output.error(failure_line(error, command, argv[1:]))
-            return _CRITICAL if argv[0] == "check" else 1
+            return _failure_of(argv)
     return status
+
+
+def _failure_of(argv: Sequence[str]) -> int:
+    return _CRITICAL if argv[:1] == ["check"] else 1
 
 
 def _run(argv: Sequence[str]) -> int:

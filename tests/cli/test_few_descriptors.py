@@ -15,6 +15,8 @@ from threading import Thread, stack_size
 import pytest
 
 from ffrfs.errors import _NO_THREAD, MountError, describe, from_fields
+from ffrfs.mount.client import health
+from tests.cli.command_run import Run
 from tests.ffrecord_file import write_folder
 
 SHARD_COUNT = 24
@@ -128,6 +130,29 @@ def test_description_says_what_to_do() -> None:
     assert describe(PermissionError(errno.EPERM, "Operation not permitted")) == (
         "Operation not permitted"
     )
+
+
+def test_a_command_that_can_start_no_thread(ffrfs: Run, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a").write_bytes(b"content")
+    plan = tmp_path / "plan"
+    words = ("--shards", "1", tmp_path / "source", tmp_path / "set")
+    assert ffrfs("cluster", "plan", plan, *words).status == 0
+    with without_threads():
+        done = ffrfs("cluster", "run", plan, "--task", "0/1")
+    assert done.complaint.startswith("cannot start a thread: all that are allowed are in")
+
+
+@pytest.mark.parametrize("shortage", [MemoryError(), RuntimeError("can't start new thread")])
+def test_a_check_for_which_there_is_no_memory_is_no_warning(
+    ffrfs: Run, monkeypatch: pytest.MonkeyPatch, shortage: Exception
+) -> None:
+    def fail(_: object) -> None:
+        raise shortage
+
+    monkeypatch.setattr(health, "check_mounts", fail)
+    done = ffrfs("check", "/mnt")
+    assert (done.status, done.err.count("\n")) == (2, 1)
 
 
 def test_description_of_a_shortage() -> None:
