@@ -13,12 +13,12 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ffrfs.mount.stats import units
 from ffrfs.view.collection import Collection
-from ffrfs.view.page import collection_of, link, page
+from ffrfs.view.page import collection_of, onward, page
 from ffrfs.view.scrub import Scrub
 
 _CELLS_MAX = 16_000
@@ -31,8 +31,7 @@ def health(request: Request) -> Response:
     order = request.query_params.get("scrub")
     if order in ("0", "1"):
         (scrub.start if order == "1" else scrub.stop)()
-        rest = {name: value for name, value in request.query_params.items() if name != "scrub"}
-        return RedirectResponse(link("/health", **rest), 303)
+        return onward(request, "scrub")
     collection = collection_of(request)
     by = "size" if request.query_params.get("by") == "size" else "state"
     bounds = _bounds(collection.count)

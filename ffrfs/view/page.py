@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Send
 
 from ffrfs.mount.stats import units
@@ -79,6 +79,15 @@ def link(path: str, /, **parameters: object) -> str:
         if value not in (None, "")
     }
     return path + (f"?{urlencode(given)}" if given else "")
+
+
+def onward(request: Request, parameter: str) -> Response:
+    """Return what leads to the same page without a parameter, which begins or ends work.
+
+    Else the page, which asks for itself again while work is under way, would begin it each time.
+    """
+    rest = {name: value for name, value in request.query_params.items() if name != parameter}
+    return RedirectResponse(link(request.url.path, **rest), 303)
 
 
 def crumbs(folder: str) -> list[tuple[str, str]]:

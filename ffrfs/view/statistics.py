@@ -21,7 +21,7 @@ from ffrfs.view.counting import count
 from ffrfs.view.feature_rows import SORTS, draw, feature_rows, ordered
 from ffrfs.view.folder_sizes import shown, survey
 from ffrfs.view.job import Job
-from ffrfs.view.page import collection_of, page, whole_number
+from ffrfs.view.page import collection_of, onward, page, whole_number
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -40,9 +40,12 @@ def statistics_job(collection: Collection) -> Job[Any]:
 
 def statistics(request: Request) -> Response:
     jobs: list[Job[Any]] = request.app.state.statistics
+    is_again = "again" in request.query_params
     for job in jobs:
-        if not job.has_begun or "again" in request.query_params:
+        if is_again or not job.has_begun:
             job.start()
+    if is_again:
+        return onward(request, "again")
     values: dict[str, Any] = {
         "jobs": [job.progress() for job in jobs],
         "sets": [one.collection.name for one in request.app.state.sets],

@@ -168,6 +168,9 @@ def test_error_is_shown_until_tried_again(serve: Serve, tmp_path: Path) -> None:
     (job,) = counted(pages)["jobs"]
     assert "no records" in job["error"] and str(file) in job["error"]
     assert "Try again" in pages.get("/statistics").text
+    answer = pages.get("/statistics", again=1, sort="name")  # a page that polls must not have it
+    assert (answer.status, answer.headers["location"]) == (303, "/statistics?sort=name")
+    assert "no records" in counted(pages)["jobs"][0]["error"]
 
 
 def test_names_of_features_are_escaped(serve: Serve, tmp_path: Path) -> None:
