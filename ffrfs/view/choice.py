@@ -118,6 +118,7 @@ class Choice:
         self._query = query
         self._found = array("Q")
         self.skipped = 0
+        self.has_told = False  # why it failed: the next request tries again
         rounds = 2 if query.only == "duplicates" and collection.kind == "examples" else 1
         self.job: _Pass = Job(self._find, collection.count * rounds, "items")
         self.job.start()
@@ -329,7 +330,7 @@ class Choices:
     def find(self, query: Query) -> Choice:
         with self._lock:
             choice = self._kept.pop(query, None)
-            if choice is None or choice.job.progress().error:
+            if choice is None or choice.has_told:
                 choice = Choice(self._collection, query)
             self._kept[query] = choice  # the last one now
             while len(self._kept) > 1 and (

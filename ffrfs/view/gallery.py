@@ -111,6 +111,7 @@ def _chosen_items(request: Request, query: Query) -> dict[str, Any]:
     first = whole_number(request, "at", 0, 1 << 60)
     choice.wait(_WAIT_S, first + _PAGE_COUNT + 1)
     progress, count = choice.job.progress(), choice.count
+    choice.has_told = bool(progress.error) and not progress.is_running
     is_sample = _seed(request) is not None
     if first >= count and not progress.is_running:
         first = max(count - _PAGE_COUNT, 0)
@@ -187,7 +188,9 @@ def paths(request: Request) -> Response:
             if any(end in key for key in keys):
                 raise FormatError(f"{keys[0]!r} or another name has a line break: use null=1")
             yield b"".join(key + end for key in keys)
-        if choice.job.result is None:  # the answer breaks off, so that no browser keeps it
+        if choice.job.result is None:
+            choice.has_told = True
+            # The answer breaks off, so that no browser keeps it.
             raise FormatError(choice.job.progress().error)
 
     headers = {"content-disposition": 'attachment; filename="paths.txt"'}

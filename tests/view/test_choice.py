@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPException
@@ -17,7 +18,7 @@ from ffrfs.folder.tree import PackTree
 from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.examples.example import from_dict
 from ffrfs.tfrecord.examples.messages import SequenceExample
-from ffrfs.view.choice import Choices, Query
+from ffrfs.view.choice import Choice, Choices, Query
 from ffrfs.view.collection import FileCollection
 from ffrfs.view.conditions import parse_conditions
 from tests.view.pages import Pages
@@ -101,6 +102,29 @@ def test_an_absent_directory_is_an_error_in_words(pages: Pages) -> None:
     while (page := pages.data("/", folder="absent", sort="size"))["progress"]["is_running"]:
         pass
     assert "absent" in page["error"] and page["items"] == []
+
+
+def test_a_pass_that_fails_late_is_not_begun_again_before_its_error_was_shown(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page asks for itself again while a pass runs."""
+    passes, goes_on = 0, threading.Event()
+
+    def fail(found: Choice, _job: object) -> None:
+        nonlocal passes
+        passes += 1
+        found._found.append(found._collection.tree.file_ino("a.txt"))  # type: ignore[attr-defined]
+        goes_on.wait(60)
+        raise OSError("the disk is broken")
+
+    monkeypatch.setattr(Choice, "_find", fail)
+    assert pages.data("/", name="a")["progress"]["is_running"]
+    (thread,) = (one for one in threading.enumerate() if one.name == "ffrfs items")
+    goes_on.set()
+    thread.join(60)
+    shown = pages.get("/", name="a").text
+    assert passes == 1 and "a.txt" in shown and "the disk is broken" in shown.partition("</p>")[0]
+    assert pages.data("/", name="a")["error"] and passes == 2
 
 
 def test_lists_of_paths(pages: Pages) -> None:
