@@ -340,6 +340,11 @@ class Choices:
                 self._kept.pop(next(iter(self._kept))).job.stop()
             return choice
 
+    def cancel(self) -> None:
+        """Tell all passes to end, and do not wait for them."""
+        for choice in [*self._kept.values()]:
+            choice.job.cancel()
+
     def close(self) -> None:
         for choice in self._kept.values():
             choice.job.stop()

@@ -181,6 +181,7 @@ def paths(request: Request) -> Response:
             choice.wait(1, position + _PAGE_COUNT)
             is_running = choice.job.progress().is_running
             if is_running and not choice.is_sorted:
+                yield b""  # here the answer ends if the client has left
                 continue
             items = choice.items(range(position, position + _PATHS_COUNT))
             position += len(items)

@@ -97,8 +97,8 @@ class View(Closing):
         if self._has_ended.is_set() or not self._thread.is_alive():  # a fork has no such thread
             return
         state = self._app.state
-        for job in (*state.statistics, state.scrub.job):
-            job.cancel()
+        for work in (*state.statistics, state.scrub.job, state.choices):
+            work.cancel()
         if self._trio is not None and self._scope is not None:
             with contextlib.suppress(trio.RunFinishedError):
                 self._trio.run_sync_soon(self._scope.cancel)

@@ -16,13 +16,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
 
 import ffrfs
 from ffrfs.view import view as view_module
+from ffrfs.view.choice import Choice
 from ffrfs.view.collection import Item
+from ffrfs.view.job import Job
 from ffrfs.view.server import listen
 from tests.interpreter import python
 from tests.remote.servers.program import free_ports
@@ -219,6 +222,38 @@ def test_ctrl_c_in_the_moment_before_the_wait_ends_it(pack: Path) -> None:
             served.wait()
     finally:
         signal.signal(signal.SIGINT, old)
+
+
+def test_close_ends_a_list_that_is_not_sorted_yet(
+    pack: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    has_begun = threading.Event()
+    wait = Choice.wait
+
+    def find(_choice: Choice, job: Job[Any]) -> NoReturn:
+        while True:
+            job.tick(0)
+            time.sleep(0.01)
+
+    def wait_in_list(choice: Choice, seconds: float, count: int | None = None) -> None:
+        has_begun.set()
+        wait(choice, seconds, count)
+
+    monkeypatch.setattr(Choice, "_find", find)
+    monkeypatch.setattr(Choice, "wait", wait_in_list)
+    served = ffrfs.view(pack)
+    pages = Pages(served.url)
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            pages.get("/paths", sort="size")
+
+    client = threading.Thread(target=ask)
+    client.start()
+    has_begun.wait(60)
+    served.close()
+    client.join()
+    assert "still reads" not in caplog.text
 
 
 def test_close_leaves_a_request_behind_that_hangs(
