@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ffrfs.view.child import Child, EndedError
-from ffrfs.view.page import collection_of, whole_number
+from ffrfs.view.page import collection_of, path_parameter, whole_number
 from ffrfs.view.pictures import is_picture, picture_of
 
 _CHILDREN_MAX = 4
@@ -107,7 +107,7 @@ def _ask(child: Child, request: bytes) -> bytes:
 
 def thumbnail(request: Request) -> Response:
     collection = collection_of(request)
-    key = request.query_params.get("key", "")
+    key = path_parameter(request, "key") or ""
     side = max(16, whole_number(request, "side", 240, _SIDE_MAX))
 
     def read() -> bytes | None:

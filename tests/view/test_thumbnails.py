@@ -21,6 +21,7 @@ from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.examples.example import from_dict
 from ffrfs.view import child as child_module
 from ffrfs.view.thumbnails import Thumbnails
+from tests.index_file import Index, indexed_pack
 from tests.view.examples import encoded, turned
 from tests.view.pages import Pages
 
@@ -62,6 +63,15 @@ def test_a_thumbnail_is_as_the_camera_was_held(tmp_path: Path, serve: Callable[.
     assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
     assert shown(answer.body).size == (100, 200)
     assert "max-age" in answer.headers["cache-control"]
+
+
+def test_a_name_that_is_no_text(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+    def spoil(index: Index) -> None:
+        index.names = index.names.replace(b"name", b"\xff\xfe'\\")
+
+    picture = encoded(Image.new("RGB", (20, 20)))
+    (tmp_path / "x.ffr").write_bytes(indexed_pack({b"name": picture}, spoil))
+    assert serve(tmp_path / "x.ffr").get("/thumbnail", key="\udcff\udcfe'\\").status == 200
 
 
 def test_what_is_no_picture_has_no_thumbnail(tmp_path: Path, serve: Callable[..., Pages]) -> None:
