@@ -171,12 +171,13 @@ def npz(file: BinaryIO, array: str = "") -> dict[str, Any]:
             with archive.open(f"{name}.npy") as member:
                 header = _header(member.read(_HEADER_SIZE))
             rows.append([name[:_TEXT_SIZE], *(text for _, text in header.facts)])
-        more = f"Only the first {_VALUES_MAX} arrays are listed." if names[_VALUES_MAX:] else None
-        found: dict[str, Any] = {"note": more}
+        more = f"Only the first {_VALUES_MAX} arrays are listed." if names[_VALUES_MAX:] else ""
+        found: dict[str, Any] = {}
         if names:
             wanted = array if array in names else names[0]
             with archive.open(f"{wanted}.npy") as member:
-                found |= npy(member)  # type: ignore[arg-type]
+                found = npy(member)  # type: ignore[arg-type]
+            found["note"] = f"{more} {found['note'] or ''}".strip() or None
             found["facts"] = [["Array", wanted[:_TEXT_SIZE]], *found["facts"]]
         found["arrays"] = rows
         return found

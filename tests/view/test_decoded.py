@@ -144,6 +144,8 @@ def test_npz(view_of: ViewOf) -> None:
     assert pixels(first).shape == (20, 30)
     assert view_of("a.npz", data, array="line")["line"]["count"] == 5
     assert view_of("a.npz", npz({}))["arrays"] == []
+    many = view_of("a.npz", npz({f"{number}": np.zeros(1) for number in range(101)}))
+    assert (len(many["arrays"]), many["note"]) == (100, "Only the first 100 arrays are listed.")
 
 
 def test_safetensors(view_of: ViewOf) -> None:
