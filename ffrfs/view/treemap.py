@@ -24,6 +24,9 @@ def squarified(sizes: Sequence[float], area: Area) -> Iterator[Area]:
         x, y, width, height = area
         left = sum(sizes[first:])
         side, scale = min(width, height), width * height / left
+        if not scale:  # too little is left beside the first for any area
+            yield from [area] * (len(sizes) - first)
+            return
         worst, total, count = math.inf, 0.0, 0
         for size in sizes[first:]:
             thick = (total + size) * scale / side

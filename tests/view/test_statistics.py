@@ -240,3 +240,9 @@ def test_areas_are_in_proportion() -> None:
     assert [area.width * area.height for area in areas] == pytest.approx(sizes)
     assert all(area.width / area.height < 3 and area.height / area.width < 3 for area in areas)
     assert areas[0] == pytest.approx(Area(0, 0, 3, 2))
+
+
+def test_a_size_beside_which_another_is_nothing() -> None:
+    first, second, third = squarified([1e17, 1, 1], Area(0, 0, 1, 1))
+    assert first == Area(0, 0, 1, 1)
+    assert second.width * second.height == third.width * third.height == 0
