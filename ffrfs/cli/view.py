@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ffrfs.cli import output
+from ffrfs.cli.cleaning_up import cleaning_up
 from ffrfs.cli.number import whole_number
 
 HELP = "look at a data set in a browser"
@@ -82,7 +83,7 @@ def _private_page(link: str) -> Iterator[str]:
 
     Other users see the command line of a browser, which must not have the token.
     """
-    with tempfile.TemporaryDirectory(prefix="ffrfs-view-") as folder:  # of mode 0700
+    with cleaning_up(), tempfile.TemporaryDirectory(prefix="ffrfs-view-") as folder:  # mode 0700
         file = Path(folder, "view.html")
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as page:
             page.write(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">\n')

@@ -84,8 +84,9 @@ def test_link_leads_to_the_pages(pack: Path) -> None:
         assert "p.ffr" in pages.get("/").text
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
 def test_open_does_not_show_the_token_to_other_users(
-    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     """The browser's command line has the name of a private file, which leads to the link."""
     browser, seen = tmp_path / "browser", tmp_path / "seen"
@@ -101,7 +102,7 @@ def test_open_does_not_show_the_token_to_other_users(
         file = Path(address.removeprefix("file://"))
         assert pages.token not in address and pages.link in file.read_text()
         assert [one.stat().st_mode & 0o777 for one in (file, file.parent)] == [0o600, 0o700]
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         process.communicate(timeout=60)
     assert not file.parent.exists()
 
