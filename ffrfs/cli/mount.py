@@ -9,6 +9,7 @@ import stat
 from typing import Any
 
 from ffrfs.cli import output
+from ffrfs.cli.cleaning_up import cleaning_up
 from ffrfs.cli.number import whole_number
 from ffrfs.cli.opened_tree import add_union_options
 from ffrfs.cli.parser import ConfigOption
@@ -159,8 +160,9 @@ def _warm(mountpoint: str) -> None:
     from ffrfs.mount.client.unmount import unmount
 
     try:
-        warm(mountpoint, [], is_shown=output.show_progress())
-    except BaseException:  # also Ctrl-C
+        with cleaning_up():
+            warm(mountpoint, [], is_shown=output.show_progress())
+    except BaseException:  # also Ctrl-C, or another signal
         with contextlib.suppress(FfrfsError, OSError):  # somebody else has unmounted it
             unmount(mountpoint)
         raise
