@@ -172,8 +172,8 @@ def _figures(found: dict[str, Any], is_verbose: bool) -> Iterator[str]:
 
 
 def _is_zero(value: str) -> bool:
-    """Return whether a row has no number but zeros; a limit does not count."""
-    numbers = re.findall(r"\d[\d,.]*", value.partition(" of ")[0])
+    """Return whether a row has no number but zeros; the limit of an empty cache does not count."""
+    numbers = re.findall(r"\d[\d,.]*", re.sub(r"\b0 bytes of \S+ \S+", "0", value))
     return bool(numbers) and not any(re.search("[1-9]", number) for number in numbers)
 
 

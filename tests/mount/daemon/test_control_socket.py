@@ -449,6 +449,28 @@ def test_lines_for_people(
     assert capfdbinary.readouterr() == (LINES.encode(), b"")
 
 
+@pytest.mark.parametrize(
+    ("changed", "row"),
+    [
+        ({"remote": {"retries": 0, "errors": 5}}, "0 retried, 0 of them throttled, 5 failed"),
+        ({"remote": {"cache_bytes": 0}}, "0 bytes of 20.0 GiB; 15 hit (75 %)"),
+        ({"read_around": {"pushed": 0}}, "0 pushed of 4.0 MiB, 7 of 14 controls read"),
+    ],
+)
+def test_a_row_is_left_out_only_if_all_of_it_is_zero(
+    known: state.MountState,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    changed: dict[str, dict[str, int]],
+    row: str,
+) -> None:
+    numbers = NUMBERS | {name: NUMBERS[name] | values for name, values in changed.items()}
+    answer = json.dumps({"result": numbers}).encode() + b"\n"
+    assert answered_with(known, tmp_path, answer, lambda _: main(["stats", known.mountpoint])) == 0
+    shown = capfd.readouterr().out
+    assert row in shown and "\ncache  " not in shown
+
+
 def test_rows_without_a_number_but_zero_are_left_out(
     known: state.MountState, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
