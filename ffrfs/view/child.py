@@ -99,4 +99,11 @@ def limit(addresses_max: int) -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(what, (most, most))
+        lower(what, most)
+
+
+def lower(what: int, most: int) -> None:
+    """Set a limit of this process, unless it is lower already: an ordinary user cannot raise it."""
+    _, hard = resource.getrlimit(what)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (most, most))

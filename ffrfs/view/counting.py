@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from ffrfs.errors import FfrfsError, MissingPackageError
-from ffrfs.view.child import Child, EndedError, connection
+from ffrfs.view.child import Child, EndedError, connection, lower
 
 if TYPE_CHECKING:
     from ffrfs.schema import Generated
@@ -59,7 +59,7 @@ def serve() -> None:
 
 
 def _count(link: Connection) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES_MAX, _ADDRESSES_MAX))
+    lower(resource.RLIMIT_AS, _ADDRESSES_MAX)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from ffrfs.schema import generate_statistics
 

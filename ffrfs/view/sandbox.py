@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from ffrfs.errors import FormatError, TooLargeError, describe
-from ffrfs.view.child import Child, EndedError, connection, limit
+from ffrfs.view.child import Child, EndedError, connection, limit, lower
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -145,7 +145,7 @@ class _File(io.RawIOBase):
 def serve() -> None:
     """Do the one task of this child."""
     limit(_ADDRESSES_MAX)
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    lower(resource.RLIMIT_CPU, _CPU_S)
     importlib.import_module("ffrfs.view.arrays")  # for most tasks, and the libraries of others
     with contextlib.suppress(EOFError, OSError), connection() as link:
         decoder, size, arguments = json.loads(link.recv_bytes())

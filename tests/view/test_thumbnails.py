@@ -6,6 +6,8 @@ import io
 import os
 import signal
 import struct
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -139,6 +141,30 @@ def test_a_child_has_limits_and_is_replaced(thumbnails: Thumbnails) -> None:
     os.kill(child, signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     assert thumbnails.make(lambda: encoded(Image.new("RGB", (30, 20))), 100)
+
+
+LIMITED = """
+import io, sys
+from PIL import Image
+from ffrfs.view import sandbox
+from ffrfs.view.safe_bytes import Content
+from ffrfs.view.thumbnails import Thumbnails
+stream = io.BytesIO()
+Image.new("RGB", (20, 20)).save(stream, "PNG")
+picture = stream.getvalue()
+print(Thumbnails().make(lambda: picture, 16) is not None)
+content = Content("a.png", len(picture), lambda at, size: picture[at:at + size])
+print(sandbox.run("exif.describe", content)["width"])
+"""
+
+
+def test_limits_of_the_program_that_are_lower_stay() -> None:
+    """As a batch system or a login node has them. An ordinary user cannot raise them again."""
+    no_right = ["setpriv", "--bounding-set", "-sys_resource"] if os.geteuid() == 0 else []
+    limits = ["prlimit", "--cpu=600:600", f"--as={3 << 28}:{3 << 28}"]
+    command = [*no_right, *limits, sys.executable, "-c", LIMITED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n20\n", "")
 
 
 def test_what_took_too_long_is_tried_again(
