@@ -47,7 +47,9 @@ def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
                     on_conflict = stats(place).get("on_conflict", on_conflict)
     files = _tfrecords(names)
     if files is None:
-        return Opened(FileCollection(PackTree(names, on_conflict=on_conflict)), names, mountpoint)
+        # A mount that shows a part of a set was allowed to.
+        tree = PackTree(names, on_conflict=on_conflict, allow_missing=mountpoint is not None)
+        return Opened(FileCollection(tree), names, mountpoint)
     title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     return Opened(ExampleCollection(title, files), names, mountpoint)
 
@@ -55,7 +57,8 @@ def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
 def _tfrecords(names: Sequence[str]) -> list[str] | None:
     """Return the TFRecord files of `names`, or None if they are packs."""
     if len(names) == 1 and os.path.isdir(names[0]) and (found := find_tfds(names[0])):
-        return [file for split in found.splits.values() for file in split.files]
+        splits = filter(lambda split: split.shard_paths, found.splits.values())
+        return [file for split in splits for file in split.files] or shard_paths(names[0])
     if not all(is_tfrecord(name) for name in names):
         return None
     return [file for name in names for file in shard_paths(name)]

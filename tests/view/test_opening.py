@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,30 @@ def test_a_tfds_directory(serve: Serve, golden: Path) -> None:
         serve(golden / "tfds" / "1.0.0" / name).data("/")["total"] for name in ("train", "test")
     ]
     assert whole == sum(splits) > min(splits) > 0
+
+
+def test_a_tfds_directory_with_an_empty_split(serve: Serve, tmp_path: Path) -> None:
+    splits = [{"name": "train", "shardLengths": ["1"]}, {"name": "test"}]
+    info = tmp_path / "dataset_info.json"
+    info.write_text(json.dumps({"name": "x", "version": "1", "splits": splits}))
+    write_tfrecord(tmp_path / "x-train.tfrecord-00000-of-00001", [b"record"])
+    assert serve(tmp_path).data("/")["total"] == 1
+    info.write_text(json.dumps({"name": "x", "version": "1", "splits": []}))
+    (tmp_path / "x-train.tfrecord-00000-of-00001").unlink()
+    with pytest.raises(FormatError, match="holds no TFRecord files"):
+        open_sources(tmp_path)
+
+
+def test_a_mount_of_a_part_of_a_set(
+    serve: Serve, place: Path, new_mount: MakeMount, recwarn: pytest.WarningsRecorder
+) -> None:
+    _, second = sorted((place / "set").glob("*.ffr"))
+    second.unlink()
+    tree = new_mount(place / "set")
+    assert tree.mount("--allow-missing").status == 0
+    tree.expect_log("missing: number 1")
+    assert serve(tree.path).data("/")["total"] > 0
+    assert any("missing" in str(one.message) for one in recwarn)
 
 
 def test_a_mount_shows_what_was_mounted(mount: MakeMount, pack_tree: PackTree) -> None:
