@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import select
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,10 @@ def _words(args: argparse.Namespace) -> Iterator[list[bytes]]:
     # Unbuffered, so that each line of a pipe is read as it comes.
     with open(_STDIN if is_stdin else args.source, "rb", buffering=0, closefd=not is_stdin) as file:
         pending = b""
-        while chunk := file.read(_CHUNK_SIZE):
+        while (chunk := file.read(_CHUNK_SIZE)) != b"":
+            if chunk is None:  # another program may have made standard input non-blocking
+                select.select([file], [], [])
+                continue
             *words, pending = (pending + chunk).split(end)
             yield words
             if len(pending) > _WORD_SIZE_MAX:

@@ -201,6 +201,22 @@ def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker
         assert not received(client).endswith(b"\0\0")  # they are dropped
 
 
+def test_pipe_that_does_not_block_is_followed(known: state.MountState, taker: HintTaker) -> None:
+    theirs, ours = os.pipe()
+    os.set_blocking(theirs, False)
+    with (
+        os.fdopen(ours, "wb", buffering=0) as pipe,
+        os.fdopen(theirs) as source,
+        running(known, source.fileno()),
+        taker.client() as client,
+    ):
+        for name in (b"a", b"b"):  # it may look before each
+            pipe.write(name + b"\n")
+            assert receive(client, 3) == b"/" + name + b"\0"
+        pipe.close()
+        assert received(client) == b"\0"
+
+
 def test_mount_that_ends_is_one_line(known: state.MountState, taker: HintTaker) -> None:
     with running(known) as process:
         client = taker.client()
