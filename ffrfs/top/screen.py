@@ -60,11 +60,16 @@ class Screen:
         # SIGSTOP gives no warning, and the shell has changed the modes after it.
         signal.signal(signal.SIGCONT, lambda *_: self._enter())
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        self._enter()
+        try:
+            self._enter()
+        except BaseException:  # also Ctrl-C
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that restoring is not interrupted
+        for number in (signal.SIGINT, *_STOPPING):  # so that restoring is not interrupted
+            signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
         self._leave()
         signal.set_wakeup_fd(-1)

@@ -131,6 +131,36 @@ def test_stopped_it_gives_the_screen_back_until_it_goes_on(tree: Mount) -> None:
         assert terminal.attributes() == terminal.attributes_before
 
 
+INTERRUPTED = """
+import signal, sys
+from ffrfs.top.screen import Screen
+write = Screen._write
+
+def interrupted(self, text):
+    write(self, text)
+    if "?1049{0}" in text:
+        Screen._write = write
+        signal.raise_signal({1})
+
+Screen._write = interrupted
+with Screen(sys.stdin, sys.stdout):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "number"), [("h", signal.SIGINT), ("l", signal.SIGINT), ("l", signal.SIGTSTP)]
+)
+def test_a_signal_while_it_takes_the_screen_or_gives_it_back(
+    when: str, number: signal.Signals
+) -> None:
+    with LiveTerminal("-c", INTERRUPTED.format(when, int(number))) as terminal:
+        terminal.wait()
+        shown = terminal.output
+        assert shown.rindex(LEAVE) > shown.rindex(ENTER)
+        assert terminal.attributes() == terminal.attributes_before
+
+
 @one_engine
 def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
     """After a SIGSTOP, of which it has heard nothing."""
