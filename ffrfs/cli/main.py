@@ -205,7 +205,9 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
         case ["help", command, *_]:
             return [_ALIASES.get(command, command), "--help"]
         case ["head", *rest]:  # `head -5`, as of files
-            return ["head", *(re.sub(r"^-(?=\d+$)", "-n", word, flags=re.ASCII) for word in rest)]
+            end = rest.index("--") if "--" in rest else len(rest)
+            words = (re.sub(r"^-(?=\d+$)", "-n", word, flags=re.ASCII) for word in rest[:end])
+            return ["head", *words, *rest[end:]]
         case ["cache", "ls"] | ["cache", "ls", "--json"]:
             from ffrfs.remote.settings import default_cache_dir
 
