@@ -163,9 +163,10 @@ def _is_picture(value: bytes) -> bool:
 
 
 def _first(patterns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Patterns leave out the part of a SequenceExample with which a name begins.
+    """Return the name that fits the first of the patterns that any name fits, or None.
 
-    `*`, which is only their first character, stands for any text.
+    Patterns leave out the part of a SequenceExample with which a name begins. `*`, which is only
+    their first character, stands for any text.
     """
     plain = {name.removeprefix("context/").removeprefix("feature_lists/"): name for name in names}
     for pattern in patterns:
@@ -227,7 +228,7 @@ def _points(used: Values, box_count: int, notes: list[str]) -> list[list[float]]
 
 
 def _is_pixels(boxes: NDArray[np.float64], given: str) -> bool:
-    """Guess by the median, which one wrong box does not change."""
+    """Return whether boxes are in pixels: a guess by the median, which no single box changes."""
     if given in ("0", "1"):
         return given == "1"
     return len(boxes) > 0 and float(np.median(boxes.max(axis=1))) > 2

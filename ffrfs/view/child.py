@@ -33,7 +33,7 @@ class EndedError(Exception):
 class Child:
     """A process that runs serve() of a module. `arguments`: sys.argv there, from 3 on.
 
-    `is_trusted`: it sees and opens what this process does, and writes to its stderr.
+    `is_trusted`: the child has the environment, working directory and stderr of this process.
     """
 
     def __init__(self, module: str, *arguments: str, is_trusted: bool = False) -> None:

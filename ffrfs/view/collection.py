@@ -43,13 +43,16 @@ class Facts:
 
     pack: str
     record: int  # within `pack`
-    offset: int  # bytes from the begin of `pack`
+    offset: int  # bytes from the beginning of `pack`
     size: int  # bytes
     checksum: str | None
 
 
 class Place(NamedTuple):
-    """`key`: of the record's item; None: it is an index. `record`: within `pack`, as `offset`."""
+    """The place of a record. `key`: of its item; None: the record is an index.
+
+    `record` and `offset` are those within `pack`.
+    """
 
     key: str | None
     pack: str
@@ -58,7 +61,7 @@ class Place(NamedTuple):
 
 
 class Collection(ABC):
-    """Items are the records of `files`, which have so many each; some of packs are indexes."""
+    """Items are the records of `files`; `counts`: of each. A pack's records may also be indexes."""
 
     kind: Literal["files", "examples"]
 

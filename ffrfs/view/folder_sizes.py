@@ -53,7 +53,7 @@ class Survey:
 
 
 def survey(tree: PackTree, job: Job[Survey]) -> Survey:
-    """Return the sums of all files. Links count with nothing: their targets do."""
+    """Return the sums of all files. Links are left out: their targets count."""
     found = Survey()
     stack: list[tuple[int, tuple[str, ...]]] = [(tree.folder_ino(""), ())]
     at_top = True
@@ -74,7 +74,7 @@ def survey(tree: PackTree, job: Job[Survey]) -> Survey:
 def _list(
     tree: PackTree, ino: int, found: Survey, job: Job[Survey]
 ) -> tuple[list[tuple[int, str]], Sum]:
-    """Return the folders in one, and the sum of its files."""
+    """Return the directories in the directory `ino`, and the sum of its files."""
     inside: list[tuple[int, str]] = []
     here = Sum()
     start = 0

@@ -1,7 +1,7 @@
 """A page: the same values as HTML by a template, or as JSON for `?format=json`.
 
-Templates escape what they show. A value that is a dataclass or NamedTuple becomes an object in
-JSON. Bytes of names that are not valid UTF-8 are shown as replacement characters, in JSON as
+Templates escape what they show. In JSON a dataclass becomes an object, and a NamedTuple an array.
+Bytes of names that are not valid UTF-8 are shown as replacement characters, in JSON as
 surrogates (\\udc80 to \\udcff).
 """
 

@@ -76,7 +76,7 @@ def pretty_json(content: Content) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     shown = "".join(pieces).encode("utf-8", "replace").decode()
-    return {"text": shown, "note": "Only the begin is shown." if left <= 0 else None}
+    return {"text": shown, "note": "Only the beginning is shown." if left <= 0 else None}
 
 
 def table(content: Content, extension: str) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ _WAIT_S = 15  # for a child that does not compute: the kernel ends others earlie
 
 
 class _KilledError(Exception):
-    """A child was killed, or the machine too busy for it, which says nothing of its picture."""
+    """A child was killed, or the machine was too busy for it: its picture may be a good one."""
 
 
 class Thumbnails:
