@@ -1,4 +1,4 @@
-"""The option of commands that many workers can do, and what those could not do.
+"""The option of commands that many workers can do, and the list of tasks that failed.
 
 Not here: the engines (ffrfs.cluster).
 """

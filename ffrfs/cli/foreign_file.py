@@ -1,4 +1,4 @@
-"""The text of an error; if a command does not take a file, the text names the file's kind.
+"""Makes the text of an error, which names a file's kind if the command does not take such a file.
 
 Not here: how a file's kind is known (ffrfs.files.kind). Concurrency: functions without state.
 """
@@ -81,7 +81,7 @@ def failure_line(error: BaseException, command: str, words: Sequence[str] = ()) 
 
 
 def _kind(file: str) -> tuple[str, str]:
-    """The name of its kind, of what gzip holds if it is that; and what people call it."""
+    """Return the name of the file's kind (of gzip, its content's), and the name for people."""
     from ffrfs.files.kind import TEXT_SIZE, kind_of_bytes
 
     with _opened(file) as (read, size):
@@ -104,7 +104,7 @@ def _kind(file: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[Read, int]]:
-    """Give what reads it, and its size. Raises OSError."""
+    """Yield a function that reads the file, and the file's size. Raises OSError."""
     if is_url(path):
         yield _object(path)
         return

@@ -112,8 +112,8 @@ def _entries(
 ) -> Iterator[Entry]:
     """Yield the entries; append the errors of directories that cannot be listed to `bad`.
 
-    `is_named`: the one entry of `tops` was named, and a directory is not shown itself, as one
-    is that a pattern matches.
+    `is_named`: the one entry of `tops` was named. If it is a directory, its content is shown in its
+    place; a directory that a pattern matches is shown itself.
     """
     from ffrfs.folder.tree import Entry
 

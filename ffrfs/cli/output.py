@@ -102,7 +102,7 @@ def duration(time_s: float) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], right: Container[str] = ()) -> Iterator[str]:
-    """The lines of `rows`, the first of which are titles, in columns; `right`: those of numbers.
+    """Yield the lines of a table. The first of `rows` has the titles; `right`: those of numbers.
 
     Cells are printable: a row is one line, whatever names are in it.
     """

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _never_files(mountpoint: str, found: dict[str, Any]) -> list[str]:
-    """Return the paths of the records that were never read, by the packs themselves."""
+    """Return the paths of the records that were never read, which the packs know."""
     from ffrfs.folder.tree import PackTree
     from ffrfs.mount.client.control_client import stats
 

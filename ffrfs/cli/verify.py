@@ -95,7 +95,8 @@ def _noting_failures(
 ) -> Iterator[None]:
     """If a pack of several arguments cannot be opened, print that, and note it in `fields`.
 
-    `packs`: what the block verifies; several have reports, so that a failure is another.
+    `packs`: those that the block verifies. If there are several, their reports say which one cannot
+    be opened, and an exception is of another kind.
     """
     try:
         yield
