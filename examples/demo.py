@@ -161,7 +161,7 @@ def unmount_anyhow(work: Path) -> bool:
 
 
 def mounted_below(work: Path) -> list[str]:
-    """From the table of mounts, because looking at a mount that hangs hangs."""
+    """Return the mount points below `work`, from the table: looking at a mount could hang."""
     table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     places = [line.split()[4] for line in table.splitlines()]
     return [place for place in places if place.startswith(f"{work}/")]

@@ -18,7 +18,7 @@ import numpy as np
 
 
 def content(path: str) -> bytes:
-    """What the file holds, as its reader understands it."""
+    """Return the content of the file, as its reader understands it."""
     match os.path.splitext(path)[1]:
         case ".png" | ".jpg":
             image = cv2.imread(path)

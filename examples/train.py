@@ -71,7 +71,7 @@ class Checkpoint(NamedTuple):
 
 
 class Training:
-    """All that a checkpoint has to bring back, and the loop."""
+    """The state that a checkpoint brings back, and the loop of the training."""
 
     def __init__(self, root: Path, workers: int) -> None:
         torch.manual_seed(SEED)
@@ -96,7 +96,7 @@ class Training:
         self.step = 0
 
     def run(self, epochs: int, checkpoint: Checkpoint | None = None) -> Batches:
-        """Train to the end; what was in each batch."""
+        """Train to the end; return the pictures' numbers of each batch."""
         seen: Batches = {}
         while self.epoch < epochs:
             self.run_epoch(checkpoint, seen)
@@ -139,7 +139,7 @@ class Training:
 
 
 class Progress:
-    """Of one epoch."""
+    """The figures of one epoch, for people."""
 
     def __init__(self) -> None:
         self.start_s = time.perf_counter()
@@ -169,7 +169,7 @@ def draw_pictures(folder: Path, count: int) -> None:
 
 
 def show_stats(root: Path) -> None:
-    """What `ffrfs stats` says of hints."""
+    """Print the lines of `ffrfs stats` about hints."""
     command = [sys.executable, "-m", "ffrfs", "stats", root]
     stats = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     print(*(f"   {line}" for line in stats.splitlines() if line.startswith("prefetch")), sep="\n")
