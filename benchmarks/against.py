@@ -74,7 +74,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Reading:
-    """What readers read, and how."""
+    """The files that readers read, and how they read them."""
 
     listing: Path
     count: int
@@ -92,7 +92,7 @@ class Reading:
 
 
 class Trials:
-    """What is measured; each method is one round of one build, and returns seconds or bytes."""
+    """The measurements: a method is one round of one build, and returns seconds or bytes."""
 
     def __init__(self, work: Path, amounts: Amounts) -> None:
         self._work = work

@@ -128,7 +128,7 @@ def _pack_and_kill(plan: Plan, source: Path, target: Path) -> None:
 
 
 def _overhead(plan: Plan, work: Path) -> Figure:
-    """Of shards with one small file each: by an executor, and by a loop over their tasks."""
+    """Measure shards with one small file each: by an executor, and by a loop over their tasks."""
     source = work / "tiny"
     data.write_folder(source, plan.tiny_shards, 100)
     samples: dict[str, list[float]] = {"executor": [], "loop": []}

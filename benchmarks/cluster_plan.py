@@ -39,7 +39,7 @@ def pieces(count: int) -> Iterator[Piece]:
 
 
 def _peak_bytes() -> int:
-    """Of this program: getrusage() counts what it was before exec(), too."""
+    """Return the peak memory of this program alone; getrusage() counts that before exec(), too."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
 

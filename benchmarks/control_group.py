@@ -1,6 +1,7 @@
 """A control group with a limit of memory, in which this process and its children are for a while.
 
-Of either version; made below the group that this process is in, and removed afterwards.
+The kernel's version of groups may be either. The new one is made below the group that this process
+is in, and removed afterwards.
 """
 
 from __future__ import annotations

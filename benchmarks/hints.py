@@ -22,7 +22,7 @@ TIMEOUT_S = 60
 
 @contextlib.contextmanager
 def listening(root: bytes) -> Iterator[IO[bytes]]:
-    """What is written to this, a name below `root` a line, are the hints.
+    """Yield a file that takes the hints: a name below `root` a line.
 
     The command has to end well after the block. RuntimeError says what it says.
     """

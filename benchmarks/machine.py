@@ -64,7 +64,7 @@ def _mount_entry(folder: Path) -> tuple[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Of the programs that are there, and of the packages."""
+    """Return the versions of the programs that are there, and of the packages."""
     commands: dict[str, list[str | Path]] = {
         "ffrfs": [*packers.FFRFS, "--version"],
         "mkfs.erofs": ["mkfs.erofs", "--version"],

@@ -34,7 +34,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What this process and all its descendants have used so far."""
+    """Return the processor time that this process and all its descendants have used so far."""
     # Of the scheduler, in nanoseconds: the usual count is in hundredths of a second.
     total_ns = 0
     for member in _family(pid):
@@ -45,7 +45,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def machine_cpu_seconds() -> float:
-    """What all processes and the kernel have used so far, by proc(5) in hundredths of a second."""
+    """Return the processor time of the whole machine so far; proc(5) has hundredths of a second."""
     ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]))
     idle, io_wait = ticks[3:5]
     return (sum(ticks) - idle - io_wait) / os.sysconf("SC_CLK_TCK")
@@ -77,7 +77,7 @@ def worker_of(daemon: int) -> int:
 
 
 def share(pid: int, file: Path) -> Share:
-    """What this process holds alone, apart from its mappings of `file`."""
+    """Return the memory that this process holds alone, and that of its mappings of `file`."""
     private_bytes = mapped_bytes = 0
     path, real = "", file.resolve()
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
@@ -120,5 +120,5 @@ def _field_bytes(pid: int, file: str, field: str) -> int:
 
 
 def _size_bytes(text: str) -> int:
-    """Of "  1234 kB"."""
+    """Return the bytes of a text like "  1234 kB"."""
     return int(text.split(maxsplit=1)[0]) * 1024

@@ -45,7 +45,7 @@ def first_touch(plan: Plan, examples: Path, checksums: list[int]) -> measure.Sam
 
 
 def _pictures(root: Path) -> list[str]:
-    """In the order of the records; in a child, as this is a mount."""
+    """Return the names in the order of the records; a child lists them, as this is a mount."""
     command = ["find", root, "-path", "*/image/encoded.jpg", "-printf", r"%P\n"]
     return sorted(measure.run(command, TIMEOUT_S).splitlines())
 

@@ -234,7 +234,7 @@ def _read_everything(tree: Tree, name: str) -> Values:
 
 
 def _cached_bytes(stored: Path) -> int:
-    """Of the packed file; the plain directory's files are counted where they are read."""
+    """Return the cached bytes of a packed file; readers count those of the plain directory."""
     if stored.is_dir():
         return 0
     with stored.open("rb") as file:
@@ -259,7 +259,7 @@ def _passes(tree: Tree, root: Path, count: int, readers: int, *passes: str) -> d
 def read_passes(
     root: Path, listing: Path, seed: int | str, count: int, readers: int, *passes: str
 ) -> dict[str, Any]:
-    """What reader.py found; one wrong file ends the run."""
+    """Return the report of reader.py; one wrong file ends the run."""
     program = ["-m", "benchmarks.reader", root, listing, *map(str, (seed, count, readers)), *passes]
     found: dict[str, Any] = measure.run_python(program, TIMEOUT_S)
     if found["wrong"]:

@@ -87,7 +87,7 @@ def by_kernel(kind: str, image: Path, mountpoint: Path) -> Iterator[Mount]:
 
 
 def is_mounted(mountpoint: Path) -> bool:
-    """From the mount table: looking at the mount itself could hang."""
+    """Return whether the mount table has it: looking at the mount itself could hang."""
     table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     return any(line.split()[4] == str(mountpoint) for line in table)
 

@@ -26,5 +26,5 @@ def index_of(tar: Path) -> Path:
 
 
 def write_index(tar: Path) -> None:
-    """What its first mount would do: read the whole tar and note where each file is."""
+    """Do what the first mount of the tar would do: read all of it and note where each file is."""
     measure.run([PROGRAM, "--no-mount", "--index-file", index_of(tar), tar], TIMEOUT_S)

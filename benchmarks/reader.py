@@ -48,7 +48,7 @@ HINTED = "hinted-"
 
 @dataclass
 class Report:
-    """Of one reader; times are of a clock that all processes share."""
+    """The report of one reader; times are those of a clock that all processes share."""
 
     starts: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)

@@ -50,7 +50,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Part:
-    """What one process did; times are of a clock that all share."""
+    """The work of one process; times are those of a clock that all processes share."""
 
     start: float
     end: float

@@ -213,7 +213,7 @@ def _cpu_s(site: Site, server: str, mount: Mount) -> dict[str, float]:
 
 
 def _list(site: Site) -> Values:
-    """From the start of the command until a program has listed the top."""
+    """Measure from the start of the command until a program has listed the root."""
     with _cache(site) as cache, contextlib.ExitStack() as stack:
         before = site.bytes_down()
 

@@ -32,7 +32,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Run:
-    """What the parts that were measured together have in common."""
+    """The facts that the parts of one run have in common."""
 
     time: str
     machine: dict[str, str | int | float]
@@ -156,7 +156,7 @@ def _cell(comparison: Comparison, name: str) -> str:
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
-    """In Markdown, the columns aligned for those who read it as it stands."""
+    """Yield the lines in Markdown, with aligned columns for people who read the text itself."""
     widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):
         cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]

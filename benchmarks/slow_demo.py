@@ -68,7 +68,7 @@ def try_slow_disk(work: Path) -> None:
 
 @contextlib.contextmanager
 def mounted(work: Path, name: str, root: Path) -> Iterator[Path]:
-    """What lies on the disk mounted at `root`, as it is or as ffrfs shows it."""
+    """Yield the files on the disk mounted at `root`, as they are or as ffrfs shows them."""
     if name == FOLDER:
         yield root
         return
