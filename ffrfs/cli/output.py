@@ -161,11 +161,6 @@ def complain(text: str) -> None:
         drop(sys.stderr)  # else Python would fail at the end, when it writes the line again
 
 
-def path(name: str | bytes | int) -> str:
-    """A file name of an OSError, as text."""
-    return str(name) if isinstance(name, int) else os.fsdecode(name)
-
-
 def open_streams() -> None:
     """Open /dev/null for each stream that the caller has closed.
 
