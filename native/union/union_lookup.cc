@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 namespace ffrfs {
@@ -38,7 +39,11 @@ Ino UnionLookup::find_in_parts(size_t number, std::string_view name) const {
 
 const UnionLookup::FirstNames& UnionLookup::first_names(size_t number) const {
   if (const FirstNames* known = known_[number].load(std::memory_order_acquire)) return *known;
-  FirstNames found = find_first_names(directories_.members_of(number));
+  FirstNames found;
+  try {
+    found = find_first_names(directories_.members_of(number));
+  } catch (const std::runtime_error&) {  // damage: only lookups that come across it fail
+  }
   const uint64_t size_bytes = memory_bytes_of(found);
   const std::lock_guard lock(mutex_);
   const FirstNames* known = known_[number].load(std::memory_order_relaxed);

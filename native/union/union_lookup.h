@@ -2,7 +2,8 @@
 //
 // Shards that were packed in the order of their paths have names that ascend from part to part;
 // then a binary search over their first names finds the part, and only that one is asked. Otherwise
-// the parts are asked one after the other, the one that wins conflicts first.
+// the parts are asked one after the other, the one that wins conflicts first; also if one of these
+// names cannot be read.
 //
 // Immutable except for its caches: 8 bytes for every shared directory, and the first names of each
 // that was asked for, up to a limit; beyond it the parts are asked one after the other, too.

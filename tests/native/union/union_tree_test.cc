@@ -288,6 +288,21 @@ TEST_CASE("folders that one pack has are not looked at") {
   CHECK_THROWS_AS(Opened{packs}, FormatError);
 }
 
+TEST_CASE("entries that cannot be read hide no others of their folder") {
+  for (const char* bad : {"bad/first", "zz/last"}) {
+    std::vector<Pack> packs(2);
+    for (uint32_t i = 0; i < 2; ++i) packs[i].set = set_of('s', i);
+    packs[0].model.entries["a"] = file_model(packs[0].record_count++);
+    for (const char* name : {bad, "m", "n", "o"}) {
+      packs[1].model.entries[name] = file_model(packs[1].record_count++);
+    }
+    const Opened opened(packs);
+    CHECK(opened.tree->lookup(kRootIno, "a") == 2);
+    CHECK(opened.tree->name(opened.tree->lookup(kRootIno, "n")) == "n");
+    CHECK(opened.tree->lookup(kRootIno, "none") == 0);
+  }
+}
+
 TEST_CASE("a shared folder of many entries, by any position") {
   std::vector<Pack> packs(7);
   Model all;
