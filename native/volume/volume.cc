@@ -31,10 +31,10 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
 void Volume::leave_out_indexes() {
   for (size_t i = 0; i < shards().shard_count(); ++i) {
     const uint64_t end = i + 1 < shards().shard_count() ? shards().start(i + 1) : shards().count();
-    if (end == shards().start(i) ||
-        dynamic_cast<const FfrecordShard*>(&shards().shard(i)) == nullptr)
-      continue;
-    if (!has_subtrees() && tree().file_of(end - 1) == 0) coverage_.leave_out(end - 1);
+    const auto* const packed = dynamic_cast<const FfrecordShard*>(&shards().shard(i));
+    if (packed == nullptr || end == shards().start(i)) continue;
+    // A mapped index is not asked: if it is damaged there, the mount must come up all the same.
+    if (packed->index() != nullptr || tree().file_of(end - 1) == 0) coverage_.leave_out(end - 1);
   }
 }
 

@@ -198,3 +198,17 @@ TEST_CASE("a damaged index: an error for each who asks, no thread dies of it") {
   }
   CHECK(volume.stop_prefetch(std::chrono::seconds(5)));
 }
+
+TEST_CASE("an index that is damaged where it says which records are files") {
+  const TemporaryFolder folder;
+  const Files files = numbered(0, 4000);
+  Sections sections = flat_sections(files.names);
+  // So that the section of the header, which is read at opening, is in another block.
+  section(sections, Section::kChunked).resize(kIndexBlockSize);
+  PackedIndex made = indexed_pack(files.contents, sections);
+  const SectionPlace place = made.trailer.sections[static_cast<size_t>(Section::kFiles)];
+  made.file[made.index_begin + place.offset + place.size - 1] ^= 1;
+  Volume volume({folder.write("a.ffr", made.file)}, {});
+  CHECK(text(BlockingVolume(volume).read(5, 0, 1000).bytes) == files.contents[3]);
+  CHECK_THROWS_AS((void)volume.tree().file_of(3), ChecksumError);
+}
