@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -177,6 +178,7 @@ void leave_out_added(std::vector<std::string>& paths, const std::vector<std::str
       return path.starts_with(folder) && path.find('/', folder.size()) == path.npos && path > last;
     });
   }
+  if (paths.empty()) throw StorageError(ENOENT, last_files.front(), "cannot open");
 }
 
 OpenedPacks open_tfrecords(const std::vector<std::string>& paths, const PackPolicy& policy,

@@ -140,6 +140,14 @@ TEST_CASE("sets: complete, incomplete, and of what is not a shard") {
   CHECK_THROWS_WITH_AS(Volume({a, b, c, a}, {}), doctest::Contains("100000"), FormatError);
 }
 
+TEST_CASE("a directory whose last file is gone, and only later ones are there") {
+  const TemporaryFolder folder;
+  folder.write("b.ffr", pack(numbered(0, 3)));
+  const PackPolicy policy{.last_files = {folder / "a.ffr"}};
+  CHECK_THROWS_WITH_AS(Volume({folder / ""}, {.packs = policy}), doctest::Contains("a.ffr"),
+                       StorageError);
+}
+
 TEST_CASE("a large file with checksums of its chunks: only what is touched is read") {
   const TemporaryFolder folder;
   const Bytes content = pattern(9 * kMib + 17, 1);
