@@ -35,7 +35,7 @@ struct Inode {
   // The size of a file that is a part of its record (other files have the record's size), or of a
   // symbolic link's target.
   std::optional<uint64_t> size = std::nullopt;
-  uint64_t entry_count = 0;  // directories only; an upper bound in a union
+  uint64_t entry_count = 0;  // directories only; in a union those of the first part
   uint64_t subdirectory_count = 0;  // directories only
   bool may_hide_some = false;  // of these subdirectories
   Ino parent = kRootIno;  // the root is its own parent

@@ -27,8 +27,6 @@ class UnionListing {
   // Both must outlive this object.
   UnionListing(const UnionParts& parts, const UnionDirectories& directories);
 
-  // Returns the number of entries of all parts together.
-  [[nodiscard]] uint64_t entry_count(Ino directory) const;
   // The same as Tree::list(), for a shared directory. Throws FormatError if a part's names are not
   // in order, and the errors of the parts.
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start, uint64_t limit);
@@ -49,6 +47,8 @@ class UnionListing {
     std::unique_ptr<UnionCursor> cursor;
   };
 
+  // Returns the number of entries of all parts together.
+  [[nodiscard]] uint64_t entry_count(Ino directory) const;
   // Returns nullptr if the listing ends before the chunk.
   [[nodiscard]] Chunk chunk(Ino directory, uint64_t number);
   [[nodiscard]] Chunk find(Ino directory, uint64_t number);

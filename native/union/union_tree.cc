@@ -53,7 +53,6 @@ Inode UnionTree::merged(Ino ino, Inode inode) const {
   if (!inode.is_directory() || directories_.members(ino).empty()) return inode;
   inode.subdirectory_count = directories_.subdirectory_count(ino);
   inode.may_hide_some = parts_.on_conflict() != OnConflict::kError;
-  inode.entry_count = listing_.get().entry_count(ino);
   return inode;
 }
 
