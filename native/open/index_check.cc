@@ -102,7 +102,7 @@ class Comparison {
   }
 
   [[nodiscard]] static std::string describe(const Inode& inode) {
-    return inode.is_directory() ? "a folder" : "record " + std::to_string(inode.record);
+    return inode.is_directory() ? "a directory" : "record " + std::to_string(inode.record);
   }
 
   const Tree& pickled_;

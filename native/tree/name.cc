@@ -126,7 +126,7 @@ bool NameDecoder::append_byte(unsigned byte) {
 
 const char* name_fault(std::string_view name) {
   if (name.empty()) return "an empty name";
-  if (name == "." || name == "..") return "a name that every folder has already";
+  if (name == "." || name == "..") return "a name that every directory has already";
   if (name.find('/') != std::string_view::npos) return "a name that contains '/'";
   if (name.find('\0') != std::string_view::npos) return "a name that contains NUL";
   return nullptr;

@@ -201,8 +201,8 @@ TEST_CASE("names that cannot be mounted are refused by path") {
     return folder(name("dir") + folder(name(bad) + number(0))) + ".";
   };
   check_refused({"empty", nested(""), "\"dir/\": an empty name"});
-  check_refused({"dot", nested("."), "\"dir/.\": a name that every folder has"});
-  check_refused({"dots", nested(".."), "\"dir/..\": a name that every folder has"});
+  check_refused({"dot", nested("."), "\"dir/.\": a name that every directory has"});
+  check_refused({"dots", nested(".."), "\"dir/..\": a name that every directory has"});
   check_refused({"slash", nested("a/b"), "\"dir/a/b\": a name that contains '/'"});
   check_refused({"absolute", nested("/etc"), "a name that contains '/'"});
   check_refused({"NUL", nested({"a\0b", 3}), "\"dir/a\\x00b\": a name that contains NUL"});
