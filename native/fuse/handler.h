@@ -13,7 +13,7 @@ class Handler {
   // at once; views in `request` are invalid after the return.
   virtual void handle(const Request& request, const Reply& reply) noexcept = 0;
 
-  // Says that the caller of that request may no longer wait for it. Called as handle() is.
+  // Says that the caller of the request `unique` may no longer wait for it. Called as handle() is.
   virtual void interrupt(uint64_t /*unique*/) noexcept {}
 
  protected:

@@ -44,7 +44,7 @@ constexpr int kPauseMs = 100;          // doubled for each further start
 constexpr int kPauseMsMax = 5000;
 constexpr int kDoublingsMax = 10;
 constexpr int kEndMs = 1000;  // a process that is killed ends within milliseconds
-constexpr int kShortLifeMs = 1000;  // after which a daemon that came up begins no sooner than that
+constexpr int kShortLifeMs = 1000;  // a daemon that lived less is replaced after as long a pause
 
 struct Kept {
   char names[kNamesSizeMax + 1] = "";

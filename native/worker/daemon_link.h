@@ -2,6 +2,7 @@
 //
 //   worker → daemon   "notice" and a line for the user, any number
 //                     "unverified" and a file whose header has no checksum, any number
+//                     "file" and a file of records and its identity, for each of them
 //                     "opened", or "failed" and the parts of the error
 //   daemon → worker   "c" with the connection to the kernel, once
 //                     "h" with the socket of a client that hints, any number

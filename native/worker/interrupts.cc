@@ -29,7 +29,7 @@ std::optional<fuse::Reply> Interrupts::unwatch(uint64_t unique) {
   waiting_.erase(found);
   if (waiting.due != kNever) {
     --due_count_;
-    early_[early_next_++ % kEarlyCount] = unique;  // for who watches it next
+    early_[early_next_++ % kEarlyCount] = unique;  // for the next watch()
   }
   return waiting.reply;
 }

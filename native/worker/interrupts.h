@@ -39,8 +39,8 @@ class Interrupts final : public fuse::AnswerSink {
   // Returns the reply to use from now on instead of `reply`. Throws std::bad_alloc; then `reply`
   // remains in use.
   [[nodiscard]] fuse::Reply watch(const fuse::Reply& reply);
-  // Ends that before there is an answer, so that another may watch the request. Returns the reply
-  // that was given to watch(); nullopt if it was used.
+  // Stops watching a request that has no answer yet, so that watch() may be called for it again.
+  // Returns the reply that was given to watch(); nullopt if it was used.
   [[nodiscard]] std::optional<fuse::Reply> unwatch(uint64_t unique);
 
   void interrupt(uint64_t unique) noexcept;

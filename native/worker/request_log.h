@@ -25,10 +25,10 @@ class RequestLog {
   static constexpr size_t kWaitingMax = 64;
   static constexpr size_t kFailuresWaitingMax = 1024;  // FailureLog remembers as many files
 
-  // `far` lends the thread; its destructor must run before that of the log.
+  // `far` lends the thread, and must be destroyed before the log.
   RequestLog(Volume& volume, FarRequests& far) : volume_(volume), far_(far) {}
 
-  // Notes that a request on `ino` was answered; 0: on no file or folder, which is only counted.
+  // Notes that a request on `ino` was answered; 0: on no file or directory, which is only counted.
   void note(RequestKind kind, Ino ino, uint64_t elapsed_ns) noexcept {
     if (volume_.note_request(kind, elapsed_ns) && ino != 0) log_slow(kind, ino, elapsed_ns);
   }

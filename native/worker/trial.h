@@ -26,8 +26,8 @@ namespace ffrfs {
 
 class Trial final : public fuse::Handler, public fuse::AnswerSink {
  public:
-  // `suspects`: fuse::request_key() of each. `interrupts`: what handler.interrupt() tells. All
-  // references but that to the suspects must outlive this object.
+  // `suspects`: fuse::request_key() of each. `interrupts`: the object that
+  // handler.interrupt() informs. All arguments but `suspects` must outlive this object.
   Trial(fuse::Handler& handler, const std::vector<uint64_t>& suspects, Counter& on_trial,
         Interrupts& interrupts)
       : handler_(handler),
