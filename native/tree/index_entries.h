@@ -1,5 +1,5 @@
 // A tree that is to be written as an index: its entries, breadth-first and sorted, as often as the
-// writer asks. Implemented by EntrySlice (a folder that is packed) and PickleTree (a pack that
+// writer asks. Implemented by EntrySlice (a directory that is packed) and PickleTree (a pack that
 // has only a pickle).
 //
 // Immutable while it is written.

@@ -1,5 +1,5 @@
-// Names of files and folders: decoding them from a pickle, checking that they can be mounted, and
-// quoting them in messages.
+// Names of files and directories: decoding them from a pickle, checking that they can be mounted,
+// and quoting them in messages.
 //
 // In Python's str, a file name that is not UTF-8 has one lone surrogate, U+DC80 to U+DCFF, for each
 // byte that does not decode (PEP 383), and pickles store these as they are. They are converted to

@@ -1,4 +1,4 @@
-// A tree from the pickled index of a packed folder: the tables of MemoryTree, and 4 bytes more for
+// A tree from the pickled index of a pack: the tables of MemoryTree, and 4 bytes more for
 // each file.
 //
 //   nodes        a file's target is its record

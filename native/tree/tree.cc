@@ -7,7 +7,7 @@
 namespace ffrfs {
 namespace {
 
-// The limit of writers for folders in a path. A damaged index may nest millions.
+// The limit of writers for directories in a path. A damaged index may nest millions.
 constexpr size_t kDepthLimit = 1024;
 
 // Iterates over the directories in a directory, a few at a time.

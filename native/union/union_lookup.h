@@ -46,7 +46,7 @@ class UnionLookup {
   [[nodiscard]] Ino find_in_parts(size_t number, std::string_view name) const;
   [[nodiscard]] const FirstNames& first_names(size_t number) const;
   // Returns the first names if every name of a part is after all names of the part before it; only
-  // a folder that spans two parts may be the last in one and the first in the next.
+  // a directory that spans two parts may be the last in one and the first in the next.
   [[nodiscard]] FirstNames find_first_names(std::span<const Ino> directories) const;
   [[nodiscard]] Ino find_in_turn(std::span<const Ino> directories, std::string_view name) const;
 

@@ -1,4 +1,4 @@
-// The parts of a union (union_tree.h), which are packed folders, each with a tree of its own; and
+// The parts of a union (union_tree.h), which are packs, each with a tree of its own; and
 // the mapping of their inodes.
 //
 // A union's ino is the number of the part << 40 | the part's own ino, below 2^32. Inodes here are
@@ -30,7 +30,7 @@ enum class OnConflict {
 };
 
 struct UnionPart {
-  std::unique_ptr<const Tree> tree;  // of a packed folder
+  std::unique_ptr<const Tree> tree;  // of a pack
   uint64_t first_record = 0;         // number of its first record in the union; ascending
   std::string pack;                  // its path, for messages
   std::optional<IndexSet> set = std::nullopt;  // the set of shards that it belongs to

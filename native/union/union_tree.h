@@ -1,4 +1,4 @@
-// Several packed folders as one tree.
+// Several packs as one tree.
 //
 //   ino = part << 40 | the part's own ino     parts are numbered as they were given
 //
@@ -56,7 +56,7 @@ class UnionTree final : public Tree {
   [[nodiscard]] uint64_t link_count() const override { return link_count_; }
 
  private:
-  // Returns false for inodes by which further parts know a shared directory.
+  // Returns false for the inodes of a shared directory in all parts but the first that has it.
   [[nodiscard]] bool is_shown(Ino ino) const;
 
   // Merges what a part says of `ino` with the other parts, if it is a shared directory.

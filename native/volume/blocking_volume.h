@@ -32,8 +32,8 @@ class BlockingVolume {
   // Throws ChecksumError, StorageError, as do the other functions.
   [[nodiscard]] TreePtr load_tree(Need need, Ino ino);
 
-  // Returns the inode of "a/b/c", or 0. Skips empty and "." parts; ".." is a name that no folder
-  // has.
+  // Returns the inode of "a/b/c", or 0. Skips empty and "." parts; no
+  // directory has an entry "..".
   [[nodiscard]] Ino resolve(std::string_view path);
 
   // The same as Volume::read(), but waits.

@@ -28,7 +28,7 @@ class MadeFile {
   [[nodiscard]] uint64_t size() const { return contents_.rendered_size.value(); }
 
   // Fills `to` with the file's bytes from `offset` on; they must exist. Throws FormatError if the
-  // record is not the one that its folder was made from.
+  // record is not the one that its directory was made from.
   void read(uint64_t offset, std::span<std::byte> to) const;
 
  private:

@@ -127,7 +127,7 @@ uint32_t Volume::permissions(const Inode& inode, uint32_t unknown) const {
 
 void Volume::note_known(Ino ino, const Inode& inode) const {
   if (!prefetcher_ || !inode.is_file()) return;
-  // The files in a record's folder become known one by one, but are pushed together.
+  // The files in a record's directory become known one by one, but are pushed together.
   prefetcher_->around().note_known(subtree_of(ino).value_or(inode.record));
 }
 

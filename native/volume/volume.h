@@ -107,12 +107,12 @@ class Volume {
   [[nodiscard]] std::vector<Attributes> attributes(const Tree& part,
                                                    std::span<const Dentry> entries) const;
 
-  // Returns the path, as far as it is at hand: for a file in a record's folder perhaps only the
-  // folder's. Returns "inode 7" if the index is damaged.
+  // Returns the path, as far as it is at hand: for a file in a record's directory perhaps only
+  // that of the directory. Returns "inode 7" if the index is damaged.
   [[nodiscard]] std::string path(Ino ino);
 
   // Counts a request on `ino` that has failed for want of bytes. If it should be logged, returns
-  // the inode that it counts for: all files of a record's folder count as one.
+  // the inode that it counts for: all files of a record's directory count as one.
   [[nodiscard]] std::optional<Ino> note_failure(Ino ino);
 
   // Returns the extent of a file that is a whole record. Throws RangeError.
@@ -189,8 +189,8 @@ class Volume {
   [[nodiscard]] size_t shard_of(Ino ino) const;
   // Tells the prefetcher that the kernel learns the inode.
   void note_known(Ino ino, const Inode& inode) const;
-  // `size` is the record's, for a file that has no size of its own.
   void leave_out_indexes();
+  // `size` is the record's, for a file that has no size of its own.
   [[nodiscard]] Attributes to_attributes(Ino ino, const Inode& inode, uint64_t size) const;
   [[nodiscard]] static bool has_size_of_record(const Inode& inode) {
     return inode.is_file() && !inode.size;
