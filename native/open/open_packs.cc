@@ -64,7 +64,7 @@ void refuse_tfrecord(const std::string& path, const OpenSource& open) {
   }
 }
 
-// Opens several packed folders, one after the other.
+// Opens several packs, one after the other.
 class Opening {
  public:
   Opening(const PackPolicy& policy, Counters& counters) : policy_(policy), counters_(counters) {}
@@ -170,7 +170,7 @@ std::vector<ExampleGroup> groups_of(const ShardSet& shards,
   throw FormatError("the splits do not have as many files as were named");
 }
 
-// A worker that replaces another one shows the same files, whatever was added to their folders.
+// A worker that replaces another one shows the same files, whatever was added beside them.
 void leave_out_added(std::vector<std::string>& paths, const std::vector<std::string>& last_files) {
   for (const std::string& last : last_files) {
     const std::string_view folder = std::string_view(last).substr(0, last.rfind('/') + 1);

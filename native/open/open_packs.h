@@ -1,5 +1,5 @@
 // Opens the input of a volume: the files of records behind some paths, and the one tree of all.
-// Several packed folders become one tree; a set of shards must be complete.
+// Several packs become one tree; a set of shards must be complete.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ffrfs {
 
 // One split of the TFRecord files that are opened: the files after those of the previous split.
 struct RecordSplit {
-  std::string name;  // folder of its records; a single split named "": the root has them
+  std::string name;  // directory of its records; a single split named "": the root has them
   size_t file_count = 0;
 };
 
@@ -27,7 +27,7 @@ struct PackPolicy {
   ExampleOptions examples{};
   // If not empty, the paths are TFRecord files of one data set, in the order of these splits.
   std::vector<RecordSplit> splits{};
-  // Files that come after one of these in its folder are left out: they were added since.
+  // Files that come after one of these in its directory are left out: they were added since.
   std::vector<std::string> last_files{};
   OpenSource open_source = remote::open_source;  // opens the files of records
 };

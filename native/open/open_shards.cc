@@ -81,7 +81,7 @@ FolderFiles files_in(const std::string& folder) {
   if (remote::is_url(folder)) {
     for (std::string& url : remote::list_urls(folder)) {
       const std::string shown = remote::shown_url(url);
-      const std::string name = shown.substr(shown.rfind('/') + 1);  // "": a folder
+      const std::string name = shown.substr(shown.rfind('/') + 1);  // "": a directory
       add(name, std::move(url), [&] { return !name.empty(); });
     }
   } else {

@@ -10,18 +10,18 @@
 
 namespace ffrfs {
 
-// The files behind some paths, each folder's in byte order of their names.
+// The files behind some paths, those of a directory in byte order of their names.
 struct RecordFiles {
   std::vector<std::string> paths;
   bool is_tfrecord = false;  // one data set of TFRecord files; else FFRecord files
-  bool has_folder = false;   // some files were found in a folder
+  bool has_folder = false;   // some files were found in a directory
 };
 
-// Accepts a TFRecord file; a folder of such files; an FFRecord file; or any number of FFRecord
-// files and folders of them (*.ffr). A file's kind is decided by its content, or by ".tfrecord" in
-// its name, so that errors then speak of TFRecord. Several files are not examined: they are
+// Accepts a TFRecord file; a directory of such files; an FFRecord file; or any number of FFRecord
+// files and directories of them (*.ffr). A file's kind is decided by its content, or by ".tfrecord"
+// in its name, so that errors then speak of TFRecord. Several files are not examined: they are
 // FFRecord files. Throws StorageError (if the only file cannot be opened), FormatError (for a
-// folder of neither kind, or of both, and for TFRecord files among several).
+// directory of neither kind, or of both, and for TFRecord files among several).
 [[nodiscard]] RecordFiles find_record_files(const std::vector<std::string>& paths,
                                             const OpenSource& open = remote::open_source);
 

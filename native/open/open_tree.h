@@ -13,7 +13,7 @@
 namespace ffrfs {
 
 enum class TreeKind {
-  kFolder,    // packed folders
+  kFolder,    // packs
   kRecords,   // a plain FFRecord file: one file per record
   kExamples,  // TFRecord: one directory per record
 };
@@ -27,7 +27,7 @@ struct OpenedTree {
 [[nodiscard]] bool is_index_record(const Source& file, const Extent& last);
 
 // Makes the tree of one FFRecord file, or of TFRecord files. For FFRecord that is the tree of its
-// mapped index, if there is one, without reading it; otherwise a packed folder's tree if the last
+// mapped index, if there is one, without reading it; otherwise the pickle's tree if the last
 // record begins like a pickled index, whose checksum is then verified; otherwise one file per
 // record. For TFRecord nothing is read. `index` is nullptr, or must outlive the tree. Throws
 // StorageError, FormatError, UnsafeIndexError, ChecksumError.

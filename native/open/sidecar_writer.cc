@@ -51,7 +51,7 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
   const std::vector<uint32_t> header = header_checksums(shard.checksums().first(shard.count() - 1),
                                                         shard.offsets().first(shard.count()));
   const ChunkChecksums chunk_checksums = chunks ? read_chunks(shards, counters) : ChunkChecksums();
-  // Root may index packs in other users' folders, who could put a link to any file there.
+  // Root may index packs in directories of other users, who could put a link to any file there.
   StagedFile staged(target, Links::kRefuse);
   uint64_t end = 0;
   write_index(PickleTreeEntries(*tree),
