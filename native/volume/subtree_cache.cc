@@ -1,5 +1,6 @@
 #include "volume/subtree_cache.h"
 
+#include <new>
 #include <utility>
 
 namespace ffrfs {
@@ -49,7 +50,11 @@ TreePtr SubtreeCache::get(uint64_t record, Done done) {
   auto waiting = reads_.units().table().finish(key_of(record), made);
   // The first is the caller's, whose answer is returned.
   for (size_t i = 1; i < waiting.size(); ++i) {
-    reads_.post([done = std::move(waiting[i]), made, error] { done(made, error); });
+    try {
+      reads_.post([done = waiting[i], made, error] { done(made, error); });
+    } catch (const std::bad_alloc&) {  // none left to post it
+      waiting[i](made, error);
+    }
   }
   if (error) std::rethrow_exception(error);
   return tree;

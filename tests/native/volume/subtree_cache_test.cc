@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -22,6 +24,20 @@
 
 using namespace ffrfs;
 using namespace ffrfs::test;
+
+namespace {
+
+thread_local bool is_out_of_memory = false;
+
+}  // namespace
+
+void* operator new(size_t size) {
+  void* memory = is_out_of_memory ? nullptr : std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -50,12 +66,14 @@ struct HeavyTrees final : Subtrees {
   [[nodiscard]] Ino top(uint64_t) const override { return kRootIno; }
   [[nodiscard]] std::unique_ptr<const Tree> make(uint64_t,
                                                  std::span<const std::byte>) const override {
+    if (meanwhile) meanwhile();
     return std::make_unique<HeavyTree>(is_short);
   }
   [[nodiscard]] std::unique_ptr<const Tree> make_opaque(uint64_t, uint64_t) const override {
     return std::make_unique<HeavyTree>(is_short);
   }
   bool is_short = true;
+  std::function<void()> meanwhile{};
 };
 
 struct HeavyRecords {
@@ -98,5 +116,30 @@ TEST_CASE("all who wait for a directory for which there is no memory get the err
   }
   CHECK(refused == 3);
   records.trees.is_short = false;
+  CHECK(records.cache.get(0, ignore));
+}
+
+TEST_CASE("who asks while a directory is made hears of it, even if there is no memory to say so") {
+  HeavyRecords records;
+  int refused = 0;
+  records.trees.meanwhile = [&] {
+    for (int i = 0; i < 2; ++i) {
+      CHECK_FALSE(records.cache.get(0, [&](const TreePtr& tree, const std::exception_ptr& error) {
+        refused += !tree && error ? 1 : 0;
+      }));
+    }
+    is_out_of_memory = true;
+  };
+  bool is_refused = false;
+  try {
+    (void)records.cache.get(0, ignore);
+  } catch (const std::bad_alloc&) {
+    is_refused = true;
+  }
+  is_out_of_memory = false;
+  records.trees.meanwhile = nullptr;
+  records.trees.is_short = false;
+  CHECK(is_refused);
+  CHECK(refused == 2);
   CHECK(records.cache.get(0, ignore));
 }
