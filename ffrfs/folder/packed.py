@@ -132,7 +132,7 @@ class PackedFolder(Closing, Mapping[str, bytes]):
 
         It is opened by name at the first use, and closed by close().
         """
-        return FileReader(self._files_of_records, self.check_data)
+        return FileReader(self._tree.to_open(self._files_of_records), self.check_data)
 
     @cached_property
     def structure(self) -> Structure:

@@ -102,7 +102,7 @@ class RangeCutter:
                 volume = tree.volume
                 # Without links, and with the root. A conflict would have been an error.
                 is_plain = volume.file_count == volume.record_count - len(volume.paths)
-                self._add([os.fsdecode(path) for path in volume.paths], is_plain)
+                self._add(tree.to_open([*map(os.fsdecode, volume.paths)]), is_plain)
 
     def _add(self, paths: Sequence[str], is_plain: bool) -> None:
         number = 0

@@ -31,7 +31,8 @@ from ffrfs.errors import (
 from ffrfs.files.closing import Closing
 from ffrfs.folder.links import follow
 from ffrfs.printable import quoted, shown_name
-from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.named_store import kept_in_store
+from ffrfs.remote.paths import is_folder, let_urls_in
 from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
@@ -124,6 +125,14 @@ class PackTree(Closing):
         """The name of the packs in messages; a URL is shown without its query."""
         first, *others = map(shown_name, self.packs)
         return f"{first} and {len(others):,} more" if others else first
+
+    def to_open(self, files: Sequence[str]) -> list[str]:
+        """Return paths of `volume.paths` as others open them: URLs with their store and query."""
+        if not any(map(is_url, files)):
+            return list(files)
+        groups = (pack_files(pack) if is_folder(pack) else [pack] for pack in self.packs)
+        whole = {shown_name(file): kept_in_store(file) for group in groups for file in group}
+        return [whole.get(file, file) for file in files]
 
     def find(self, path: PathType, follow_links: bool = False) -> int:
         """Return the inode of "a/b", or 0.

@@ -14,6 +14,9 @@ from obstore.store import S3Store
 
 import ffrfs
 from ffrfs.errors import OptionError, RemoteError
+from ffrfs.folder.range_reader import read_range
+from ffrfs.folder.ranges import RangeCutter
+from ffrfs.remote.named_store import in_store
 from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter, tf_record_iterator
 from tests.cache.blocks import in_child
@@ -55,6 +58,19 @@ def of_pack(url: str, **store: Any) -> bytes:
         return folder["a"]
 
 
+def of_records_of_pack(url: str, **store: Any) -> bytes:
+    for pack in (f"{url}{KEYS['pack']}", [f"{url}{KEYS['pack']}"]):
+        with ffrfs.PackedFolder(pack, **store) as folder:
+            found = folder.reader[0].tobytes()
+    return found
+
+
+def of_range(url: str, **store: Any) -> bytes:
+    (part,) = RangeCutter(in_store(f"{url}{KEYS['pack']}", store)).cut(1)
+    ((data,),) = [batch.contents for batch in read_range(pickle.loads(pickle.dumps(part)))]
+    return bytes(data)
+
+
 def of_records(url: str, **store: Any) -> bytes:
     with ffrfs.FileReader(f"{url}{KEYS['plain']}", **store) as reader:
         return reader[0].tobytes()
@@ -75,7 +91,10 @@ def of_iterator(url: str, **store: Any) -> bytes:
         return next(records)
 
 
-@pytest.mark.parametrize("read", [of_pack, of_records, of_tfrecords, of_stream, of_iterator])
+@pytest.mark.parametrize(
+    "read",
+    [of_pack, of_records_of_pack, of_range, of_records, of_tfrecords, of_stream, of_iterator],
+)
 @pytest.mark.parametrize("how", ["keywords", "fsspec"])
 def test_each_reads_its_own(read: Callable[..., bytes], how: str, web: Nginx, bucket: str) -> None:
     options: dict[str, Any] = {"anonymous": True, "endpoint_url": web.url}
