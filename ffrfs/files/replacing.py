@@ -82,7 +82,8 @@ def new_file(path: str, *, force: bool = False) -> Iterator[StagedFile]:
     with StagedFile(path) as staged:
         yield staged
         with keeping(path):
-            staged.publish(replace=replace)
+            # Once more: an empty file may have been filled.
+            staged.publish(replace=replace and may_replace(path, force))
 
 
 def refuse_foreign(

@@ -36,7 +36,8 @@ def writing(path: str, record_count: int, *, force: bool = False) -> Iterator[Wr
     try:
         yield writer
         with keeping(path):
-            writer.finish(replace=replace)
+            # Once more: an empty file may have been filled.
+            writer.finish(replace=replace and may_replace(path, force))
     finally:
         writer.abort()
 

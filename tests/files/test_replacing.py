@@ -42,6 +42,18 @@ def test_what_comes_meanwhile_is_kept(
     assert os.listdir(tmp_path) == ["x"]
 
 
+@pytest.mark.parametrize("kind", ["an empty file", "a link to nothing"])
+def test_what_is_filled_meanwhile_is_kept(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    if kind == "an empty file":
+        path.touch()
+    else:
+        path.symlink_to("theirs")
+    with pytest.raises(PackError, match=r"x: exists \(a text file\)"), new_file(str(path)):
+        path.write_text("theirs")
+    assert path.read_text() == "theirs"
+
+
 def test_links_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "full").write_bytes(b"1")

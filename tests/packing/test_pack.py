@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.errors import PackError
+from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
@@ -259,3 +260,12 @@ def test_the_pack_is_an_ordinary_ffrecord_file(folder: Path, old_file: Path) -> 
     with FileReader(old_file) as reader:
         assert reader.n == 5
         reader.validate()
+
+
+@pytest.mark.promise("S70")
+def test_an_empty_file_that_is_filled_meanwhile_is_kept(out: Path) -> None:
+    out.touch()
+    with pytest.raises(PackError, match=r"x\.ffr: exists \(a text file\)"), writing(str(out), 0):
+        out.write_text("theirs")
+    assert out.read_text() == "theirs"
+    assert os.listdir(out.parent) == ["x.ffr"]
