@@ -207,7 +207,8 @@ class PlanWriter(Closing):
         mode: int | None = None,
         has_times: bool = True,
     ) -> None:
-        refuse_foreign(path, _is_plan, "a plan")
+        self._place = os.path.realpath(path)  # a link leads to the file that is replaced
+        self._refuse_foreign()
         self._file = StagedFile(path, mode=mode)
         with naming(path):
             self._records = TFRecordWriter(self._file.place)
@@ -278,7 +279,11 @@ class PlanWriter(Closing):
         with naming(self._file.path):
             self._records.write(json.dumps(table, separators=(",", ":")))
             self._records.close()
+        self._refuse_foreign()  # once more: listing may take hours
         self._file.publish()
+
+    def _refuse_foreign(self) -> None:
+        refuse_foreign(self._place, _is_plan, "a plan")
 
     def _begin_block(self) -> None:
         self._lines: list[str] = []

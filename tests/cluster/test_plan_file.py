@@ -388,3 +388,18 @@ def test_only_a_plan_is_replaced(tmp_path: Path) -> None:
         with pytest.raises(PackError, match=r"exists \(a .* file\), and is not a plan"):
             written(path, [piece("", [1])], shards=1)
         assert path.read_bytes() == content
+
+
+@pytest.mark.promise("S70")
+def test_a_link_to_what_is_no_plan_and_what_comes_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine\n")
+    (tmp_path / "link").symlink_to("mine")
+    with pytest.raises(PackError, match=r"mine: exists \(a text file\), and is not a plan"):
+        written(tmp_path / "link", [piece("", [1])], shards=1)
+    with PlanWriter(str(tmp_path / "plan"), HEADER) as writer:
+        writer.add(piece("", [1]))
+        (tmp_path / "plan").write_text("theirs\n")
+        with pytest.raises(PackError, match=r"plan: exists \(a text file\), and is not a plan"):
+            writer.finish(PackOptions(shards=1))
+    assert (tmp_path / "mine").read_text() == "mine\n"
+    assert (tmp_path / "plan").read_text() == "theirs\n"
