@@ -18,16 +18,18 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ffrfs._native import EntryList, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
-from ffrfs.cluster.file_task import state_of, states_of
+from ffrfs.cluster.file_task import look, state_of, states_of
 from ffrfs.cluster.objects import append_objects
 from ffrfs.cluster.piece import Piece, Pieces, link_bytes
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Making, Missing, Row
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from ffrfs.files.own_folder import check_own
+from ffrfs.folder.tree import pack_files
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.sources.contents import Contents, LinkCounts, Tick
@@ -58,7 +60,7 @@ class PackTask:
     pieces: Pieces
     time_ns: int | None
     first: Sequence[int]  # record of an archive, and that of the next shard, if there is one
-    state: object  # of an archive: from states_of()
+    state: object  # from state_of_sources()
     making: Making
     environment: tuple[tuple[str, str], ...]  # where servers are; no secrets
 
@@ -124,13 +126,29 @@ def _contents(task: PackTask, gone: Set[str], place: str) -> Contents:
     """
     if task.kind in ("folder", "objects"):
         return _ListedFiles(task, gone)
+    # Plans of packs by earlier versions have no state.
+    if task.state is not None and task.state != state_of_sources(task.kind, task.sources):
+        raise PackError(f"{task.sources[0]}: was changed after it was listed; plan anew")
     if task.kind == "packs":
         return _repacked(task, gone)
     # A stream: a member is known by its place among all members.
-    if json.loads(json.dumps(states_of(task.sources))) != task.state:
-        raise PackError(f"{task.sources[0]}: was changed after it was listed; plan anew")
     options = replace(task.options, jobs=task.making.jobs)
     return open_contents("archive", task.sources, options, spool=place)
+
+
+def state_of_sources(kind: Kind, sources: Sequence[str]) -> object:
+    """Return what changes with an archive or packs, as JSON has it; None for other kinds."""
+    found: list[object] | None = None
+    if kind == "archive":
+        found = [*states_of(sources)]
+    elif kind == "packs":
+        found = [*look(_version_of, chain.from_iterable(map(pack_files, sources)))]
+    return json.loads(json.dumps(found))
+
+
+def _version_of(pack: str) -> object:
+    """Of a local pack the checksum alone: each machine may have a copy."""
+    return state_of(pack) if is_url(pack) else header_of(pack)
 
 
 class _ListedFiles(Contents):

@@ -21,6 +21,7 @@ from ffrfs.cluster.file_task import states_of
 from ffrfs.cluster.folder_plan import FolderListing
 from ffrfs.cluster.manifest import completed_set
 from ffrfs.cluster.memory_listing import MemoryListing
+from ffrfs.cluster.pack_task import state_of_sources
 from ffrfs.cluster.piece import Piece, check_names
 from ffrfs.cluster.plan_file import PlanWriter
 from ffrfs.cluster.planned_set import Plan
@@ -108,6 +109,7 @@ def make_plan(
     is_added = request.options.append
     if is_added and not is_url(request.target) and not options.dry_run:
         mend_set(request.target)
+    state = state_of_sources(kind, request.sources)  # before they are listed
     opened = ExistingSet(request.target) if is_added else nullcontext()
     with opened as existing:
         header = Header(
@@ -138,7 +140,7 @@ def make_plan(
                 plan_id=own_id.hex(),
                 key=key,
                 skipped=listing.skipped,
-                state=states_of(request.sources) if kind == "archive" else None,
+                state=state,
             )
     return Plan(path)
 

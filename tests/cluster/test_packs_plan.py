@@ -11,11 +11,13 @@ import pytest
 
 from ffrfs import pack_folder, repack
 from ffrfs._native import Pack
-from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster import Plan, commit, planning, run
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import FfrfsError, PackError, UnfinishedError
+from ffrfs.packing.sources.archive import ArchiveSource
 from tests.cluster.trees import add_links, assert_nothing_else, make_tree, planned, shards_of
 from tests.ffrecord_file import flip_byte, record_extents
+from tests.folder.archives import write_tree
 from tests.folder.folder_model import make_folder, shown
 
 
@@ -193,6 +195,60 @@ def test_a_source_that_lost_a_file(pack: Path, tree: Path, target: Path) -> None
     with planned(pack, target, target.parent / "plan") as plan:
         (tree / "top").unlink()
         pack_folder(tree, pack, symlinks="keep", force=True)
-        with pytest.raises(FfrfsError, match="top"):
-            for number in range(len(plan)):
-                run(plan, number)
+        with pytest.raises(
+            PackError, match=r"old\.ffr: was changed after it was listed; plan anew"
+        ):
+            run(plan, 0)
+
+
+@pytest.mark.promise("S67")
+def test_a_source_that_was_replaced_by_another_pack(pack: Path, tree: Path, target: Path) -> None:
+    """Its paths and sizes are those that were listed; its bytes are others."""
+    with planned(pack, target, target.parent / "plan", shards=2) as plan:
+        run(plan, 0)
+        before = (tree / "top").read_bytes()
+        (tree / "top").write_bytes(bytes(len(before)))
+        pack_folder(tree, pack, symlinks="keep", force=True)
+        with pytest.raises(
+            PackError, match=r"old\.ffr: was changed after it was listed; plan anew"
+        ):
+            run(plan, 1)
+        assert [path.name for path in target.glob("*.ffr")] == ["part_00000.ffr"]
+
+
+@pytest.mark.promise("S67")
+def test_an_archive_that_changes_while_a_shard_is_made(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only while the last one is."""
+    archive = write_tree(tmp_path / "x.tar", {"a": b"a", "b": b"b"})
+    append = ArchiveSource.append
+
+    def changing(self: ArchiveSource, *arguments: Any) -> None:
+        os.utime(archive, (5, 5))
+        append(self, *arguments)
+
+    with planned(archive, target, tmp_path / "plan", shards=2) as plan:
+        monkeypatch.setattr(ArchiveSource, "append", changing)
+        with pytest.raises(PackError, match=r"x\.tar: changed while it was packed; pack again"):
+            run(plan, 0)
+
+
+@pytest.mark.promise("S67")
+def test_an_archive_that_changes_while_it_is_listed(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = write_tree(tmp_path / "x.tar", {"a": b"a", "b": b"b"})
+    listed = planning._listed
+
+    def changing(*arguments: Any) -> object:
+        found = listed(*arguments)
+        write_tree(archive, {"b": b"other", "c": b"c"})
+        return found
+
+    monkeypatch.setattr(planning, "_listed", changing)
+    with (
+        planned(archive, target, tmp_path / "plan", shards=2) as plan,
+        pytest.raises(PackError, match=r"x\.tar: was changed after it was listed; plan anew"),
+    ):
+        run(plan, 0)

@@ -128,7 +128,7 @@ class ArchiveSource(Contents):
             watched = partial(ticking, tick, done, size)
             size += self._append(writer, file, int(sizes[file]), watched)
             tick(done + 1, size)
-        if first + count == self.entries.record_count and _state(self._file) != self._state:
+        if _state(self._file) != self._state:
             raise PackError(f"{self.name}: changed while it was packed; pack again")
 
     def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
