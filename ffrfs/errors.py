@@ -194,7 +194,7 @@ class UnverifiedHeaderWarning(UserWarning):
     @classmethod
     def of(cls, path: str) -> UnverifiedHeaderWarning:
         return cls(
-            f"{path}: its header has no checksum (written by an old writer); "
+            f"{shown_name(path)}: its header has no checksum (written by an old writer); "
             "the records are verified, the header is not"
         )
 

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 import ffrfs
-from ffrfs.errors import FormatError, OptionError, PathNotFoundError
+from ffrfs.errors import (
+    FormatError,
+    OptionError,
+    PathNotFoundError,
+    UnverifiedHeaderWarning,
+)
 from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
 from tests.folder.folder_model import make_folder
@@ -84,6 +89,15 @@ def test_names_of_what_is_open(place: str) -> None:
     ]
     assert [text for text in shown if place not in text or "hush" in text] == []
     assert pickle.loads(pickle.dumps(ffrfs.FileReader(pack))).n == folder.reader.n
+
+
+def test_a_warning_about_an_old_header(place: str, web_root: Path) -> None:
+    pack = web_root / place.rpartition("/")[2] / "a.ffr"
+    pack.write_bytes(bytes(4) + pack.read_bytes()[4:])
+    for read in (ffrfs.verify, ffrfs.FileReader):
+        with pytest.warns(UnverifiedHeaderWarning, match=rf"^{place}/a\.ffr: ") as warned:
+            read(f"{place}/a.ffr{QUERY}")
+        assert [one for one in warned if "hush" in str(one.message)] == []
 
 
 def test_a_conflict_of_two_packs(place: str) -> None:
