@@ -56,7 +56,7 @@ class PackedFile(io.RawIOBase):
         self._check_open()
         target = memoryview(buffer).cast("B")
         size = min(len(target), _READ_SIZE)
-        if self._position >= self._size > 0:
+        if not size or self._position >= self._size > 0:
             return 0
         piece = self._tree.read_at(self._ino, self._position, size)
         target[: len(piece)] = piece

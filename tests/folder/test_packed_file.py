@@ -18,6 +18,7 @@ import pytest
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import ChecksumError, IsAFolderError, PathNotFoundError
+from ffrfs.folder.tree import PackTree
 from tests.ffrecord_file import flip_byte, record_extents
 
 LARGE_SIZE = (9 << 20) + 12345  # several chunks, several reads
@@ -113,6 +114,15 @@ def test_a_large_file_is_not_loaded_whole(pack: PackedFolder) -> None:
         file.seek(5 << 20)
         assert file.read(4) == LARGE[5 << 20 :][:4]
         assert file.raw.tell() - (5 << 20) <= 1 << 20
+
+
+def test_a_read_of_no_bytes_reads_nothing(
+    pack: PackedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pack.open("d/large", "rb", 0) as file:
+        monkeypatch.setattr(PackTree, "read_at", lambda *_: pytest.fail("it reads"))
+        assert file.read(0) == b""
+        assert file.readinto(bytearray()) == 0
 
 
 def test_text(pack: PackedFolder) -> None:
