@@ -56,6 +56,24 @@ def carried() -> Environment:
     return tuple((name, os.environ[name]) for name in names if name in os.environ)
 
 
+_own: dict[str, str | None] = {}  # the settings of this process that those of tasks have replaced
+
+
+def adopt(environment: Environment) -> None:
+    """Take over the settings of a task; a task of another command may have run here before."""
+    given = dict(environment)
+    for name, value in given.items():
+        if os.environ.get(name) != value:
+            _own.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+    for name in [*_own.keys() - given.keys()]:
+        before = _own.pop(name)
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 @dataclass(frozen=True)
 class FileTask(Generic[ResultT]):
     """A task over one file. Tasks are compared by identity."""
@@ -69,7 +87,7 @@ class FileTask(Generic[ResultT]):
 
 def run_file(task: FileTask[ResultT]) -> Told[ResultT]:
     """Run the task. Raises its exceptions."""
-    os.environ.update(task.environment)
+    adopt(task.environment)
     let_urls_in([task.file])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

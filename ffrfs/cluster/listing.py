@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ffrfs._native import EntryList
-from ffrfs.cluster.file_task import Environment
+from ffrfs.cluster.file_task import Environment, adopt
 from ffrfs.cluster.piece import link_text
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
@@ -94,7 +94,7 @@ class Listed:
 
 def list_folders(task: ListTask) -> Listed:
     """Run the task. Raises PackError for files that cannot be packed, OSError."""
-    os.environ.update(task.environment)
+    adopt(task.environment)
     lister = (_BucketLister if is_url(task.root) else _Lister)(task.root, task.options)
     found = Listed()
     todo = list(reversed(task.folders))

@@ -22,7 +22,7 @@ from itertools import chain
 
 from ffrfs._native import EntryList, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
-from ffrfs.cluster.file_task import look, state_of, states_of
+from ffrfs.cluster.file_task import adopt, look, state_of, states_of
 from ffrfs.cluster.objects import append_objects
 from ffrfs.cluster.piece import Piece, Pieces, link_bytes
 from ffrfs.cluster.request import Kind
@@ -71,7 +71,7 @@ def run_task(task: PackTask) -> Row:
     With on_error "stop" the row names a file that is not as it was listed, and the shard is not
     made. Raises PackError if a shard of another set exists there, OSError, RemoteError.
     """
-    os.environ.update(task.environment)
+    adopt(task.environment)
     let_urls_in([task.target, *task.sources])
     found = existing_row(task)
     if found is not None:

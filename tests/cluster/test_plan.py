@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster import Plan, commit, file_task, run
 from ffrfs.cluster.executors import open_executor
+from ffrfs.cluster.file_task import FileTask, run_file
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import FormatError, OptionError
 from tests.cluster.trees import (
@@ -164,6 +165,32 @@ def test_tasks_carry_where_servers_are(
         task = plan.task(0)
     assert ("FFRFS_ENDPOINT_URL", "http://here:1") in task.environment
     assert b"secret" not in pickle.dumps(task)
+
+
+def test_a_task_leaves_no_settings_to_those_of_other_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker of Dask lives longer than a command."""
+    names = ("FFRFS_ENDPOINT_URL", "FFRFS_REGION", "FFRFS_OFFLINE")
+    monkeypatch.setattr(file_task, "_own", {})
+    monkeypatch.setenv("FFRFS_REGION", "own")
+    for name in (names[0], names[2]):
+        monkeypatch.delenv(name, raising=False)
+    for given, expected in (
+        ({names[0]: "http://a", names[1]: "a", names[2]: "1"}, ["http://a", "a", "1"]),
+        ({names[0]: "http://b"}, ["http://b", "own", None]),
+        ({}, [None, "own", None]),
+    ):
+        for _ in range(2):
+            told = run_file(_Asking("x", environment=tuple(given.items())))
+            assert [told.result.get(name) for name in names] == expected
+
+
+class _Asking(FileTask[dict[str, str]]):
+    """A task that returns its environment."""
+
+    def run(self) -> dict[str, str]:
+        return dict(os.environ)
 
 
 def test_no_more_shards_than_files(tmp_path: Path) -> None:
