@@ -50,6 +50,7 @@ from ffrfs.convert.source import (
     PackedSource,
     RecordSource,
     TFRecordSource,
+    exactly,
     naming_records,
 )
 from ffrfs.convert.table_source import import_pyarrow
@@ -249,6 +250,7 @@ def _write(  # noqa: PLR0913 - source, target and options
     if to in {"ffrecord", "pack"}:
         count = source.count()
         records = watch.over(source.records(), count, source.size_bytes)
+        records = exactly(records, count, source.path)
         write_all = write_ffrecord if to == "ffrecord" else write_folder
         write_all(output.place, records, count, force=output.force)
         output.written(output.place)
@@ -262,6 +264,7 @@ def _write(  # noqa: PLR0913 - source, target and options
         else:
             count = source.count()
             records = watch.over(source.records(), count, source.size_bytes)
+            records = exactly(records, count, source.path)
             names = shard_names(output.path, to, shards, options.compression_type or "")
             write_shards(output, names, records, count, write)
     output.finish()

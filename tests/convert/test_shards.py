@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ffrfs.convert.convert import ConvertSummary, convert
+from ffrfs.convert.source import TFRecordSource
 from ffrfs.errors import ChecksumError, OptionError, PackError
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
@@ -76,4 +78,16 @@ def test_what_cannot_be(file: Path, tmp_path: Path) -> None:
     for to, shards in (("pack", 2), ("tfrecord", -1), ("jsonl", 3)):
         with pytest.raises(OptionError):
             convert(file, tmp_path / "train", to, shards=shards)  # type: ignore[arg-type]
+    assert os.listdir(tmp_path) == ["x.tfrecord"]
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+@pytest.mark.parametrize("options", [{"to": "pack"}, {"to": "ffrecord"}, {"shards": 2}])
+def test_a_source_that_grows_or_shrinks_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, options: dict[str, Any]
+) -> None:
+    source = write_tfrecord(tmp_path / "x.tfrecord", [b"1", b"2", b"3"])
+    monkeypatch.setattr(TFRecordSource, "count", lambda _: 3 - more)
+    with pytest.raises(PackError, match=rf"^{source}: the source has changed while it was read"):
+        convert(source, tmp_path / "made", **options)
     assert os.listdir(tmp_path) == ["x.tfrecord"]
