@@ -10,6 +10,7 @@ Concurrency: one thread.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -23,6 +24,7 @@ from ffrfs.cluster.executors import adopted, slots
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.listing import Folder, Listed, ListTask, list_folders
 from ffrfs.cluster.piece import Piece
+from ffrfs.errors import naming
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.driver import drive
 from ffrfs.packing.sources.folder_lister import ShownAgain, refuse_outside
@@ -68,6 +70,7 @@ class FolderListing:
         self._todo: deque[str] = deque([""])
         self._spans: dict[str, _Span] = {}
         self._end = 0
+        self._place = tmp_dir or tempfile.gettempdir()
         self._file = tempfile.TemporaryFile(prefix="ffrfs-plan-", dir=tmp_dir)  # noqa: SIM115 - close()
         try:
             drive(adopted(executor), self._slots, list_folders, self._take, self._keep)
@@ -137,7 +140,8 @@ class FolderListing:
                 place = os.path.join(self._root, path)
                 self._shown_again.count(folder.behind_link, place, len(folder.names))
             block = zlib.compress(json.dumps(fields).encode(), 1)
-            self._file.write(block)
+            with naming(self._place):
+                self._file.write(block)
             self._spans[path] = _Span(self._end, len(block))
             self._end += len(block)
             self._file_count += len(folder.sizes)
@@ -156,7 +160,8 @@ class FolderListing:
         return Folder(path, **json.loads(zlib.decompress(block)))
 
     def _check(self) -> None:
-        self._file.flush()
+        with naming(self._place):
+            self._file.flush()
         self.skipped.sort()  # workers finish in any order
         root = self._root
         refuse_outside(root, self._outside, self._outside_count)
@@ -164,4 +169,5 @@ class FolderListing:
         refuse_unmatched(root, sorted(self._unmatched), excludes=excludes)
 
     def close(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # its buffered bytes need not reach a full disk
+            self._file.close()

@@ -254,6 +254,29 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     assert files_of(target) == expected, note
 
 
+FULL_TEMPORARY_DISK = """
+import contextlib, json, sys
+from concurrent.futures import ThreadPoolExecutor
+from ffrfs.cluster import plan
+disk, tree, place = sys.argv[1:]
+with open(f"{disk}/full", "wb", 0) as file, contextlib.suppress(OSError):
+    while True:
+        file.write(bytes(4096))
+try:
+    with ThreadPoolExecutor(1) as pool:
+        options = {"executor": pool, "tmp_dir": disk, "symlinks": "keep"}
+        plan(tree, f"{place}/set", f"{place}/plan", shards=2, **options)
+except OSError as error:
+    print(json.dumps([error.strerror, error.filename]))
+"""
+
+
+def test_a_full_temporary_directory_is_named(tree: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    [line] = run_on_tiny_disk(disk, FULL_TEMPORARY_DISK, str(tree), str(tmp_path))
+    assert json.loads(line) == ["No space left on device", str(disk)]
+
+
 TASK = """
 import sys
 from ffrfs.cluster import Plan, run
