@@ -194,7 +194,7 @@ def copy_owner_and_mode(old: str, new: str) -> None:
     mode = stat.S_IMODE(info.st_mode)
     try:
         os.chown(new, info.st_uid, info.st_gid)
-    except PermissionError:
+    except OSError:  # no right to, or a file system without owners
         mode &= ~stat.S_IRWXG  # its group is another one
     os.chmod(new, mode)
 

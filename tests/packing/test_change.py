@@ -308,6 +308,20 @@ def test_a_full_disk_is_told_by_the_name_of_the_pack(tmp_path: Path) -> None:
     assert names == ["x.ffr"]
 
 
+@pytest.mark.promise("S77")
+def test_a_file_system_without_owners(
+    pack: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    pack.chmod(0o664)
+    monkeypatch.setattr(os, "chown", refuse)
+    add_files(str(pack), ["c"], folder=str(new))
+    assert pack.stat().st_mode & 0o777 == 0o604
+    assert "c/d" in shown(pack)
+
+
 KILLED = """
 import os, signal, sys
 from ffrfs.packing.change import add_files, remove_paths
