@@ -15,6 +15,7 @@ Concurrency: one thread writes; a PlanFile may be read by any thread, one at a t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -210,9 +211,11 @@ class PlanWriter(Closing):
         self._place = os.path.realpath(path)  # a link leads to the file that is replaced
         self._refuse_foreign()
         self._file = StagedFile(path, mode=mode)
-        with naming(path):
+        with naming(path), contextlib.ExitStack() as failed:
+            failed.callback(self._file.close)
             self._records = TFRecordWriter(self._file.place)
             self._records.write(json.dumps({"version": VERSION, **header}))
+            failed.pop_all()
         self._blocks = _Blocks()
         self._costs = _Costs()
         self._digest = hashlib.sha256()
@@ -298,7 +301,8 @@ class PlanWriter(Closing):
 
     def close(self) -> None:
         """Drop the plan, unless it is finished."""
-        self._records.close()
+        with contextlib.suppress(OSError):  # the disk may be full
+            self._records.close()
         self._file.close()
 
 

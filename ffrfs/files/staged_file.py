@@ -54,9 +54,11 @@ class StagedFile(Closing):
             failed.callback(os.close, self._folder)
             self.fd = self._open(_MODE if mode is None else mode)
             failed.pop_all()
+            failed.callback(self.close)
+            if mode is not None:
+                os.fchmod(self.fd, mode)
+            failed.pop_all()
         self.place = f"/proc/self/fd/{self.fd}"
-        if mode is not None:
-            os.fchmod(self.fd, mode)
 
     def write(self, data: Buffer) -> None:
         """Append all of `data`."""
@@ -161,11 +163,16 @@ def _made_folder(above: str, name: str, path: str, mode: int) -> tuple[str, int]
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from None
         # Until it is locked, another process may take it for a dead process's directory.
-        with contextlib.suppress(FileNotFoundError):
+        try:
             fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            if hold(fd, place):
-                return place, fd
-            os.close(fd)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            os.rmdir(place)
+            raise OSError(error.errno, error.strerror, path) from None
+        if hold(fd, place):
+            return place, fd
+        os.close(fd)
 
 
 def move_new(old: str, new: str, folder: int | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
 import os
 import random
@@ -388,6 +390,27 @@ def test_only_a_plan_is_replaced(tmp_path: Path) -> None:
         with pytest.raises(PackError, match=r"exists \(a .* file\), and is not a plan"):
             written(path, [piece("", [1])], shards=1)
         assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("__init__", "No space left on device: '{}/plan'$"), ("close", "^the first error$")],
+)
+def test_a_plan_that_cannot_be_written_leaves_no_descriptor(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = len(os.listdir("/proc/self/fd"))
+    with (
+        patch.object(plan_file_module.TFRecordWriter, name, fail),
+        pytest.raises(OSError, match=text.format(tmp_path)),
+        PlanWriter(str(tmp_path / "plan"), HEADER),
+    ):
+        raise PackError("the first error")
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.promise("S70")

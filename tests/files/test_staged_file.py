@@ -176,3 +176,42 @@ def test_directory_on_its_way_is_named_by_where_it_goes(tmp_path: Path) -> None:
         os.unlink(os.path.join(place, "x"))
     assert caught.value.filename == "/given/set/x"
     assert os.listdir(tmp_path) == []
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.usefixtures("way")
+def test_nothing_stays_where_permissions_cannot_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example on vfat."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    before = descriptors()
+    with pytest.raises(PermissionError, match=f"'{tmp_path}/x'$"):
+        StagedFile(str(tmp_path / "x"), mode=0o600)
+    assert (descriptors(), os.listdir(tmp_path)) == (before, [])
+
+
+def test_no_directory_stays_that_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def refuse(path: str | int, *args: int, **named: int) -> int:
+        if str(path).endswith(".partial"):
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return opened(path, *args, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        pytest.raises(OSError, match=f"'{tmp_path}/set'$"),
+        staged_folder(str(tmp_path), "set", str(tmp_path / "set")),
+    ):
+        pytest.fail("it cannot be made")
+    assert os.listdir(tmp_path) == []
