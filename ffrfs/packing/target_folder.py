@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ffrfs.errors import PackError
+from ffrfs.files.closing import closing_fd
 from ffrfs.files.own_folder import open_own
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
@@ -58,10 +59,11 @@ class TargetFolder:
         try:
             with self._opened() as folder:
                 place = self.place(name) if folder is None else name
-                with open(os.open(place, _READING, dir_fd=folder), "rb") as file:
-                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                with closing_fd(os.open(place, _READING, dir_fd=folder)) as fd:
+                    if not stat.S_ISREG(os.fstat(fd).st_mode):
                         raise PackError(f"{self.place(name)}: is not a regular file; remove it")
-                    return file.read(size_max)
+                    with open(fd, "rb", closefd=False) as file:
+                        return file.read(size_max)
         except FileNotFoundError:
             return None
 

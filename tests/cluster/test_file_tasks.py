@@ -19,7 +19,7 @@ import ffrfs
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import convert
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
-from ffrfs.convert.convert_rows import ROWS_NAME, ConvertRow, put_row
+from ffrfs.convert.convert_rows import ROWS_NAME, ConvertRow, ConvertRows, put_row
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
 from ffrfs.folder import verify
 from ffrfs.packing.places import MANIFEST_NAME
@@ -288,6 +288,14 @@ def test_rows_of_others_are_neither_believed_nor_removed(
         put_row(str(target / row.name), row)
     assert os.listdir(there) == ["diary"]
     assert os.listdir(target) == [ROWS_NAME]
+
+
+def test_a_directory_in_the_place_of_a_row(tmp_path: Path) -> None:
+    (tmp_path / ROWS_NAME / "x.json").mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(PackError, match=r"x\.json: is not a regular file; remove it$"):
+        ConvertRows(str(tmp_path))
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_file_that_is_no_row_stays(records: Path, tmp_path: Path) -> None:
