@@ -22,6 +22,7 @@ from ffrfs.errors import FormatError
 from ffrfs.folder.range_reader import Batch, OnError, read_range
 from ffrfs.folder.ranges import Kind, RangeCutter, RecordRange, check_on_error
 from ffrfs.folder.tree import PathType
+from ffrfs.printable import shown_name
 
 
 def read_packs(
@@ -102,7 +103,7 @@ class PackDatasource(Datasource):
                     num_rows=part.row_count if self._on_error == "raise" else None,
                     size_bytes=part.byte_count,
                     exec_stats=None,
-                    input_files=(part.file.path,),
+                    input_files=(shown_name(part.file.path),),
                 ),
                 schema=_schema(name),
                 per_task_row_limit=per_task_row_limit,

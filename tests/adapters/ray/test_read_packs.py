@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,21 @@ def test_the_code_of_the_page_runs(in_ray: Run, tmp_path: Path) -> None:
 def test_ray_is_loaded_only_where_it_is_asked_for() -> None:
     said = "ffrfs.ray needs Ray Data; to install it: pip install 'ffrfs[ray]'"
     check_loading({"ray", "pyarrow", "ffrfs.ray"}, "ffrfs.ray", said)
+
+
+INPUT_FILES = """
+import sys
+from ffrfs.adapters.ray.datasource import PackDatasource
+source = PackDatasource(sys.argv[1])
+files = source._cutter.files
+files[0] = files[0]._replace(path="https://host/x.ffr?k=hush")
+print([task.metadata.input_files for task in source.get_read_tasks(1)])
+"""
+
+
+@pytest.mark.promise("S65")
+def test_ray_is_told_no_query_of_a_url(tmp_path: Path) -> None:
+    write_folder(tmp_path / "x.ffr", {"a": b"1"})
+    words = [sys.executable, "-c", INPUT_FILES, str(tmp_path / "x.ffr")]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=200)
+    assert told.stdout == "[('https://host/x.ffr',)]\n"
