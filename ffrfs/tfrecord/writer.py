@@ -39,7 +39,8 @@ class TFRecordWriter(Closing):
     exception that ends the `with` block closes the file as it is, with all records that
     were written; so does dropping the writer. After an error of the disk (OSError) the
     writer is closed, and the file may end in the midst of a record. A call that a signal
-    interrupts (KeyboardInterrupt) leaves the writer open; the next one writes the rest. A
+    interrupts (KeyboardInterrupt) leaves the writer open; the next one writes the rest. If a
+    signal's handler calls the writer in the midst of another call, it gets RuntimeError. A
     forked child does not write the records of its parent.
     """
 
@@ -47,19 +48,18 @@ class TFRecordWriter(Closing):
         self.path = os.fspath(path)
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(options)
-        self._lock = threading.Lock()
         raw = io.FileIO(self.path, "w")
         self._compressed = CompressedFile(raw, options) if options.compression_type else None
         size = options.input_buffer_size if self._compressed else None
         self._file = FrameFile(self._compressed or raw, size or BUFFER_SIZE)
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, _close, self._file)
 
     def write(self, record: Buffer | str) -> None:
         """Append one record: the bytes of any contiguous bytes-like object, or a str's UTF-8.
 
         Raises ValueError if the writer is closed.
         """
-        with self._lock:
+        with self._turn():
             self._require_open()
             try:
                 self._file.append(record)
@@ -71,7 +71,7 @@ class TFRecordWriter(Closing):
 
         It costs a compressed file some of its compression. Raises ValueError if closed.
         """
-        with self._lock:
+        with self._turn():
             self._require_open()
             try:
                 self._file.flush()
@@ -82,11 +82,16 @@ class TFRecordWriter(Closing):
 
     def close(self) -> None:
         """Write the rest and close the file. It may be closed already."""
-        with self._lock:
+        with self._turn():
             try:
                 self._file.close()
             except OSError as error:
                 self._fail(error)
+
+    def _turn(self) -> threading.RLock:
+        if self._file.lock._is_owned():  # type: ignore[attr-defined] # waiting would never end
+            raise RuntimeError(f"{self.path}: a signal's handler uses a writer that is in use")
+        return self._file.lock
 
     def _require_open(self) -> None:
         if self._file.closed:
@@ -101,8 +106,13 @@ class TFRecordWriter(Closing):
         return f"TFRecordWriter({self.path!r})"
 
 
+def _close(file: FrameFile) -> None:
+    with file.lock:  # at the end of the program, another thread may be writing
+        file.close()
+
+
 class FrameFile:
-    """Gathers frames for a raw file, which it owns. Concurrency: one thread.
+    """Gathers frames for a raw file, which it owns. Concurrency: one thread, which has `lock`.
 
     A signal whose handler raises loses no byte, and none is written twice: the next call goes on.
     For this, calls by map() and extend() note their progress before any handler can run. A forked
@@ -118,6 +128,7 @@ class FrameFile:
         self._state: _State = Frames(size), Frames(size), (), []
         self._is_inherited = False  # by a forked child that has written nothing
         self.closed = False
+        self.lock = threading.RLock()
         _files.add(self)
 
     def append(self, record: Buffer | str) -> None:
@@ -169,6 +180,7 @@ class FrameFile:
         self.closed = True
 
     def forget(self) -> None:
+        self.lock = threading.RLock()  # a thread that the child lacks may have the old one
         self._drop()
         self._is_inherited = True
 

@@ -310,3 +310,84 @@ def test_signals_whose_handlers_raise_leave_no_part_of_a_record(tmp_path: Path, 
     numbers = [int.from_bytes(record[:4], "big") for record in found]
     assert numbers == sorted(set(numbers))
     assert found == [n.to_bytes(4, "big") * (100_000 if n % 9 == 0 else 10_000) for n in numbers]
+
+
+BUSY = """
+import array, fcntl, os, signal, sys, termios, threading, time
+from ffrfs.tfrecord import TFRecordWriter
+os.mkfifo(sys.argv[1])
+pipe = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+writer = TFRecordWriter(sys.argv[1])
+record = b"x" * 400_000
+def wait_for_a_full_pipe():
+    held = array.array("i", [0])
+    while held[0] < 65_536:
+        fcntl.ioctl(pipe, termios.FIONREAD, held)
+        time.sleep(0.01)
+def run(work, *arguments):
+    threading.Thread(target=work, args=arguments, daemon=True).start()
+signal.alarm(60)
+"""
+CALLED_BY_A_HANDLER = """
+signal.signal(signal.SIGTERM, lambda *_: writer.close())
+def interrupt():
+    wait_for_a_full_pipe()
+    os.kill(os.getpid(), signal.SIGTERM)
+run(interrupt)
+try:
+    writer.write(record)
+except RuntimeError as error:
+    print(error)
+def drain():
+    os.set_blocking(pipe, True)
+    while os.read(pipe, 65_536):
+        pass
+run(drain)
+writer.close()
+"""
+CALLED_BY_A_CHILD = """
+run(writer.write, record)
+wait_for_a_full_pipe()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    writer.close()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (CALLED_BY_A_HANDLER, "x: a signal's handler uses a writer that is in use\n"),
+        (CALLED_BY_A_CHILD, "7\n"),
+    ],
+    ids=["handler", "child"],
+)
+def test_who_cannot_wait_for_a_write_does_not(tmp_path: Path, program: str, printed: str) -> None:
+    command = [sys.executable, "-c", BUSY + program, str(tmp_path / "x")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.removeprefix(f"{tmp_path}/") == printed
+
+
+AT_THE_END = """
+run(writer.write, record)
+wait_for_a_full_pipe()
+main, code = threading.main_thread().ident, TFRecordWriter.write.__code__
+def tell():
+    while sys._current_frames()[main].f_code.co_filename != code.co_filename:
+        time.sleep(0.01)
+    print("closing", flush=True)
+run(tell)
+"""
+
+
+def test_the_end_of_the_program_waits_for_a_thread_that_writes(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BUSY + AT_THE_END, str(tmp_path / "x")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"closing\n"
+        written = (tmp_path / "x").read_bytes()
+    assert (process.returncode, written == framed([b"x" * 400_000])) == (0, True)
