@@ -44,7 +44,7 @@ class ValueCounts:
         self.error = 0
         self.invalid_count = 0  # values that are not UTF-8, whatever their length
         self.large_count = 0  # UTF-8, but longer than LABEL_MAX
-        self._size = 0  # at least the size of all keys of counts
+        self._size = 0  # of all keys of counts
         self._digests: set[bytes] = set()  # digests of the values without a label
         self._hashes: Hashes | None = None  # None: still exact
 
@@ -102,7 +102,7 @@ class ValueCounts:
         return labels, others
 
     def _count(self, found: Counter[bytes]) -> None:
-        self._size += sum(map(len, found))
+        self._size += sum(map(len, found.keys() - self.counts.keys()))
         self.counts.update(found)
         count = len(self.counts) + len(self._digests)
         if count > COUNTED_MAX or self._size > COUNTED_SIZE_MAX:
@@ -127,7 +127,6 @@ class ValueCounts:
 
     def _prune(self) -> None:
         """Keep the frequent half, again until the rest is small enough."""
-        self._size = sum(map(len, self.counts))
         while len(self.counts) > COUNTED_MAX or self._size > COUNTED_SIZE_MAX:
             least = sorted(self.counts.values(), reverse=True)[len(self.counts) // 2]
             self.error += least

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ffrfs.schema import value_counts
-from ffrfs.schema.value_counts import COUNTED_MAX, LABEL_MAX, ValueCounts
+from ffrfs.schema.value_counts import COUNTED_MAX, LABEL_MAX, SKETCH_SIZE, ValueCounts
 
 VALUES = st.lists(st.binary(max_size=3) | st.text(max_size=2).map(str.encode), max_size=40)
 
@@ -86,6 +86,13 @@ def test_memory_of_long_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     often = [b"%01000d" % k for k in range(110)] * 2
     found = of(often + [b"%d" % k for k in range(1000)])
     assert sum(map(len, found.counts)) <= 100_000
+
+
+def test_values_that_come_again_and_again_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_counts, "COUNTED_SIZE_MAX", 200_000)
+    values = [b"%d" % i for i in range(SKETCH_SIZE + 3000)]
+    for found in (of(*[values] * 3), merged(*[of(values)] * 3)):
+        assert (found.unique, found.is_exact) == (len(values), True)
 
 
 def test_merging_leaves_the_other_one_as_it_is() -> None:
