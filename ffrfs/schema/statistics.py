@@ -42,11 +42,14 @@ def generate_statistics(  # noqa: PLR0913 - given by name
     that were read since the last call.
 
     Raises FormatError, TruncatedError or ChecksumError, naming file and record; FormatError
-    if a feature has several kinds of values, or there are no records at all.
+    if a feature has several kinds of values, or there are no records at all; ValueError for an
+    empty list.
     """
     one = isinstance(sources, str | os.PathLike)
     listed: Sequence[PathType] = [sources] if one else sources  # type: ignore[list-item,assignment]
     files = [file for source in listed for file in shard_paths(source)]
+    if not files:
+        raise ValueError("there are no files to read: the list is empty")
     tick = progress or (lambda _records, _size: None)
     summary = summarize_files(files, jobs, on_error, tick)
     if summary.record_count == 0:

@@ -199,6 +199,8 @@ def test_cut_off_file(tmp_path: Path, jobs: int) -> None:
 
 
 def test_no_records(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there are no files to read: the list is empty"):
+        generate_statistics([])
     with pytest.raises(FormatError, match="no records, so there are no statistics"):
         generate_statistics(write_tfrecord(tmp_path / "x.tfrecord", []))
 
