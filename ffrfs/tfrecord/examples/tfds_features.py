@@ -116,7 +116,7 @@ def parse_features(file: str, content: object) -> list[TfdsFeature]:
                 raise ValueError(f"has more than {FEATURES_MAX:,} features")
             _check_name(feature.name)
             found.append(feature)
-        keys = [key for feature in found for key in feature.keys]
+        keys = [key for feature in found for key in {feature.name, *feature.keys}]
         if len(set(keys)) < len(keys):
             raise ValueError("two features have the same name in an Example")
         return sorted(found)

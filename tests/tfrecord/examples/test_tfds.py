@@ -317,6 +317,13 @@ def deep(feature: Any, depth: int) -> Any:
         ({"a": deep(tensor(), 40)}, "feature 'a' has too many dimensions"),
         ({"a": deep(tensor(), 100)}, "nested more than 64 deep"),
         ({"a/b": tensor(), "a": {"featuresDict": {"features": {"b": tensor()}}}}, "the same name"),
+        (
+            {
+                "a/b": tensor(shape={"dimensions": ["3"]}),
+                "a": {"featuresDict": {"features": {"b": deep(tensor(), 2)}}},
+            },
+            "the same name",
+        ),
         ({"a": {"translation": {"languages": [1]}}}, "its languages are not a list of names"),
         ({"\ud800": tensor()}, "feature '\\ud800' is not UTF-8"),
         ({"a" * 1001: tensor()}, f"the name of feature '{'a' * 100}'… is too long"),
