@@ -172,7 +172,7 @@ def _feature_of(items: Sequence[Any], name: str) -> Feature:
         return Feature(bytes_list=BytesList(value=[_bytes(item, name) for item in items]))
     if all(isinstance(item, int | np.integer | np.bool_) for item in items):
         return _int_feature(items, name)
-    if all(isinstance(item, int | float | np.number | np.bool_) for item in items):
+    if all(isinstance(item, int | float | np.integer | np.floating | np.bool_) for item in items):
         return _float_feature(np.array([_float(item, name) for item in items]), name)
     types = ", ".join(sorted({_type(item) for item in items}))
     raise TypeError(f'feature "{name}": a list of {types} cannot be stored')
@@ -187,7 +187,7 @@ def _bytes(item: str | bytes | bytearray | memoryview, name: str) -> bytes:
         raise ValueError(f'feature "{name}": {item!r} cannot be written as UTF-8') from None
 
 
-def _float(item: float | np.number[Any], name: str) -> float:
+def _float(item: float | np.integer[Any] | np.floating[Any], name: str) -> float:
     try:
         return float(item)
     except OverflowError:
