@@ -108,9 +108,10 @@ def parse_single_sequence_example(
     """
     context, lists = sequence_plans(context_features, sequence_features)
     of = text(example_name or name or "")
+    begin = f"{of}, " if of else ""
     return (
         context.values(context.parser.parse_context(serialized, of), place_in(of)),
-        lists.values(lists.parser.parse_lists(serialized, of), lambda row: f"{of}, step {row}: "),
+        lists.values(lists.parser.parse_lists(serialized, of), lambda row: f"{begin}step {row}: "),
     )
 
 

@@ -88,6 +88,9 @@ def test_errors_name_the_record() -> None:
     divided = {"x": RaggedFeature("int64", "words/n", [RaggedFeature.UniformRowLength(2)])}
     with pytest.raises(FormatError, match=r'^example 0: feature "x": 1 values do not divide'):
         parse_sequence_example(BATCH, None, divided)
+    for name, place in ((None, ""), ("x", "x, ")):
+        with pytest.raises(FormatError, match=rf'^{place}step 0: feature "x": 1 values do not div'):
+            parse_sequence_example(BATCH[0], None, divided, name)
     with pytest.raises(ValueError, match="one for each of 2 records"):
         parse_sequence_example(BATCH, CONTEXT, None, "name")
 
