@@ -56,7 +56,7 @@ class ParsingPlan:
 
     __slots__ = ("_composite", "features", "keys", "parser")
 
-    def __init__(self, part: Part, items: _Items, _types: object = None) -> None:
+    def __init__(self, part: Part, items: _Items, _defaults: object = None) -> None:
         configs: dict[str, FeatureConfig] = {}
         for name, feature in items:
             for config in part(name, feature):
@@ -90,9 +90,9 @@ def plan(part: Part, features: FeatureMap) -> ParsingPlan:
     """Return the plan of these features. ValueError for features that cannot be requested."""
     items = tuple([(name, own_feature(feature)) for name, feature in features.items()])
     try:
-        # 1, 1.0 and True are equal as keys, but not all of them are an int64's default.
-        types = tuple([(type(feature), type(feature[-1])) for _, feature in items])
-        return _kept_plan(part, items, types)
+        # 1, 1.0 and True, and 0.0 and -0.0, are equal as keys, and are other defaults.
+        defaults = tuple([(type(feature), repr(feature[-1])) for _, feature in items])
+        return _kept_plan(part, items, defaults)
     except TypeError:  # a default value has no hash, for example an array
         return ParsingPlan(part, items)
 

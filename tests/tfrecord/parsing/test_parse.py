@@ -236,6 +236,15 @@ def test_defaults(shape: list[int], dtype: object, default: object, expected: ob
     check(context["x"], expected.reshape(expected.shape[1:]))
 
 
+def test_defaults_that_compare_equal_are_not_the_same() -> None:
+    for default in ("0.0", "-0.0"):
+        feature = FixedLenFeature([], np.float32, (float(default),))
+        assert str(parse_single_example(record(y=1), {"x": feature})["x"]) == default
+    with pytest.raises(ValueError, match=r"default_value 1\.0 is no int64"):
+        for one in (1, 1.0):
+            parse_single_example(record(y=1), {"x": FixedLenFeature([], np.int64, (one,))})
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, bytes])
 def test_padding(dtype: object) -> None:
     values = {np.int64: [1, 2], np.float32: [0.5, 1.5], bytes: [b"a", b"b"]}[dtype]
