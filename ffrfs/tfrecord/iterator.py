@@ -176,7 +176,10 @@ class RecordIterator(Closing):
                 self._next += 1
                 self._is_cut_off = isinstance(error, TruncatedError)
                 if callable(self._on_error):
-                    other = self._on_error(error, error.record)
+                    try:
+                        other = self._on_error(error, error.record)
+                    except StopIteration:  # it would end the iteration
+                        raise RuntimeError("on_error raised StopIteration") from None
                     if other is not None:
                         return [other]
         return []

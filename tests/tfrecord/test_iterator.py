@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from ffrfs._native import TFRecordScan
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import (
+    RecordDataset,
     TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,
@@ -185,6 +186,15 @@ def test_a_function_replaces(tmp_path: Path, kind: str) -> None:
     assert told == [(ChecksumError, 1), (TruncatedError, 3)]
     assert records.skipped == 2
     assert list(tf_record_iterator(path, kind, on_error=lambda *_: None)) == [b"a", b"c"]
+
+
+def test_a_function_that_raises_stop_iteration_does_not_end_the_file(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x", SMALL)
+    flip_record(tmp_path / "x", 1)
+    replacements = iter(())
+    for records in (tf_record_iterator, RecordDataset):
+        with pytest.raises(RuntimeError, match="on_error raised StopIteration"):
+            list(records(tmp_path / "x", on_error=lambda *_: next(replacements)))
 
 
 def test_corrupt_compressed_data_cannot_be_skipped(tmp_path: Path) -> None:
