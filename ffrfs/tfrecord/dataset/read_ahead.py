@@ -3,7 +3,7 @@
 Concurrency: one thread consumes. The thread that makes items ends with the last item, at
 close(), or when the ReadAhead is dropped. It has no reference to the ReadAhead, only to
 the channel between them. The child of a fork() has no such thread, so the child must not
-consume (RecordIterator refuses); dropping and closing do nothing there.
+consume (RecordDatasetIterator refuses); dropping and closing do nothing there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 THREAD_NAME = "ffrfs-read-ahead"
+_END_TIMEOUT_S = 1.0
 
 
 class ClosableIterator(Protocol[T_co]):
@@ -48,10 +49,13 @@ class ReadAhead(Generic[T]):
         return self._channel
 
     def close(self) -> None:
-        """End the thread, which closes the items; wait for its end."""
+        """End the thread, which closes the items; wait for its end.
+
+        A thread that waits for an item, as of a pipe without bytes, ends when the item comes.
+        """
         self._channel.close()
         if self._channel.pid == os.getpid() and threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(_END_TIMEOUT_S)
 
 
 class _Channel(Generic[T]):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import multiprocessing
+import os
 import subprocess
 import sys
+import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,8 @@ import pytest
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import FixedLenFeature, RecordDataset, from_dict, parse_single_example
 from ffrfs.tfrecord.dataset.read_ahead import THREAD_NAME
-from tests.tfrecord_file import write_tfrecord
+from ffrfs.tfrecord.dataset.record_dataset import RecordDatasetIterator
+from tests.tfrecord_file import framed, write_tfrecord
 
 COUNT = 50
 TIMEOUT_S = 60
@@ -74,6 +79,35 @@ def test_threads_end_when_the_iterator_is_dropped(files: list[Path]) -> None:
     assert threads() > 0
     del iterator
     wait_for_threads(0)
+
+
+@pytest.mark.parametrize("end", [list, RecordDatasetIterator.close])
+def test_a_pipe_without_bytes_does_not_hold_up_the_end(
+    tmp_path: Path, end: Callable[[RecordDatasetIterator], object]
+) -> None:
+    os.mkfifo(tmp_path / "x")
+    pipe = os.open(tmp_path / "x", os.O_RDWR)
+    late = threading.Event()
+
+    def free() -> None:
+        late.set()
+        os.write(pipe, b"x" * 20)
+
+    emergency = threading.Timer(TIMEOUT_S, free)
+    emergency.start()
+    try:
+        os.write(pipe, framed([b"a record"]))
+        iterator = iter(RecordDataset(tmp_path / "x").take(1))
+        assert next(iterator) == b"a record"
+        os.write(pipe, b"a part")
+        held = array.array("i", [1])
+        while held[0]:  # then the thread reads ahead
+            fcntl.ioctl(pipe, termios.FIONREAD, held)
+        end(iterator)
+        assert not late.is_set()
+    finally:
+        emergency.cancel()
+        os.close(pipe)
 
 
 def test_with_closes(files: list[Path]) -> None:
