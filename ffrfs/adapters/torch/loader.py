@@ -132,7 +132,6 @@ class DataLoader(TorchDataLoader[T_co]):
         steps = self._steps
         if isinstance(steps, SkippingSampler):
             steps.first_step = self._next_first_step
-            self._next_first_step = self._later_first_step
         if self._notes is not None:
             self._notes.report()  # of an epoch that was left
         found = {id(each): each for each in _bad_samples(self.dataset)}
@@ -140,6 +139,7 @@ class DataLoader(TorchDataLoader[T_co]):
         if isinstance(steps, SkippingSampler):
             steps.watch = self._notes
         batches = super().__iter__()
+        self._next_first_step = self._later_first_step
         note(batches, self._notes)
         return batches
 

@@ -307,6 +307,25 @@ def test_resume_at_is_for_the_next_epoch() -> None:
     assert [batch[0] for batch in abandoned] == [16, 20]
 
 
+def test_an_epoch_that_cannot_begin_is_still_resumed() -> None:
+    class Failing(list[int]):
+        fails = True
+
+        def __iter__(self) -> Iterator[int]:
+            if self.fails:
+                raise OSError("no process")
+            return super().__iter__()
+
+    sampler = Failing(range(8))
+    loader = DataLoader(Numbers(), None, sampler=sampler)  # type: ignore[arg-type]
+    loader.resume_at(6)
+    with pytest.raises(OSError, match="no process"):
+        list(loader)
+    sampler.fails = False
+    assert list(loader) == [6, 7]
+    assert len(list(loader)) == 8
+
+
 @pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS.keys())
 def test_set_step_skips_in_every_epoch_until_it_is_reset(workers: dict[str, Any]) -> None:
     options = dict(workers, collate_fn=same)
