@@ -96,7 +96,7 @@ def _kept(sampler: object) -> list[Any]:
 
 def _items(value: object) -> list[Any]:
     if isinstance(value, functools.partial):
-        value = (value.func, *value.args)
+        value = (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, list | tuple):

@@ -8,6 +8,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -361,6 +362,12 @@ class ByOwnMethod(Drawing):
         return iter([self.draws["one"][0](3) for _ in range(20)])
 
 
+class ByOwnPartial(ByOwnMethod):
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.draws = {"one": [partial(lambda bits, one: one(bits), one=NUMBERS.getrandbits)]}
+
+
 class ByGlobalGenerators(Drawing):
     """They are put back."""
 
@@ -426,7 +433,7 @@ class Made(Drawing):
         ),
         *(
             (kind, "its sampler draws from a generator that is not among its attributes")
-            for kind in (ByDict, ByMethod, ByOwnMethod)
+            for kind in (ByDict, ByMethod, ByOwnMethod, ByOwnPartial)
         ),
         (Uncopied, "its sampler cannot be copied: cannot pickle '_thread.lock' object"),
         (Talking, "its sampler talks to other processes"),
