@@ -120,6 +120,7 @@ class Epochs:
             self._items = items
             ahead = upcoming(self._sampler, items, self._dataset)
             self._epoch = _Epoch(self._hinter, ahead)
+            self._epoch.begin()
 
     def after(self, item: Any) -> None:  # noqa: ANN401 - as a sampler gives it
         if self._epoch is not None:
@@ -153,7 +154,9 @@ class _Epoch:
         self._waiting: deque[tuple[list[Any], int]] = deque()  # (indices, count of paths)
         self._index_count = self._path_count = 0  # of these
         self._has_begun = False
-        hinter.begin(self.window)
+
+    def begin(self) -> None:
+        self._hinter.begin(self.window)
         self._step()  # while the random state is the same as the sampler's will be
 
     def take(self, item: Any) -> None:  # noqa: ANN401 - as a sampler gives it

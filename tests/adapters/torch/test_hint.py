@@ -38,7 +38,7 @@ from ffrfs.adapters.torch import hinted_epoch
 from ffrfs.mount.client import hint_paths
 from ffrfs.torch import DataLoader as OurLoader
 from ffrfs.torch import hint
-from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount
+from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount, wait_until
 
 pytestmark = pytest.mark.usefixtures("workers_end")
 
@@ -498,6 +498,22 @@ def test_an_order_that_a_copy_changes_ends_the_hints(
     assert caplog.messages == [
         "ffrfs: nothing is read ahead: its sampler gave another order than a copy of it"
     ]
+
+
+class FailingCopy(Drawing):
+    def __deepcopy__(self, memo: object) -> FailingCopy:
+        return FailingCopy({})
+
+    def __iter__(self) -> Iterator[int]:
+        yield from [1] if self.data else self.data["fails"]
+
+
+def test_hints_that_fail_at_once_end_their_thread(mount: Mount, root: str) -> None:
+    dataset = Shown(root)
+    loader = hint(DataLoader(dataset, 4, sampler=FailingCopy(dataset), collate_fn=same), 8, root)
+    for _ in range(2):
+        assert numbers(loader) == [1]
+    wait_until(lambda: all(thread.name != "ffrfs-hints" for thread in threading.enumerate()))
 
 
 class Stream(IterableDataset[int]):
