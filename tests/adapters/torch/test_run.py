@@ -99,6 +99,15 @@ def test_without_a_mount_it_is_said_once(source: Path) -> None:
     assert done.stderr == said
 
 
+def test_a_sitecustomize_that_fails_does_not_end_the_hints(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("raise ValueError('mine')\n")
+    shell = f'PYTHONPATH="$PYTHONPATH:{tmp_path}" exec "$@"'
+    program = "import sys; print(sys.meta_path[0].__name__)"
+    done = run(*RUN, "sh", "-c", shell, "sh", sys.executable, "-c", program)
+    assert (done.returncode, done.stdout) == (0, "_Finder\n")
+    assert "ValueError: mine" in done.stderr
+
+
 def test_a_python_without_ffrfs_says_it_once(source: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['ffrfs'] = None\nprint('mine', file=sys.stderr)\n"

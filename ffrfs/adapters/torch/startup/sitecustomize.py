@@ -85,5 +85,5 @@ def _run_hidden() -> None:
         spec.loader.exec_module(module)
 
 
+sys.meta_path.insert(0, _Finder)  # first, because the hidden one may fail
 _run_hidden()
-sys.meta_path.insert(0, _Finder)
