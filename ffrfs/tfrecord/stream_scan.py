@@ -84,12 +84,9 @@ class StreamScan:
                 if not records:
                     raise
                 self._found = _unraised(error)
-        self._drop_taken()
-        return records
-
-    def _drop_taken(self) -> None:
         del self._buffer[: self._at]
         self._at = 0
+        return records
 
     def _take_found(self) -> ChecksumError | FormatError:
         found, self._found = self._found, None
@@ -135,7 +132,6 @@ class StreamScan:
         """Read more into the buffer; return False at the end of the stream."""
         if self._fault is not None:
             raise _unraised(self._fault)
-        self._drop_taken()
         try:
             piece = self._stream.read(PIECE_SIZE)
         except FormatError as error:
