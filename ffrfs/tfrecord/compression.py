@@ -133,10 +133,11 @@ class CompressedFile(io.RawIOBase):
         self._file: io.FileIO | io.BufferedWriter = file
         if options.output_buffer_size is not None:
             self._file = io.BufferedWriter(file, options.output_buffer_size)
-        # The size of the piece that is being taken, what came of it, and how much each write has
-        # taken of that. As in FrameFile, a signal between two steps loses nothing.
+        # The size of the piece that is being taken, the compressed bytes that the compressor made
+        # of it, and how many of these each write has taken. As in FrameFile, a signal between two
+        # steps loses nothing.
         self._state: tuple[int, list[bytes], list[int]] = 0, [], []
-        self._end: list[bytes] = []  # of the stream
+        self._end: list[bytes] = []  # the last bytes of the stream
         self._flush_mode = options.flush_mode
         self._compressor = zlib.compressobj(
             options.compression_level,

@@ -77,7 +77,7 @@ def standard_input_iterator() -> RecordIterator:
 
 
 class _StandardInput(io.FileIO):
-    """It waits for bytes, although another program may have made the file non-blocking."""
+    """Standard input; a read waits for bytes, although a program may have made it non-blocking."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         while (piece := super().read(size)) is None:
@@ -86,7 +86,7 @@ class _StandardInput(io.FileIO):
 
 
 def check_on_error(on_error: object) -> None:
-    """Raise ValueError for what tf_record_iterator() does not take."""
+    """Raise ValueError for a value that tf_record_iterator() does not take."""
     if on_error not in ("raise", "skip", "stop") and not callable(on_error):
         raise ValueError(f'on_error is "raise", "skip", "stop" or a function, not {on_error!r}')
 
@@ -99,7 +99,7 @@ class RecordIterator(Closing):
         self._on_error = on_error
         self._is_over = False
         self._is_cut_off = False  # the last record was skipped
-        self._interruption = ""  # the name of what came, such as Ctrl-C
+        self._interruption = ""  # the name of the exception, such as KeyboardInterrupt
         self._batch: list[bytes] = []  # records in reverse order
         # Number of records that were skipped.
         self.skipped = 0

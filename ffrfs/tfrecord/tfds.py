@@ -20,7 +20,7 @@ from ffrfs.printable import quoted
 from ffrfs.remote.url import is_url
 
 INFO = "dataset_info.json"
-JSON_SIZE_MAX = 16 << 20  # bytes of either
+JSON_SIZE_MAX = 16 << 20  # bytes of a JSON file
 SHARDS_MAX = 1_000_000  # of all splits
 _SPLITS_MAX = 10_000
 _NAME_SIZE_MAX = 255  # bytes; it names a directory of a mount

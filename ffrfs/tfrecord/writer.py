@@ -123,8 +123,9 @@ class FrameFile:
         from ffrfs._native import Frames
 
         self._file = file
-        # The frames, other ones that will replace them, a large record that comes before the
-        # frames, and how much each write has taken of what comes next. One assignment is one step.
+        # The gathered frames; a buffer that will replace them; the parts of a large record, which
+        # is written before the frames; how many bytes each write has taken, of the record or, if
+        # there is none, of the frames. One assignment is one step.
         self._state: _State = Frames(size), Frames(size), (), []
         self._is_inherited = False  # by a forked child that has written nothing
         self.closed = False

@@ -1,8 +1,8 @@
 """The records as tf.train.Example: messages, values as Python's and NumPy's, features of a file.
 
-example.py and messages.py are the messages, and tensor.py that of a tensor. content.py says which
-features a message has, features_found.py a file, tfds_directory.py and tfds_features.py which ones
-a TFDS directory declares.
+example.py and messages.py have the messages, and tensor.py the message of a tensor. content.py
+finds the features of a message, features_found.py those of a file, tfds_directory.py and
+tfds_features.py those that a TFDS directory declares.
 
 Not here: reading records (ffrfs.tfrecord), arrays of many Examples (ffrfs.tfrecord.parsing).
 """
