@@ -81,7 +81,7 @@ def _is_collective(function: FunctionType) -> bool:
 
 
 def _kept(sampler: object) -> list[Any]:
-    """Return functions, and methods of what is not written in Python, among its attributes."""
+    """Return the functions, and the methods of objects made in C, among a sampler's attributes."""
     kept: list[Any] = []
     waiting: list[Any] = [_attributes(sampler)]
     seen: set[int] = set()

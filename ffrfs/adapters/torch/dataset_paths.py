@@ -23,7 +23,7 @@ def shown_paths(
     `of`: returns those of a data set that is not made of others. By default it shows them as
     torchvision's ImageFolder and its kind do (`samples` or `imgs` of (path, target), `paths`,
     `files`), or as the image folders of Hugging Face's `datasets`; so do a Subset and a
-    ConcatDataset of such.
+    ConcatDataset of such data sets.
     """
     if isinstance(dataset, Subset):
         paths = shown_paths(dataset.dataset, of)
