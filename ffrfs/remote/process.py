@@ -115,10 +115,14 @@ class FetcherProcess:
                 self._restart()
 
     def forget(self) -> None:
-        """Close the hub without waiting for the fetcher's end, when this process ends."""
-        if self._process is not None:
-            self._process.returncode = 0
-        self.close()
+        """Close the hub without waiting for the fetcher's end, when this process ends.
+
+        Functions of atexit that run later may still read: link() starts another fetcher for them.
+        """
+        with self._lock:
+            if self._process is not None:
+                self._process.returncode = 0
+            self._let_go()
 
     def close(self) -> None:
         """Close the hub, and wait for the fetcher's end; a child after fork() does not wait."""

@@ -149,6 +149,17 @@ def test_a_child_outlives_its_parent(program: Program, tmp_path: Path) -> None:
     assert told.read_text() == "4000000"
 
 
+def test_a_program_reads_on_while_it_ends(program: Program) -> None:
+    found = program(
+        "import atexit\n"
+        "def last():\n"
+        "    os.waitpid(pid, 0); tell(read=read(folder))\n"
+        "atexit.register(last); folder = ffrfs.PackedFolder(url); pid = session.pid",
+        FFRFS_CACHE_MODE="stream",
+    )
+    assert found["read"] == 4_000_000
+
+
 def test_what_the_fetcher_says_is_logged(program: Program, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     found = program(
