@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ffrfs.cache.directory import Store, open_usage
 from ffrfs.cache.eviction import evict, evict_blocks, survey
 from ffrfs.cache.files import Files
-from ffrfs.cache.locks import is_locked, locked
+from ffrfs.cache.locks import is_locked, locked, try_lock
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, USE_AT, parse_header
 from ffrfs.cache.usage import EVICTION_AT
@@ -77,8 +77,8 @@ class Inventory:
         """Yield the names of objects that are damaged, or of other users, and the fault."""
         for name in self.store.names():
             with self.store.opened(name) as files:
-                if files is None:
-                    yield name, self._reason(name)
+                if files is None and (reason := self._reason(name)):
+                    yield name, reason
 
     def find(self, wanted: Sequence[str]) -> list[ObjectFacts]:
         """Return objects by URL, or by the beginning of the name. Raises CacheError if absent."""
@@ -137,14 +137,21 @@ class Inventory:
             self.place.unlink(relative)
 
     def _reason(self, name: str) -> str:
-        """Return why an object cannot be read."""
-        shown = self.place.shown(name, "state")
+        """Return why an object cannot be read; "" if another process makes or removes it."""
+        shown, relative = self.place.shown(name, "state"), self.place.relative(name, "state")
         try:
-            fd = self.place.open_file(self.place.relative(name, "state"))
-        except OSError as error:
-            return str(error) if isinstance(error, CacheError) else f"{shown}: was removed"
+            fd = self.place.open_file(relative)
+        except FileNotFoundError:
+            return ""
+        except CacheError as error:
+            return str(error)
         try:
+            if not try_lock(fd, USE_AT, shared=True) or not self.place.is_same(fd, relative):
+                return ""
             parse_header(os.pread(fd, HEADER_SIZE, 0))
+            with self.store.opened(name) as files:
+                if files is not None:  # it was made meanwhile
+                    return ""
         except ValueError as error:
             return f"{shown}: {error}; remove it and its data file"
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from ffrfs.cache.directory import CacheDirectory
-from ffrfs.cache.state_file import BLOCK_SIZE
+from ffrfs.cache.inventory import Inventory
+from ffrfs.cache.locks import try_lock
+from ffrfs.cache.state_file import BLOCK_SIZE, USE_AT
 from ffrfs.cli.main import main
 from ffrfs.record.writer import FileWriter
 from tests.cache.blocks import URL, check, content, fill, held, in_child, settle, store
@@ -225,6 +228,18 @@ def test_verify_finds_bad_headers(tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert out.count("\n") == 4
     (report,) = json.loads(run(capfd, "verify", "--json", place, "s3://bucket/damaged", status=1))
     assert len(report["problems"]) == 1
+
+
+def test_an_object_that_comes_or_goes_is_not_damaged(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process makes it, or removes it, or has just removed it."""
+    with contextlib.closing(Inventory(str(place))) as inventory:
+        names = [*inventory.store.names(), "0" * 64]
+        monkeypatch.setattr(inventory.store, "names", lambda: names)
+        with next(place.rglob("*.state")).open("rb+") as state:
+            assert try_lock(state.fileno(), USE_AT)
+            assert list(inventory.unreadable()) == []
 
 
 def test_verify_says_what_it_cannot_check(
