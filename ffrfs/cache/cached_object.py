@@ -80,20 +80,16 @@ class CachedObject:
         return self._state.block_count
 
     def is_present(self, block: int) -> bool:
-        """Return whether the object is known to be present; storing it then shows the failure."""
+        """Return whether the block is known to be present; storing it then shows the failure."""
         with contextlib.suppress(OSError):
             return not self._is_closed and self._state.number(block) != 0
         return False
 
     def present(self, first: int, count: int) -> bytes:
-        """Return a byte for each block, 0 if the block is absent."""
-        try:
-            with self._using():  # another thread may close it meanwhile
-                return self._state.numbers(first, count)
-        except CacheError:
-            if not self._is_closed:
-                raise
-            return bytes(count)
+        """Return a byte for each block, 0 if is_present() would return False."""
+        with contextlib.suppress(CacheError), self._using():  # a thread may close it meanwhile
+            return self._state.numbers(first, count)
+        return bytes(count)
 
     def claim(self, block: int) -> bool:
         """Lock a block to fetch it. Return False if another thread or process has it locked.

@@ -58,6 +58,7 @@ def test_a_block_whose_state_cannot_be_read_counts_as_absent(
     unreadable = os.open(os.devnull, os.O_WRONLY)
     os.dup2(unreadable, state)
     assert not kept.is_present(0)
+    assert kept.present(0, 1) == b"\0"
     os.dup2(before, state)
     os.close(before)
     os.close(unreadable)
