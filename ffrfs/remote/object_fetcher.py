@@ -183,6 +183,9 @@ class ObjectFetcher:
 
         Raises CacheError if the user named a cache directory and it is unusable from the start.
         """
+        from ffrfs.cache.state_file import check_size
+
+        check_size(pin.url.shown, pin.size)  # else the error would be taken for the directory's
         identity = _identity(pin, self._settings)
         with self._cache_lock:
             if not pin.is_identified:

@@ -18,6 +18,7 @@ from tests.mount.command import stop, wait_until
 from tests.remote.running_fetcher import SIZE, Running, Start, content, put
 from tests.remote.servers.fault import Kind
 from tests.remote.servers.faulty import faulty
+from tests.remote.servers.scripted import good, scripted
 
 BLOCKS = -(-SIZE // BLOCK_SIZE)
 
@@ -130,6 +131,17 @@ def test_a_moment_without_descriptors_leaves_the_cache_in_use(start: Start, tmp_
     assert (answer.kind, "Too many open files" in answer.reason) == (Tell.FAILED, True)
     resource.prlimit(pid, limit, before)
     assert client.read_all(client.open(url)) == content()
+    assert running.figure("remote_in_memory") == 0
+
+
+def test_an_object_that_is_too_large_leaves_the_cache_in_use(start: Start, tmp_path: Path) -> None:
+    huge = good(b"x")[0].replace(b"/10", b"/99999999999999999")
+    running = start()
+    client = running.client()
+    with scripted(lambda _: (huge, False)) as port:
+        answer = client.answer(client.send(Ask.OPEN, 1, url=f"http://127.0.0.1:{port}/a"))
+    assert (answer.kind, "too many for one object" in answer.reason) == (Tell.FAILED, True)
+    assert client.read_all(client.open(put(tmp_path, "a", content()))) == content()
     assert running.figure("remote_in_memory") == 0
 
 
