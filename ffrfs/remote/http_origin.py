@@ -207,10 +207,11 @@ class _Server:
         self._idle.append(line)
 
     def _line(self) -> Line:
-        while self._idle:  # the last one has waited least
-            line = self._idle.pop()
-            if time.monotonic() - line.idle_since_s < _IDLE_S:
-                return line
+        with contextlib.suppress(IndexError):  # a thread may clear the list at any moment
+            while True:
+                line = self._idle.pop()  # the last one has waited least
+                if time.monotonic() - line.idle_since_s < _IDLE_S:
+                    return line
         return self._new()
 
     async def ask(

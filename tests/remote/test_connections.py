@@ -105,6 +105,22 @@ def test_connections_that_were_idle_for_long_are_not_used(monkeypatch: pytest.Mo
         assert (len(kept), asked[-1].connection) == (1, IDLE)
 
 
+def test_a_thread_that_drops_the_idle_connections_does_no_harm() -> None:
+    """Whose request was not answered in time, just when another one is about to take one."""
+
+    class Dropped(list[Line]):
+        def __len__(self) -> int:
+            count = super().__len__()
+            self.clear()
+            return count
+
+    with scripted(lambda _: good(DATA[:1])) as port:
+        with_idle(port, SETTINGS)
+        server = http_origin._server("http", f"127.0.0.1:{port}", SETTINGS)
+        server._idle = Dropped(server._idle)
+        assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
+
+
 @pytest.mark.parametrize(
     ("body", "closes"),
     [
