@@ -128,7 +128,7 @@ class _Answer:
         """The size of the whole file; -1 if the answer does not say."""
         if (found := self._range()) is not None:
             return int(found[3])
-        length = self.headers.get("Content-Length", "")
+        length = self.headers.get("Content-Length", "") if self.status == 200 else ""
         return int(length) if _LENGTH.fullmatch(length) else -1
 
     @property

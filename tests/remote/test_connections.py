@@ -79,6 +79,13 @@ def test_temporary_statuses_are_tried_again(status: int) -> None:
         assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
 
 
+def test_a_part_that_does_not_say_the_size_of_the_whole_is_no_file() -> None:
+    unknown = good(DATA[:1])[0].replace(b"/10", b"/*")
+    why = pytest.raises(RemoteError, match="does not say how many bytes")
+    with scripted(lambda _: (unknown, False)) as port, why:
+        pin(f"http://127.0.0.1:{port}/a", SETTINGS)
+
+
 @pytest.mark.parametrize("status", [501, 505])
 def test_lasting_statuses_are_errors_at_once(status: int) -> None:
     failed = f"HTTP/1.1 {status} any\r\nContent-Length: 0\r\n\r\n".encode()
