@@ -216,8 +216,10 @@ void ObjectLink::send_used() {
   has_used_ = false;
   used_at_ = now;
   for (const auto& [number, known] : known_) {
-    if (!known.object || known.state != Known::State::kOpen) continue;
+    if (!known.object) continue;
+    // Taken from each object, because an object calls note_used() only once before that.
     for (const BlockRange range : known.object->take_used()) {
+      if (known.state != Known::State::kOpen) break;
       // Only advice, so a message that the socket refuses is not repeated.
       (void)socket_.send(make_range(Ask::kUsed, number, 0, range));
     }

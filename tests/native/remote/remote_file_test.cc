@@ -293,6 +293,20 @@ TEST_CASE("what was read is told, once in a while") {
   CHECK(blocks == 4);
 }
 
+TEST_CASE("what was read while there was no fetcher keeps no later read from being told") {
+  Link rig;
+  const auto file = rig.open();
+  rig.object->fill(0, 10);
+  rig.fetcher.kill();
+  (void)read(*file, 0, 10);
+  rig.opener->replace(rig.fetcher.start());
+  REQUIRE(wait_until([&] { return rig.fetcher.count(Ask::kOpen) == 2; }));
+  CHECK(wait_until([&] {
+    (void)read(*file, 5 * kTestBlock, 10);
+    return rig.fetcher.count(Ask::kUsed) > 0;
+  }));
+}
+
 TEST_CASE("advice is asked for once, and never ahead of what someone waits for") {
   Link rig(4 << 20);
   const auto file = rig.open();
