@@ -23,6 +23,7 @@ struct ObjectLink::Request {
   Done done{};
   std::string url{};
   std::shared_ptr<std::promise<ObjectPtr>> opened{};  // set in the first OPEN of an object
+  std::shared_ptr<std::atomic<bool>> settled{};       // that of Opening
   std::vector<std::string> listed{};
   std::function<void(std::vector<std::string>)> take_list{};
   Clock::time_point deadline{};

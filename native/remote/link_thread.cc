@@ -192,9 +192,12 @@ void ObjectLink::take_opened(Request request, Answer answer, Finished& finished)
   known.parked.clear();
   if (request.opened) {
     finished.emplace_back(
-        [opened = std::move(request.opened), object = known.object](const std::exception_ptr&) {
+        [this, opened = std::move(request.opened), object = known.object,
+         settled = std::move(request.settled)](const std::exception_ptr&) {
       opened->set_value(object);
-    }, nullptr);
+      if (settled->exchange(true)) close(*object);
+    },
+        nullptr);
   }
 }
 

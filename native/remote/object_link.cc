@@ -36,15 +36,20 @@ ObjectLink::~ObjectLink() {
 
 // Requests by other threads.
 
-std::shared_future<ObjectLink::ObjectPtr> ObjectLink::start_open(const std::string& url) {
+ObjectLink::Opening ObjectLink::start_open(const std::string& url) {
   auto promise = std::make_shared<std::promise<ObjectPtr>>();
-  auto future = promise->get_future().share();
+  Opening opening{.coming = promise->get_future().share(),
+                  .settled = std::make_shared<std::atomic<bool>>(false)};
   const std::lock_guard lock(mutex_);
   const uint32_t number = take_number();
   known_[number] = {.state = Known::State::kOpening, .url = url, .name = shown_url(url)};
-  add({.ask = Ask::kOpen, .number = number, .url = url, .opened = std::move(promise)});
+  add({.ask = Ask::kOpen,
+       .number = number,
+       .url = url,
+       .opened = std::move(promise),
+       .settled = opening.settled});
   flush_from_outside();
-  return future;
+  return opening;
 }
 
 std::vector<std::string> ObjectLink::list(const std::string& url) {

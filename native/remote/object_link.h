@@ -7,12 +7,13 @@
 // from `new_link`, opens all objects again with their pins, and repeats all requests that callers
 // wait for. Callers see a delay; their deadlines do not change.
 //
-// Thread-safe, except as open() and list() say. Callbacks run on the link's thread (or in close()),
+// Thread-safe, except as list() says. Callbacks run on the link's thread (or in close()),
 // without a lock, and must not wait. Does not survive fork() (see io/process_local.h).
 // Not here: messages (link_message.h); reading (remote_file.h).
 
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -58,11 +59,15 @@ class ObjectLink {
   ObjectLink(const ObjectLink&) = delete;
   ObjectLink& operator=(const ObjectLink&) = delete;
 
-  // Opens an object and waits for the answer. Throws RemoteError. Must not run on the link's
-  // thread.
-  [[nodiscard]] ObjectPtr open(const std::string& url) { return wait_for_answer(start_open(url)); }
-  [[nodiscard]] std::shared_future<ObjectPtr> start_open(const std::string& url);
-  // Returns the URLs directly below one that ends in "/". Waits and throws as open() does.
+  // An object that is being opened. `settled` is set by the link when the object has come, and by a
+  // caller that gives up; whoever is second closes the object.
+  struct Opening {
+    std::shared_future<ObjectPtr> coming{};  // throws RemoteError
+    std::shared_ptr<std::atomic<bool>> settled{};
+  };
+  [[nodiscard]] Opening start_open(const std::string& url);
+  // Returns the URLs directly below one that ends in "/", and waits for them. Throws RemoteError.
+  // Must not run on the link's thread.
   [[nodiscard]] std::vector<std::string> list(const std::string& url);
   // Adds an object that another link has opened, e.g. in the parent process.
   [[nodiscard]] ObjectPtr adopt(const RemoteObject& known,

@@ -50,14 +50,8 @@ RemoteOpener::RemoteOpener(FileDescriptor link, std::chrono::milliseconds timeou
   (void)links_->get();
 }
 
-std::shared_ptr<const OpenObject> RemoteOpener::make(ObjectLink::ObjectPtr object) const {
-  return std::make_shared<const OpenObject>(links_, links_->get(), std::move(object));
-}
-
 std::unique_ptr<const Source> RemoteOpener::open(const std::string& url) {
-  auto object = find_shared(url);
-  if (!object) object = make(links_->get().open(url));
-  auto file = std::make_unique<const RemoteFile>(std::move(object));
+  auto file = std::make_unique<const RemoteFile>(User(*this, url).wait());
   ask_for_ends(*file);
   return file;
 }
@@ -66,55 +60,44 @@ std::vector<std::string> RemoteOpener::list(const std::string& url) {
   return links_->get().list(url);
 }
 
-void RemoteOpener::begin(const std::vector<std::string>& urls) {
-  ObjectLink& link = links_->get();
-  Sharing& sharing = sharing_.get();
+RemoteOpener::User::User(RemoteOpener& opener, std::string url)
+    : opener_(opener), url_(std::move(url)) {
+  ObjectLink& link = opener_.links_->get();
+  Sharing& sharing = opener_.sharing_.get();
   const std::lock_guard lock(sharing.mutex);
-  for (const std::string& url : urls) {
-    Shared& shared = sharing.objects[url];
-    if (shared.user_count++ == 0) shared.coming = link.start_open(url);
-  }
+  Shared& shared = sharing.objects[url_];
+  if (shared.user_count == 0) shared.opening = link.start_open(url_);
+  ++shared.user_count;
 }
 
-std::shared_ptr<const OpenObject> RemoteOpener::find_shared(const std::string& url) {
-  Sharing& sharing = sharing_.get();
-  std::shared_future<ObjectLink::ObjectPtr> coming;
-  {
-    const std::lock_guard lock(sharing.mutex);
-    const auto found = sharing.objects.find(url);
-    if (found == sharing.objects.end()) return nullptr;
-    if (found->second.open) return found->second.open;
-    coming = found->second.coming;
-  }
+std::shared_ptr<const OpenObject> RemoteOpener::User::wait() const {
+  Sharing& sharing = opener_.sharing_.get();
+  std::unique_lock lock(sharing.mutex);
+  Shared& shared = sharing.objects.at(url_);  // stays there as long as this user
+  const std::shared_future<ObjectLink::ObjectPtr> coming = shared.opening.coming;
+  lock.unlock();
   ObjectLink::ObjectPtr object = wait_for_answer(coming);
-  const std::lock_guard lock(sharing.mutex);
-  const auto found = sharing.objects.find(url);
-  if (found == sharing.objects.end()) return make(std::move(object));
-  if (!found->second.open) found->second.open = make(std::move(object));
-  return found->second.open;
+  lock.lock();
+  if (!shared.open) {
+    const std::shared_ptr<Links>& links = opener_.links_;
+    shared.open = std::make_shared<const OpenObject>(links, links->get(), std::move(object));
+  }
+  return shared.open;
 }
 
-void RemoteOpener::end(const std::vector<std::string>& urls) {
-  Sharing& sharing = sharing_.get();
-  std::vector<Shared> over;
+RemoteOpener::User::~User() {
+  Sharing& sharing = opener_.sharing_.get();
+  Shared over;
   {
     const std::lock_guard lock(sharing.mutex);
-    for (const std::string& url : urls) {
-      const auto found = sharing.objects.find(url);
-      if (found == sharing.objects.end() || --found->second.user_count > 0) continue;
-      over.push_back(std::move(found->second));
-      sharing.objects.erase(found);
-    }
+    const auto found = sharing.objects.find(url_);
+    // A child knows nothing of what its parent opens.
+    if (found == sharing.objects.end() || --found->second.user_count > 0) return;
+    over = std::move(found->second);
+    sharing.objects.erase(found);
   }
-  for (Shared& shared : over) {
-    const bool has_come =
-        shared.coming.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    if (shared.open || !has_come) continue;
-    try {
-      [[maybe_unused]] const auto closed = make(shared.coming.get());
-    } catch (const std::exception&) {  // the open failed: there is nothing to close
-    }
-  }
+  if (over.open || !over.opening.settled->exchange(true)) return;
+  opener_.links_->get().close(*over.opening.coming.get());
 }
 
 void set_opener(std::shared_ptr<RemoteOpener> opener) {
@@ -128,16 +111,11 @@ std::shared_ptr<RemoteOpener> opener() {
 }
 
 OpenTogether::OpenTogether(const std::vector<std::string>& paths) {
-  std::ranges::copy_if(paths, std::back_inserter(urls_), [](const std::string& path) {
-    return is_url(path) && !path.ends_with('/');
-  });
-  if (urls_.empty()) return;
-  opener_ = opener_or_error(urls_.front());
-  opener_->begin(urls_);
-}
-
-OpenTogether::~OpenTogether() {
-  if (opener_) opener_->end(urls_);
+  for (const std::string& path : paths) {
+    if (!is_url(path) || path.ends_with('/')) continue;
+    if (!opener_) opener_ = opener_or_error(path);
+    users_.emplace_back(*opener_, path);
+  }
 }
 
 std::unique_ptr<const Source> open_source(const std::string& path) {

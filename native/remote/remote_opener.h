@@ -7,8 +7,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,17 +39,25 @@ class RemoteOpener {
 
  private:
   friend class OpenTogether;
-  // An object that several users will open while an OpenTogether lives.
+  // An object that is being opened, once for all that open it at the same time.
   struct Shared {
     size_t user_count = 0;
-    std::shared_future<ObjectLink::ObjectPtr> coming{};
+    ObjectLink::Opening opening{};
     std::shared_ptr<const OpenObject> open{};
   };
+  // While one lives, its URL is opened, or stays open.
+  class User {
+   public:
+    User(RemoteOpener& opener, std::string url);
+    User(const User&) = delete;
+    User& operator=(const User&) = delete;
+    ~User();
+    [[nodiscard]] std::shared_ptr<const OpenObject> wait() const;
 
-  void begin(const std::vector<std::string>& urls);
-  void end(const std::vector<std::string>& urls);
-  [[nodiscard]] std::shared_ptr<const OpenObject> find_shared(const std::string& url);
-  [[nodiscard]] std::shared_ptr<const OpenObject> make(ObjectLink::ObjectPtr object) const;
+   private:
+    RemoteOpener& opener_;
+    const std::string url_;
+  };
 
   struct Sharing {
     std::mutex mutex;  // guards all below
@@ -70,11 +78,11 @@ class OpenTogether {
   explicit OpenTogether(const std::vector<std::string>& paths);
   OpenTogether(const OpenTogether&) = delete;
   OpenTogether& operator=(const OpenTogether&) = delete;
-  ~OpenTogether();
+  ~OpenTogether() = default;
 
  private:
   std::shared_ptr<RemoteOpener> opener_;
-  std::vector<std::string> urls_;
+  std::deque<RemoteOpener::User> users_;
 };
 
 // Opens a local file or a URL. Throws StorageError.

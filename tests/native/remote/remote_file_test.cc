@@ -248,7 +248,7 @@ TEST_CASE("objects that cannot be opened use up no numbers") {
   remote::ObjectLink link(fetcher.start(), 10s);
   for (int count = 0; count < 70'000; count += 1000) {
     std::vector<std::shared_future<remote::ObjectLink::ObjectPtr>> opening(1000);
-    for (auto& each : opening) each = link.start_open("s3://bucket/none");
+    for (auto& each : opening) each = link.start_open("s3://bucket/none").coming;
     for (auto& each : opening) CHECK_THROWS_AS((void)each.get(), remote::RemoteError);
   }
 }
@@ -267,6 +267,24 @@ TEST_CASE("objects are closed when no one reads them, and shared while several o
   CHECK(rig.fetcher.count(Ask::kOpen) == 2);
   CHECK(wait_until([&] { return rig.fetcher.count(Ask::kClose) == 1; }));
   CHECK_FALSE(error_of([] { (void)remote::open_source(kUrl); }).empty());
+}
+
+TEST_CASE("an object that opens after its users have given up is closed") {
+  Link rig;
+  std::promise<Asked> asked;
+  rig.fetcher.answer_by([&](TestFetcher&, const Asked& one) {
+    if (one.url != kUrl) return false;
+    asked.set_value(one);
+    return true;
+  });
+  remote::set_opener(rig.opener);
+  {
+    const remote::OpenTogether together({"s3://bucket/none", kUrl});
+    CHECK_FALSE(error_of([] { (void)remote::open_source("s3://bucket/none"); }).empty());
+  }
+  remote::set_opener(nullptr);
+  rig.fetcher.send_opened(asked.get_future().get(), *rig.object);
+  CHECK(wait_until([&] { return rig.fetcher.count(Ask::kClose) == 1; }));
 }
 
 TEST_CASE("folders are listed") {
