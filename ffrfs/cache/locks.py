@@ -41,10 +41,10 @@ def is_locked(fd: int, byte: int) -> bool:
     return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
 
 
-def lock_within(fd: int, byte: int, seconds: float, *, shared: bool = False) -> bool:
+def lock_within(fd: int, byte: int, seconds: float) -> bool:
     """Repeat try_lock() until it succeeds; return False if the time is over."""
     end = time.monotonic() + seconds
-    while not try_lock(fd, byte, shared=shared):
+    while not try_lock(fd, byte):
         if time.monotonic() >= end:
             return False
         time.sleep(_LOOK_S)

@@ -37,10 +37,6 @@ class Wait:
         self.left = 0  # blocks that are still absent
         self._answer: Callable[[RemoteError | None], None] | None = answer
 
-    @property
-    def is_over(self) -> bool:
-        return self._answer is None
-
     def arrived(self) -> None:
         self.left -= 1
         if self.left == 0:
