@@ -108,9 +108,9 @@ def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
 
 
 def put_over(pin: Pin, data: bytes, settings: RemoteSettings) -> bool:
-    """Replace a small object unless it has changed, and say whether that was so.
+    """Replace a small object unless it has changed; return whether it was replaced.
 
-    A store that cannot tell gets none. Raises RemoteError.
+    In a store without conditional writes it is not. Raises RemoteError.
     """
     import obstore
 

@@ -1,7 +1,8 @@
 """Objects that an earlier fetcher of the page has found to be replaced at their origin.
 
-The next fetcher does not know which ones they were. Each is counted until the origin was asked for
-it again; of the objects that are not asked for, as many as were counted may be replaced.
+The next fetcher knows their number, but not which ones they were. The number falls by each object
+that it finds to be replaced, and counts by itself; and it never exceeds the number of objects for
+which it has not asked the origin yet.
 
 Concurrency: the fetcher's loop. Not here: what this fetcher finds by itself (schedule.py).
 """

@@ -43,7 +43,7 @@ NAMES = (
     "remote_fill_given_up",  # blocks of remote_fill_left that are not tried any more
     "remote_fills",  # how often `ffrfs prefetch --all` has begun, and counted what is left
 )
-# Not counts, but what is so now: the next fetcher begins with zeros.
+# These are present values, not counts: the next fetcher begins with zeros.
 _OF_NOW = {
     "remote_ranges",
     "remote_in_memory",

@@ -1,7 +1,7 @@
-"""Reads the page of a web server's directory: its files are what the page links to.
+"""Reads the page of a web server's directory: the page links to the files in it.
 
-nginx (autoindex), Apache, Python's
-http.server and others make such pages. Only links to names directly in the directory count.
+nginx (autoindex), Apache, Python's http.server and others make such pages. Only links to names
+directly in the directory count.
 
 Not here: the requests (http_origin.py). Concurrency: any thread; no state.
 """

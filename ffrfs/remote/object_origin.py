@@ -6,9 +6,9 @@ each answer are compared with the pin, and no more bytes are taken than were req
 If an object was replaced, its old version is read if the bucket has kept it. Reads do not begin
 with the version, because many credentials lack the permission for it (s3:GetObjectVersion).
 
-Failures that may be temporary are tried again until the deadline, with growing pauses. So is a
-request that nothing has come of for a quarter of the time-out, since it is mostly lost; what was
-silent once has the rest of the time, since the server may be as slow as that.
+Requests whose failure may be temporary are sent again until the deadline, with growing pauses. A
+request that no byte has answered for a quarter of the time-out is mostly lost, and is sent again,
+too; from then on, requests have the whole time-out, since the server may be as slow as that.
 
 Not here: connections and credentials (store.py), the meaning of failures (failures.py), web
 servers (http_origin.py).

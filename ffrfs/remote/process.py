@@ -7,7 +7,7 @@ does not outlive them, however they end.
 After fork(), a child can make links as its parent does: they share the hub. If the fetcher has
 ended, the child starts its own.
 
-Not here: the fetcher itself (object_fetcher.py), that of programs with the Python API (session.py).
+Not here: the fetcher itself (object_fetcher.py), the owner of a program's fetcher (session.py).
 Concurrency: any thread; a lock is held while a fetcher is started, but not until it is ready.
 """
 

@@ -26,7 +26,7 @@ from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
 
 _AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for blocks that readers wait for
-_CACHES_MAX = 3  # which a range is fetched into, if one after the other fails
+_CACHES_MAX = 3  # a range is fetched into so many caches, if one after the other fails
 _RANGE_BLOCKS_FEW = 2
 _LOOK_S, _LOOK_MAX_S = 0.01, 0.1
 _ELSEWHERE_SHARE = 1 / 3  # of the timeout; after that the block is fetched here as well
