@@ -79,7 +79,7 @@ CachedFiles::CachedFiles(FileDescriptor data, FileDescriptor state, const Object
     : block_size_(facts.block_size),
       data_fd_(data.get()),
       data_(name, std::move(data)),
-      // Only memfds can have seals; the worker's seccomp filter allows this call.
+      // Only files in memory (memfds, tmpfs) answer this; the worker's filter allows the call.
       is_memory_(fcntl(data_fd_, F_GET_SEALS) >= 0),
       state_(std::move(state)) {
   check_state(facts, name);

@@ -99,7 +99,7 @@ class CachedFiles {
   const uint64_t block_size_;
   int data_fd_;
   LocalFile data_;
-  bool is_memory_ = false;  // the data file is a memfd, without a disk
+  bool is_memory_ = false;  // the data file is in memory, without a disk
   FileDescriptor state_;
   FileId data_id_;
   FileId state_id_;

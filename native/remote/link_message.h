@@ -1,7 +1,7 @@
 // The messages between a process and the fetcher (ffrfs/remote): one message a datagram,
 // little-endian, at most 64 KiB.
 //
-//   we → fetcher   OPEN a URL, LIST a folder; WANT blocks, SOON, AGAIN; USED, CANCEL, CLOSE
+//   we → fetcher   OPEN a URL, LIST a directory; WANT blocks, SOON, AGAIN; USED, CANCEL, CLOSE
 //   fetcher → we   OPENED with two descriptors, LISTED, READY, FAILED, MOVED with two descriptors
 //
 // Each received message is validated here, as far as that is possible without the others.
