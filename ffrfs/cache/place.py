@@ -38,7 +38,7 @@ def check_place(path: str, *, shared: bool = False) -> None:
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     with contextlib.ExitStack() as ends:
-        place, first = None, path  # what would be made first
+        place, first = None, path  # `first`: the first name that would be made
         if os.path.lexists(path):
             place, first = CachePlace(path, shared=shared), os.path.join(path, "usage")
             ends.callback(place.close)
