@@ -92,7 +92,7 @@ def _ask(
         directory, known = _find(place)
         try:
             return _ask_one(directory, known, line, timeout_s)
-        except _RefusedError:
+        except (_RefusedError, RestartingError):
             raise
         except MountError as error:
             failure, has_died = error, not known.process.is_alive()
@@ -105,10 +105,14 @@ def _ask(
                 f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}{more}"
             )
             left_s = max(deadline_s - time.monotonic(), 0)
-            has_died = known.guardian is not None and known.process.wait(min(_ENDING_S, left_s))
+            has_next = known.guardian is not None or known.is_managed
+            has_died = has_next and known.process.wait(min(_ENDING_S, left_s))
         # If the daemon has died, its guardian starts another one, which may have taken over since.
         # If the disk is full, only its socket shows the new daemon.
-        if not (has_died and state.lives(*(state.find(place) or (directory, known)))):
+        may_be_next = has_died and (
+            known.is_managed or state.lives(*(state.find(place) or (directory, known)))
+        )
+        if not may_be_next:
             raise failure
         if time.monotonic() > deadline_s:
             daemon = f"its daemon (process {known.process.pid})"

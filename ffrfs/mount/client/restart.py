@@ -25,7 +25,11 @@ def restart(mountpoint: str) -> None:
         raise MountError(f"{mountpoint}: {_TOO_OLD}") from None
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:
-        now = control_client.stats(mountpoint)
+        time.sleep(_ASKING_S)
+        try:
+            now = control_client.stats(mountpoint)
+        except control_client.RestartingError:  # the service manager is about to start the next one
+            continue
         worker, worker_before = now["worker"], before["worker"]
         if worker["failed_restarts"] != worker_before["failed_restarts"]:
             serving = "all reads fail" if now["refusal"] else "the old worker serves on"
@@ -36,5 +40,4 @@ def restart(mountpoint: str) -> None:
                 return
         elif is_next:  # it replaces the worker before it ends: so it has died
             before = control_client.ask(mountpoint, "restart")
-        time.sleep(_ASKING_S)
     raise MountError(f"{mountpoint}: not done within {TIMEOUT_S:g} s; see: ffrfs log")

@@ -355,6 +355,27 @@ def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
         thread.join()
 
 
+def test_daemon_of_a_service_has_died_while_it_was_asked(
+    known: state.MountState, tmp_path: Path
+) -> None:
+    ending = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    process = Process.of(ending.pid)
+    assert process is not None
+    state.save(str(tmp_path), replace(known, process=process, is_managed=True))
+    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+
+        def end() -> None:
+            listener.accept()[0].close()
+            listener.close()
+            ending.communicate()
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        with pytest.raises(control_client.RestartingError, match="the service manager starts"):
+            ask(known.mountpoint)
+        thread.join()
+
+
 def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -> None:
     assert answered_with(known, tmp_path, b'{"result": {"a": 1}}\n') == {"a": 1}
     with pytest.raises(MountError, match=r"process \d+\) answers: not now$"):

@@ -249,6 +249,15 @@ def test_killed_daemon_is_replaced(pid_one: PidOne, service: str) -> None:
         assert done.stdout == TREE["a"]
 
 
+@pytest.mark.promise("S19", "S46")
+def test_restart_command_waits_for_the_next_daemon(pid_one: PidOne, service: str) -> None:
+    before = pid_one.daemon_and_worker()
+    done = pid_one.run(sys.executable, "-P", "-m", "ffrfs", "restart", PLACE)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert not {*before} & {*pid_one.daemon_and_worker()}
+    check_served(pid_one)
+
+
 def test_check_while_the_next_daemon_is_awaited(pid_one: PidOne) -> None:
     unit = start_with(pid_one, "awaited", "[Service]\nRestartSec=1h\n")
     command = (sys.executable, "-P", "-m", "ffrfs")
