@@ -78,8 +78,10 @@ def _bring(place: str, paths: Sequence[str], first: dict[str, int], progress: Pr
             if told.get("refusal"):
                 raise MountError(f"{place}: {told['refusal']}")
             if starts != _starts(told):  # a worker that dies has lost its warmings
-                starts, begun = _starts(told), found["begun"] + 1
-                ask(place, "warm", ino=ino)
+                starts = _starts(told)
+                answer: dict[str, Any] = ask(place, "warm", ino=ino)
+                # The parts of others may come first. A daemon of an earlier version does not say.
+                begun = answer.get("begun", found["begun"] + 1)
             time.sleep(_ASKING_S)
             files = found["files"] - first["files"]
             progress(files - found["left"], files, 0, 0)

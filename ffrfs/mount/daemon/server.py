@@ -375,7 +375,7 @@ class Server:
             raise MountError(f"{waiting} parts of the tree wait to be warmed; try again later")
         self._engine.warm(ino)
         self._warmings += 1
-        return {}
+        return {"begun": self._warmings}  # what warm_begun says once this part has begun
 
     def _restart(self, _: object) -> dict[str, object]:
         """Begin to replace worker and daemon; later figures show when that is done."""

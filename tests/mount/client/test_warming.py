@@ -225,7 +225,20 @@ def test_few_parts_wait(tree: Mount) -> None:
     with tree.stopped():
         assert tree.process is not None
         os.kill(tree.process.pid, signal.SIGCONT)
-        for _ in range(WARMINGS_MAX):
-            ask(str(tree.path), "warm", ino=1)
+        begun = [ask(str(tree.path), "warm", ino=1)["begun"] for _ in range(WARMINGS_MAX)]
+        assert begun == [*range(1, WARMINGS_MAX + 1)]
         with pytest.raises(MountError, match="64 parts of the tree wait"):
             ask(str(tree.path), "warm", ino=1)
+
+
+def test_parts_of_others_that_end_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = [
+        {"begun": begun, "files": begun, "pushed": begun, "left_out": 0, "left": left}
+        for begun, left in [(1, 5), (2, 1), (2, 0), (3, 1), (3, 0)]
+    ]
+    monkeypatch.setattr(warming, "stats", lambda _: {"warm": figures.pop(0)})
+    monkeypatch.setattr(warming, "ask", lambda *_, **__: {"begun": 3})
+    warming._bring(str(tmp_path), (), figures[0], lambda *_: None)
+    assert figures == []
