@@ -5,6 +5,7 @@ Concurrency: no state but the descriptors. Not here: who keeps it (ffrfs/mount/d
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -42,7 +43,8 @@ class KeptProcess:
 
     def kill(self) -> None:
         if self.pid > 0:
-            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def wait(self, timeout_s: float | None = None) -> int:
         """Return its exit status, as Popen does; UNSEEN if it was not our child."""

@@ -21,8 +21,10 @@ import trio.testing
 from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
+from ffrfs.mount.engines.kept_engine import KeptProcess
 from ffrfs.mount.engines.native_engine import NativeEngine
 from ffrfs.mount.engines.worker import PATH_VARIABLE, Worker
+from ffrfs.mount.engines.worker_deaths import UNSEEN
 from ffrfs.mount.engines.worker_life import WorkerLife
 from ffrfs.mount.kernel.options import TreeOptions
 from tests.ffrecord_file import flip_byte, record_extents
@@ -425,3 +427,13 @@ def test_worker_that_serves_nobody_is_looked_at_rarely() -> None:
         process.kill()
     os.close(pidfd)
     assert looks_s == pytest.approx([0, 0.5, 1, 2.5, 3, 3.5, 4, 5])
+
+
+def test_worker_of_another_daemon_that_has_ended_is_killed_in_vain() -> None:
+    process = subprocess.Popen("cat", stdin=subprocess.PIPE)
+    pidfd = os.pidfd_open(process.pid)
+    kept = KeptProcess(pidfd)
+    process.communicate()
+    kept.kill()
+    assert kept.wait() == UNSEEN
+    os.close(pidfd)
