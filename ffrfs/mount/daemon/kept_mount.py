@@ -20,6 +20,7 @@ from ffrfs.errors import describe
 from ffrfs.mount.config.config import Config
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.kept_engine import KeptEngine
+from ffrfs.mount.engines.worker_deaths import WorkerDeaths
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
 from ffrfs.mount.kernel.known_fields import known_fields
 from ffrfs.mount.kernel.mount_table import MountEntry
@@ -124,7 +125,10 @@ def mount_of(figures: bytes, found: Mapping[str, int]) -> KeptMount:
     """
     fields = json.loads(figures)
     names = (*_ENGINES, *(name for name in _MAYBE_ENGINES if name in found))
-    engine = fields["engine"] | {"descriptors": {name: found[name] for name in names}}
+    engine = fields["engine"] | {
+        "descriptors": {name: found[name] for name in names},
+        "deaths": known_fields(WorkerDeaths, fields["engine"]["deaths"]),
+    }
     more = {
         "request": replace(_request(fields["request"]), while_open=found.get(OWNER)),
         "state": state.of_fields(fields["state"]),

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypedDict, TypeVar
 
 from ffrfs.mount.engines.counter_page import Counters, first_value
+from ffrfs.mount.kernel.known_fields import known_fields
 from ffrfs.printable import printable
 
 FILES_MAX = 1000  # failures of further files are only counted
@@ -53,7 +54,7 @@ class ReadFailures:
 
     def __init__(self, kept: Iterable[dict[str, Any]] = ()) -> None:
         """`kept`: what kept() has returned in the daemon before this one."""
-        self._by_inode = {each["ino"]: _Failure(**each) for each in kept}
+        self._by_inode = {each["ino"]: _Failure(**known_fields(_Failure, each)) for each in kept}
 
     def kept(self) -> list[dict[str, Any]]:
         """Return the failures for the next daemon, the latest first, as many as listed() shows."""

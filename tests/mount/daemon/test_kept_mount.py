@@ -86,8 +86,8 @@ def test_daemon_of_an_earlier_version_has_kept_no_counters_of_a_fetcher(kept: Ke
 
 def test_fields_of_a_later_version_are_left_out(kept: KeptMount) -> None:
     fields = figures_of(kept)
-    parts = ("request", "state", "entry", "engine")
-    for part in (fields, *(fields[name] for name in parts), fields["request"]["options"]):
+    parts = [fields, *(fields[name] for name in ("request", "state", "entry", "engine"))]
+    for part in (*parts, fields["request"]["options"], fields["engine"]["deaths"]):
         part["later"] = 1
     assert mount_of(json.dumps(fields).encode(), FOUND) == kept
 

@@ -168,3 +168,10 @@ def test_other_lines_stay_as_they_are(line: bytes) -> None:
     failures = ReadFailures()
     assert failures.noted(line) == line
     assert failures.file_count == 0
+
+
+def test_failures_that_a_daemon_of_a_later_version_has_kept() -> None:
+    failures = ReadFailures()
+    failures.note(7, "a", "bad")
+    (kept,) = failures.kept()
+    assert ReadFailures([kept | {"later": 1}]).kept() == [kept]
