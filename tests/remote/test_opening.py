@@ -286,3 +286,34 @@ def test_one_that_took_over_before_there_was_a_worker_is_brought(tmp_path: Path)
         fetching.close()
         for link in links:
             os.close(link)
+
+
+def test_link_is_brought_back_if_the_next_worker_is_given_up(tmp_path: Path) -> None:
+    url = put(tmp_path, "a", content())
+    request = MountRequest(
+        packs=(url,),
+        mountpoint=str(tmp_path / "mnt"),
+        options=parse_options([]),
+        cache_dir=str(tmp_path / "cache"),
+    )
+    fetching = MountFetcher(request)
+    links: dict[str, list[int]] = {"present": [], "next": []}
+
+    def bring_to(worker: str) -> None:
+        fetching.bring_links_to(lambda link: links[worker].append(os.dup(link)))
+
+    try:
+        bring_to("present")
+        os.close(fetching.link_for_next())
+        bring_to("next")
+        assert fetching.pid is not None
+        os.kill(fetching.pid, signal.SIGKILL)
+        wait_until(lambda: links["next"], "a link", PATIENCE_S)
+        bring_to("present")
+        client = FetchClient(links["present"].pop())
+        assert client.read_all(client.open(url)) == content()
+        client.close()
+    finally:
+        fetching.close()
+        for link in [*links["present"], *links["next"]]:
+            os.close(link)

@@ -38,7 +38,7 @@ class MountFetcher:
         before = None if kept is None else kept.descriptors.get("fetched")
         self._lock = threading.Lock()  # guards the three below
         self._bring: Callable[[int], None] | None = None
-        self._has_missed = False  # another fetcher took over before bring_links_to()
+        self._has_changed = False  # another fetcher has taken over since link_for_next()
         self._is_closed = False
         self._pause_s = _PAUSE_S
         self._is_filling = request.is_filling
@@ -84,11 +84,11 @@ class MountFetcher:
     def bring_links_to(self, bring: Callable[[int], None]) -> None:
         """Call `bring` with a link to each fetcher that takes over; it must not close the link.
 
-        It is called at once if one has taken over before. Raises RemoteError.
+        It is called at once if one has taken over since link_for_next(). Raises RemoteError.
         """
         with self._lock:
             self._bring = bring
-            if self._has_missed:
+            if self._has_changed:
                 self._bring_link(self._process.link())
 
     def link_for_next(self) -> int:
@@ -97,7 +97,7 @@ class MountFetcher:
         From now on until bring_links_to(), no other is brought.
         """
         with self._lock:
-            self._bring, self._has_missed = None, False
+            self._bring, self._has_changed = None, False
             return self._process.link()
 
     def close(self) -> None:
@@ -142,10 +142,9 @@ class MountFetcher:
             return True
 
     def _bring_link(self, link: int) -> None:
+        self._has_changed = True
         try:
-            if self._bring is None:
-                self._has_missed = True
-            else:
+            if self._bring is not None:
                 with suppress(OSError):  # the daemon notices a worker's end by other means
                     self._bring(link)
         finally:
