@@ -120,12 +120,12 @@ def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
 def _resident_bytes(pid: int | None) -> int | None:
     """Return the resident memory (RSS); pages that two processes share count in both.
 
-    Returns None if there is no such process.
+    Returns None if no such process is seen: with hidepid= (proc(5)) a fetcher is not.
     """
     if pid is None:
         return None
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None

@@ -404,6 +404,17 @@ def test_number_of_a_dead_daemon_is_now_that_of_another_users_process(as_user: P
     assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
 
 
+def test_statistics_where_nobody_sees_the_fetcher(as_user: Place) -> None:
+    """As no user may look into it, /proc with hidepid= hides it."""
+    as_user.machine.admin("mount -t proc -o hidepid=1 proc /proc")
+    url = f"file://{as_user.pack}"
+    assert as_user.ffrfs("mount", "--cache-mode=stream", url, as_user.mountpoint).status == 0
+    done = as_user.ffrfs("stats", "--json", as_user.mountpoint)
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["fetcher_resident_bytes"] is None
+    assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
+
+
 IN_A_NAMESPACE = """
 set -e
 ffrfs() { python -P -m ffrfs "$@"; }
