@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 
 from ffrfs.errors import FfrfsError, PackError, describe
-from ffrfs.mount.engines.worker import worker_path
+from ffrfs.mount.engines.worker import without_secrets, worker_path
 
 # Pickles with fewer names are parsed fast enough.
 WORTH_WHILE_COUNT = 100_000
@@ -36,6 +36,7 @@ def _unindexed(packs: Sequence[str]) -> Sequence[str]:
     try:
         done = subprocess.run(
             command,
+            env=without_secrets(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

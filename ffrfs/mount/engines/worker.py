@@ -98,7 +98,7 @@ class Worker:
                         *(() if before is None else _last_files(before)),
                         *(() if deaths is None else _blamed(deaths)),
                     ],
-                    env=_without_secrets(os.environ),
+                    env=without_secrets(os.environ),
                     pass_fds=fds if fetcher is None else (*fds, fetcher),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -294,7 +294,8 @@ def _last_files(before: Worker) -> Iterator[str]:
     yield from (f"--last-file={file}" for file in before.last_files.values())
 
 
-def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process that reads hostile packs."""
     return {
         name: value
         for name, value in environment.items()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.engines.sidecars import make_sidecars
+from ffrfs.mount.engines.worker import PATH_VARIABLE
 from tests.ffrecord_file import write_folder
 from tests.mount import cached_files, probes
 from tests.mount.command import (
@@ -230,6 +232,19 @@ def test_credentials_are_the_fetchers_alone(
     [fetcher] = tree.fetchers
     assert b"SECRET" in Path(f"/proc/{fetcher.pid}/environ").read_bytes()  # as root
     assert os.stat(f"/proc/{fetcher.pid}/fd").st_uid == 0  # for nobody else
+
+
+@pytest.mark.promise("S65")
+def test_worker_that_lists_packs_gets_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "worker"
+    program.write_text('#!/bin/sh\nenv >"$0.env"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(program))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
+    assert make_sidecars([str(tmp_path / "x.ffr")]) == []
+    assert "SECRET" not in (tmp_path / "worker.env").read_text()
 
 
 @pytest.mark.promise("S61")
