@@ -33,6 +33,7 @@ from ffrfs.mount.kernel.system_call import pidfd_open
 FAILED_STATUS = 75  # EX_TEMPFAIL: a service manager starts it again
 _COMMAND = ("-P", "-m", "ffrfs.mount.daemon.resume")
 _END_LIMIT_S = 1.0
+_PAUSE_S = 0.1  # before another guardian
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Keeper:
         self._notifier = notifier
         self._kept = kept
         self._child: subprocess.Popen[bytes] | None = None
+        self._has_failed = False  # to start the guardian
         # The guardian's, which sends nothing: the end is its own.
         self.socket: socket.socket | None = None
         if kept is not None and kept.guardian is not None:
@@ -89,16 +91,36 @@ class Keeper:
             elif self._notifier.keeps_descriptors:
                 self._mount.note_manager()
         except OSError as error:
-            log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
+            if not self._has_failed:
+                log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
+            self._has_failed = True
+        else:
+            self._has_failed = False
         self._mount.record(wait_s)
         self.keep()
+
+    async def watch(self) -> None:
+        """Replace the guardian whenever it dies; try again where none could be started."""
+        import trio  # here, not above: a mount is announced before its loop is imported
+
+        from ffrfs.mount.engines.tick import tick
+
+        while self._wants_guardian:
+            if self.socket is None:
+                await trio.sleep_until(tick())
+            else:
+                await trio.lowlevel.wait_readable(self.socket)
+                log.warning("the guardian has died; another one begins")
+                self.note_end()
+                await trio.sleep(_PAUSE_S)
+            self.begin()
 
     def keep(self, *, is_renewal: bool = False) -> bool:
         """Keep the mount as it is now; return False if nobody has taken it.
 
         `is_renewal`: this daemon ends by request.
         """
-        if self._kept is None:
+        if not self.is_keeping:
             return False
         try:
             found = replace(self.now(), is_renewal=is_renewal).descriptors()
@@ -116,7 +138,7 @@ class Keeper:
             if self.socket is None or not isinstance(error, ConnectionError):
                 log.warning("if this daemon dies, the mount ends: %s", describe(error))
             return False
-        return self.is_keeping
+        return True
 
     def note_request(self, request: MountRequest) -> None:
         """Note that the mount's configuration has changed."""

@@ -51,7 +51,6 @@ from ffrfs.mount.stats.storage_stall import StorageStall
 
 READY_TIMEOUT_S = 60.0
 WARMINGS_MAX = 64
-GUARDIAN_PAUSE_S = 0.1  # before another one
 LOOK_LIMIT_S = 1.0  # how long unmounting waits for the first answer of the tree
 ABORT_LIMIT_S = 1.0  # `umount -f` aborts the connection, and only then unmounts
 
@@ -117,7 +116,7 @@ class Server:
             self._begin(self._metrics.run)
             self._begin(self._memory.run)
             self._begin(self._tell_of_large_hints)
-            self._begin(self._watch_guardian)
+            self._begin(self._keeper.watch)
             self._begin(self._record)
             if isinstance(self._engine, LastingEngine):
                 self._engine.tell_changes(self._note_change)
@@ -251,14 +250,6 @@ class Server:
     def _note_change(self) -> None:
         self._keeper.keep()
         self._notifier.status(self._engine.refusal or self._announcement.status)
-
-    async def _watch_guardian(self) -> None:
-        while self._keeper.socket is not None:
-            await trio.lowlevel.wait_readable(self._keeper.socket)
-            log.warning("the guardian has died; another one begins")
-            self._keeper.note_end()
-            await trio.sleep(GUARDIAN_PAUSE_S)
-            self._keeper.begin()
 
     async def _record(self) -> None:
         while True:

@@ -121,6 +121,31 @@ def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
         tree.find_daemon()
 
 
+@native
+def test_guardian_that_cannot_be_started_is_tried_again(tree: Mount) -> None:
+    """The daemon has no descriptor for it, and later has."""
+    tree.expect_log("the guardian has died; another one begins")
+    tree.expect_log("no guardian: if this daemon dies, the mount ends: .*Too many open files")
+    tree.statistics()  # it has imported its modules
+    assert tree.process is not None
+    before = tree.guardian
+    assert before is not None
+    daemon = tree.process.pid
+    limits = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon, resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        os.kill(before.pid, signal.SIGKILL)
+        wait_until(lambda: "no guardian: " in tree.log(), "it has been tried")
+    finally:
+        resource.prlimit(daemon, resource.RLIMIT_NOFILE, limits)
+
+    def is_guarded() -> bool:
+        tree.find_daemon()
+        return tree.guardian not in (None, before)
+
+    wait_until(is_guarded, "another one guards")
+
+
 @pytest.mark.long
 def test_guardian_does_not_give_up(tmp_path: Path) -> None:
     """Eleven daemons cannot begin, in half a minute: the machine has no process left, perhaps."""

@@ -96,7 +96,7 @@ def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
         others: dict[str, Any] = {
             "announcement": SimpleNamespace(is_made=True, is_heard=True),
             "notifier": Notifier(None),
-            "keeper": SimpleNamespace(socket=None, is_keeping=False),
+            "keeper": SimpleNamespace(watch=trio.sleep_forever, is_keeping=False),
             "log_there": None,
             "held_signals": HeldSignals(),
         }
