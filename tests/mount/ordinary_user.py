@@ -10,13 +10,15 @@ reach (FFRFS_WORKER). Prints what was seen as JSON.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -200,6 +202,30 @@ def mounts(given: Arguments) -> Seen:
     return seen
 
 
+def unmounts_for_a_program(given: Arguments) -> Seen:
+    """Busy mounts; the program speaks another language, or ignores the ends of its children."""
+    become(given.user_id)
+    seen: Seen = {}
+    for name, change in (
+        ("language", patch.object(os, "strerror", lambda _: "belegt")),
+        ("ends", ignoring_ends()),
+    ):
+        daemon_id = mount_as_user(given)
+        with (given.place / "file").open() as file:
+            with change:
+                was_busy = unmount(str(given.place)).was_busy
+            seen[name] = [was_busy, mount_at(str(given.place)) is None, file.read()]
+        os.waitpid(daemon_id, 0)
+    return seen | {"left": left_in(given.home)}
+
+
+@contextlib.contextmanager
+def ignoring_ends() -> Iterator[None]:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
 def check(place: Path) -> list[str]:
     (health,) = check_mounts([str(place)], TIMEOUT_S)
     return [health.status, health.text]
@@ -320,7 +346,10 @@ def mounts_again(given: Arguments) -> Seen:
 
 SCENES = {
     scene.__name__: scene
-    for scene in (mounts, checks, is_killed, spares_others, has_privileges, mounts_again)
+    for scene in (
+        *(mounts, unmounts_for_a_program, checks, is_killed, spares_others),
+        *(has_privileges, mounts_again),
+    )
 }
 
 

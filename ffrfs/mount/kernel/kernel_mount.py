@@ -204,14 +204,16 @@ def _umount(mountpoint: str, *, lazy: bool) -> None:
 
 
 def _unmount_by_helper(mountpoint: str, *, lazy: bool) -> None:
+    there = mount_at(mountpoint)
     complaint = _run_helper(["-u", *(["-z"] if lazy else []), "--", mountpoint])
-    if complaint is not None:
-        if os.strerror(errno.EBUSY) in complaint:
-            raise _BusyError
-        there = mount_at(mountpoint)
-        if there is not None and there.is_anothers:
-            raise MountError(f"{mountpoint}: mounted by user {there.user_id}; ask them, or root")
-        raise MountError(f"{mountpoint}: cannot unmount: {complaint}")
+    # A program that ignores SIGCHLD gets no status, and may have our texts in another language.
+    if there is not None and mount_at(mountpoint) != there:
+        return
+    if not lazy:
+        raise _BusyError  # for another reason it fails lazily, too
+    if there is not None and there.is_anothers:
+        raise MountError(f"{mountpoint}: mounted by user {there.user_id}; ask them, or root")
+    raise MountError(f"{mountpoint}: cannot unmount: {complaint or 'fusermount3 has failed'}")
 
 
 def _attach_as_root(mountpoint: str, source: str, options: TreeOptions) -> int:

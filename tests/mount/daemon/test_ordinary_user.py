@@ -32,3 +32,13 @@ def test_mount_read_and_unmount_as_an_ordinary_user(
     }
     # Unless /etc/fuse.conf of this machine lets everybody.
     assert refusal == "ready" or "user_allow_other" in refusal
+
+
+@pytest.mark.promise("S18")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_unmount_by_a_program(engine: str, as_ordinary_user: AskAsUser) -> None:
+    assert as_ordinary_user("ordinary_user.py", engine, "unmounts_for_a_program") == {
+        "language": [True, True, "content"],
+        "ends": [True, True, "content"],
+        "left": ["ffrfs"],
+    }
