@@ -9,6 +9,7 @@ Concurrency: no state but the descriptors.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -78,10 +79,13 @@ class KeptMount:
         fields = asdict(self)
         for name in ("connection", "guardian"):
             del fields[name]
-        file = memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
-        with open(file, "wb", closefd=False) as writing:
-            writing.write(json.dumps(fields).encode("ascii"))
-        os.lseek(file, 0, os.SEEK_SET)  # for who reads it as standard input
+        with contextlib.ExitStack() as failed:
+            file = memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
+            failed.callback(os.close, file)
+            with open(file, "wb", closefd=False) as writing:
+                writing.write(json.dumps(fields).encode("ascii"))
+            os.lseek(file, 0, os.SEEK_SET)  # for who reads it as standard input
+            failed.pop_all()
         return file
 
 

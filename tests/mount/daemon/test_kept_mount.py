@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -71,6 +72,18 @@ def figures_of(kept: KeptMount) -> dict[str, Any]:
 
 def test_next_daemon_gets_the_same(kept: KeptMount) -> None:
     assert mount_of(json.dumps(figures_of(kept)).encode(), FOUND) == kept
+
+
+def test_figures_that_cannot_be_written_leave_no_descriptor(kept: KeptMount) -> None:
+    before = os.listdir("/proc/self/fd")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            kept.figures()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_daemon_of_an_earlier_version_has_kept_no_counters_of_a_fetcher(kept: KeptMount) -> None:
