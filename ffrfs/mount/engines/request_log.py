@@ -34,7 +34,9 @@ class RequestLog:
     async def run(self) -> None:
         """Log slow requests until cancelled."""
         async for slow in self._next:
-            line = await trio.to_thread.run_sync(
-                self._volume.describe_slow, *slow, abandon_on_cancel=True
-            )
-            log.info("%s", line.decode(errors="backslashreplace"))
+            # Without a thread or memory for that it is counted all the same.
+            with contextlib.suppress(RuntimeError, MemoryError):
+                line = await trio.to_thread.run_sync(
+                    self._volume.describe_slow, *slow, abandon_on_cancel=True
+                )
+                log.info("%s", line.decode(errors="backslashreplace"))

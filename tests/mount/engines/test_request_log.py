@@ -72,3 +72,30 @@ async def test_an_index_that_hangs_does_not_hold_up_the_end() -> None:
             assert await trio.to_thread.run_sync(index.is_asked.wait, LIMIT_S)
             nursery.cancel_scope.cancel()
     index.go.set()
+
+
+@pytest.mark.trio
+async def test_slow_request_is_counted_where_no_thread_is_left(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    index: Any = HangingIndex()
+    index.go.set()
+    requests = RequestLog(index)
+    run_sync, failures = trio.to_thread.run_sync, [RuntimeError("can't start new thread")]
+
+    async def fail_once(*arguments: Any, **more: Any) -> object:
+        if failures:
+            raise failures.pop()
+        return await run_sync(*arguments, **more)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", fail_once)
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(requests.run)
+            requests.note("read", 1, SLOW_NS)
+            requests.note("read", 2, SLOW_NS)
+            while not caplog.messages:
+                await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+    assert caplog.messages == ["slow read: file 2 \\xff"]
