@@ -39,7 +39,7 @@ _IN_RECORD = re.compile(rb"/+[0-9]{9,}/+[^/]")
 
 _streams: set[HintStream] = set()
 # Held while a stream begins or ends, so that a fork waits for it.
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may fork where its thread has the lock
 
 
 class HintStream:
@@ -120,11 +120,11 @@ class HintStream:
 
     def _follow_next(self) -> bool:
         """Connect to the worker that has taken over; False: none has. Raises MountError."""
-        client, limits = control_client.connect(self._mountpoint, "prefetch")
-        if limits.get("worker_starts") == self._starts:
-            client.close()
-            return False
         with _lock:
+            client, limits = control_client.connect(self._mountpoint, "prefetch")
+            if limits.get("worker_starts") == self._starts:
+                client.close()
+                return False
             self._client.close()
             self._client = client
         if self._is_stopped:  # by a stop() that has seen the connection before this one, perhaps

@@ -40,7 +40,7 @@ _FD_MIN = 3  # after those of standard input, output and error
 # The ends of the pipes that daemons watch.
 _owned: set[int] = set()
 # Held while one is made or closed, so that a fork waits for it.
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may fork where its thread has the lock
 
 log = logging.getLogger(__name__)
 

@@ -171,13 +171,57 @@ def test_fork_while_streams_begin_and_end(known: state.MountState, taker: HintTa
     try:
         for _ in range(30):
             time.sleep(0.002)
-            child = os.fork()
-            if child == 0:
-                os._exit(sum(is_client(fd) for fd in range(3, 64)))
-            assert os.waitpid(child, 0)[1] == 0
+            assert status_of_child() == 0
     finally:
         is_over.set()
         thread.join()
+
+
+@pytest.mark.promise("S36")
+def test_fork_by_a_signal_handler_while_a_stream_begins(
+    known: state.MountState, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler runs in the thread that holds the lock."""
+    connect, statuses = control_client.connect, []
+
+    def fork_first(*arguments: str) -> tuple[socket.socket, dict[str, object]]:
+        statuses.append(status_of_child())
+        return connect(*arguments)
+
+    monkeypatch.setattr(control_client, "connect", fork_first)
+    HintStream(known.mountpoint).close()
+    assert statuses == [0]
+
+
+@pytest.mark.promise("S36")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_fork_while_the_next_worker_is_found(
+    stream: HintStream, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_starts", 1)
+    connect, statuses = control_client.connect, []
+    forking = threading.Thread(target=lambda: statuses.append(status_of_child()))
+
+    def fork_meanwhile(*arguments: str) -> tuple[socket.socket, dict[str, object]]:
+        found = connect(*arguments)
+        forking.start()
+        forking.join(0.1)  # for ever, if it waits for us
+        return found
+
+    monkeypatch.setattr(control_client, "connect", fork_meanwhile)
+    taker.client().close()  # the worker dies
+    assert stream._client.recv(1) == b""
+    stream.send([b"1"])
+    forking.join()
+    assert statuses == [0]
+
+
+def status_of_child() -> int:
+    """How many connections a child has that was forked now."""
+    child = os.fork()
+    if child == 0:
+        os._exit(sum(is_client(fd) for fd in range(3, 64)))
+    return os.waitpid(child, 0)[1]
 
 
 def is_client(fd: int) -> bool:
