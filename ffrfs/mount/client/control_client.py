@@ -23,7 +23,7 @@ TIMEOUT_S = 5.0
 _NEXT_S = 60.0  # another daemon begins within that, even on a busy machine
 _PAUSE_S = 0.02  # between attempts to find it
 _ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
-ANSWER_SIZE_MAX = 1 << 20
+ANSWER_SIZE_MAX = 16 << 20  # as of a mount of so many packs that a command line just holds them
 CHUNK_SIZE = 1 << 16
 _UNKNOWN = "no such command: "  # how control_server.py begins, in every version
 

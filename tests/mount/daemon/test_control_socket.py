@@ -324,6 +324,14 @@ def test_answer_without_sense_is_an_error(
         answered_with(known, tmp_path, NO_ANSWERS[name])
 
 
+def test_answer_about_as_many_packs_as_can_be_named(
+    known: state.MountState, tmp_path: Path
+) -> None:
+    packs = ["/" + 300 * "x"] * 6500
+    answer = json.dumps({"result": {"packs": packs}}).encode() + b"\n"
+    assert answered_with(known, tmp_path, answer) == {"packs": packs}
+
+
 def test_no_answer_is_an_error(known: state.MountState, tmp_path: Path) -> None:
     with pytest.raises(MountError, match="it closed the connection"):
         answered_with(known, tmp_path, b"")
