@@ -68,24 +68,25 @@ def test_an_error_in_a_connection_ends_it_alone(
     assert "a connection has failed: ValueError('unforeseen')" in caplog.text
 
 
-def test_idle_connections_have_a_limit(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_have_a_limit(pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody needs a token for them. Those above it are closed at once."""
     monkeypatch.setattr(connection, "_CONNECTIONS_MAX", 3)
-    place = (pages.host, pages.port)
-    with ExitStack() as opened:
-        clients = [
-            opened.enter_context(socket.create_connection(place, timeout=TIMEOUT_S))
-            for _ in range(4)
-        ]
-        assert clients[3].recv(1) == b""
-        clients[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert clients[0].recv(1) == b"H"
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while True:  # until the server has seen that they are closed
-        with suppress(OSError, http.client.HTTPException):
-            assert pages.get("/").status == 200
-            return
-        assert time.monotonic() < deadline_s
+    with view(pack) as served:
+        place = served._listener.socket.getsockname()
+        with ExitStack() as opened:
+            for _ in range(3):  # an answer comes when the server has counted the connection
+                client = opened.enter_context(socket.create_connection(place, timeout=TIMEOUT_S))
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.recv(1) == b"H"
+            with socket.create_connection(place, timeout=TIMEOUT_S) as refused:
+                assert refused.recv(1) == b""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:  # until the server has seen that they are closed
+            with suppress(OSError, http.client.HTTPException):
+                assert Pages(served.url).get("/").status == 200
+                return
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
 
 
 def test_the_want_of_descriptors_is_said_once(
