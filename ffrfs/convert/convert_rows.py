@@ -23,6 +23,7 @@ ROWS_NAME = ".ffrfs-rows"
 _BEGUN_NAME = "begun"  # files may exist before the first row does
 _SUFFIX = ".json"
 _STAGING_SUFFIX = ".partial"  # of a row that a killed task was writing
+_STAGING_SUFFIX = ".partial"  # of a row that a killed task was writing
 _ROW_SIZE_MAX = 1 << 16
 
 

@@ -59,6 +59,11 @@ class _Connection(TCPServer):
         finally:
             self.config.connection_count -= 1
 
+    async def _read_data(self) -> None:
+        """Read until the client has closed; then do not wait for the end of the idle time."""
+        await super()._read_data()
+        await self.idle_task.stop()
+
 
 class _Once(logging.Filter):
     """trio says ten times a second that the program has no descriptors left, with a traceback."""

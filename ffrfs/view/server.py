@@ -22,6 +22,7 @@ from ffrfs.view.connection import ConnectionConfig
 from ffrfs.view.guard import Guard
 
 _THREADS_MAX = 8
+_IDLE_S = 30
 _LOOPBACK = "127.0.0.1"
 # Jupyter's own page, wherever it is served on this machine.
 _NOTEBOOKS = "http://localhost:* http://127.0.0.1:*"
@@ -106,7 +107,7 @@ async def serve(app: Starlette, listener: Listener) -> None:
     config.loglevel = "CRITICAL"
     config.include_server_header = False
     config.h11_max_incomplete_size = 16 << 10
-    config.keep_alive_timeout = 30
+    config.keep_alive_timeout = _IDLE_S
     framed_by = _NOTEBOOKS if listener.is_framed else "'none'"
     guarded = Guard(app, listener.token, listener.host_headers, framed_by)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS_MAX

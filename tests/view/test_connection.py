@@ -15,7 +15,7 @@ from hypercorn.protocol.h11 import H11Protocol
 
 from ffrfs.cli.main import main
 from ffrfs.errors import FfrfsError
-from ffrfs.view import connection
+from ffrfs.view import connection, server
 from ffrfs.view import view as view_module
 from ffrfs.view.server import Listener
 from ffrfs.view.view import view
@@ -71,12 +71,13 @@ def test_an_error_in_a_connection_ends_it_alone(
 def test_idle_connections_have_a_limit(pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody needs a token for them. Those above it are closed at once."""
     monkeypatch.setattr(connection, "_CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(server, "_IDLE_S", 3600)  # those that clients close are gone before
     with view(pack) as served:
         place = served._listener.socket.getsockname()
         with ExitStack() as opened:
             for _ in range(3):  # an answer comes when the server has counted the connection
                 client = opened.enter_context(socket.create_connection(place, timeout=TIMEOUT_S))
-                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert client.recv(1) == b"H"
             with socket.create_connection(place, timeout=TIMEOUT_S) as refused:
                 assert refused.recv(1) == b""
