@@ -174,10 +174,10 @@ TEST_CASE("Ctrl-C ends a scan that waits for a server") {
   const Bytes file = framed({record, record, record});
   const uint64_t frame_size = record.size() + kFramingSize;
   // The header of the second record; the first record; the header behind the two that are read.
-  for (const auto& [place, nth] :
+  for (const auto& wait :
        {std::pair(frame_size, 1), std::pair(uint64_t{12}, 1), std::pair(2 * frame_size, 2)}) {
-    CAPTURE(place);
-    const auto source = std::make_shared<Waiting>(file, place, nth);
+    CAPTURE(wait.first);
+    const auto source = std::make_shared<Waiting>(file, wait.first, wait.second);
     TfrecordScan scan(source, true);
     std::vector<Bytes> records(2, Bytes(record.size(), '?'));
     std::vector<std::span<std::byte>> targets;
