@@ -109,7 +109,7 @@ class ObjectFetcher:
                     self._count_object(pin, 1)
                 target = self._objects[pin] = made
             else:
-                self._in_thread(made.close)
+                self._close(made.close)
         target.followers.append(link)
         if len(target.followers) == 1:
             self._filling.follow(target)
@@ -175,7 +175,7 @@ class ObjectFetcher:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:  # the thread opens it nevertheless
-            opening.add_done_callback(lambda _: self._in_thread(lambda: _close_opened(opening)))
+            opening.add_done_callback(lambda _: self._close(lambda: _close_opened(opening)))
             raise
 
     def _open_cached(self, pin: Pin, is_in_use: bool) -> CachedObject:
@@ -246,7 +246,7 @@ class ObjectFetcher:
             del self._objects[target.pin]
             self._count_object(target.pin, -1)
         self._counters.add("remote_changed", -(target.broken is not None))
-        self._in_thread(target.close)
+        self._close(target.close)
 
     async def sync(self) -> None:
         """Sync fetched blocks to disk, so that they survive a crash, and measure the cache."""
@@ -264,6 +264,10 @@ class ObjectFetcher:
 
     def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return self._loop.run_in_executor(None, work)
+
+    def _close(self, close: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the fetcher ends, and closes all
+            self._in_thread(close)
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None:
         if self._start.roots is None:  # a program raises it; readers of a mount get EIO alone

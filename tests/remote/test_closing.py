@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
+
+import pytest
 
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import FetchedObject
@@ -47,3 +50,26 @@ def test_closing_holds_up_nothing_else(tmp_path: Path) -> None:
     asyncio.run(run())
     assert slow.was_in_time
     assert retired.was_in_time
+
+
+def test_a_fetcher_ends_while_an_object_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its user has given up before."""
+    settings = RemoteSettings(cache_dir=str(tmp_path / "cache"))
+    url = parse_url(put(tmp_path, "a", b"x"))
+    slow, opens = OnSlowDisk(), threading.Event()
+    monkeypatch.setattr(ObjectFetcher, "_open_cached", lambda *_: opens.wait(WAIT_S) and slow)
+
+    async def run() -> None:
+        fetcher = ObjectFetcher(Start(settings, {}, 1 << 20), FetchCounters())
+        pin = await origin_for(url, settings).pin(url)
+        opening = asyncio.create_task(fetcher._opened(pin, False))
+        await asyncio.sleep(0)
+        opening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await opening
+        threading.Timer(0.2, opens.set).start()  # by then the loop waits for its threads
+
+    asyncio.run(run())
+    assert caplog.text == ""
