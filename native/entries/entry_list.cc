@@ -49,7 +49,7 @@ EntryList::Entry EntryList::make(uint32_t parent, std::string_view name, uint32_
     throw std::invalid_argument("there is no folder " + std::to_string(parent));
   }
   if (const char* fault = fault_of(name)) {
-    throw std::invalid_argument(quoted(name) + ": " + fault);
+    throw std::invalid_argument(in_quotes(name) + ": " + fault);
   }
   if (uint64_t{folder_count()} + file_count() + link_count() >= kSlotLimit) {
     throw PackError("more than 4294967294 files and directories");
@@ -90,7 +90,7 @@ void EntryList::add_link(uint32_t parent, std::string_view name, std::string_vie
                          int64_t mtime_ns) {
   if (target.empty() || target.size() > kTargetSizeLimit ||
       target.find('\0') != std::string_view::npos) {
-    throw std::invalid_argument(quoted(name) + ": a link leads to 1 to 4095 bytes without NUL");
+    throw std::invalid_argument(in_quotes(name) + ": a link leads to 1 to 4095 bytes without NUL");
   }
   Entry entry = make(parent, name, kPermissions, mtime_ns);
   entry.value = names_.add(target) << kTargetSizeBits | target.size();

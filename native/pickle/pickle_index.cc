@@ -64,7 +64,7 @@ int64_t decimal(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, number);
   if (parsed.ec != std::errc{} || parsed.ptr != end) {
-    throw PickleFault(quoted(text) + " is no number");
+    throw PickleFault(in_quotes(text) + " is no number");
   }
   return number;
 }
@@ -216,7 +216,7 @@ void PickleMachine::set_item(PickleValue dictionary, PickleValue key, PickleValu
   } else if (value.kind() == Kind::kDictionary) {
     builder_.place_directory(dictionary.ref(), key.ref(), value.ref());
   } else {
-    throw PickleFault(quoted(builder_.name(key.ref())) + ": no int, no OrderedDict");
+    throw PickleFault(in_quotes(builder_.name(key.ref())) + ": no int, no OrderedDict");
   }
 }
 

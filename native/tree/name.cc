@@ -150,7 +150,7 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string shown = "\"";
   shown += printable(text);
   shown += '"';

@@ -43,7 +43,7 @@ class NameDecoder {
 // middle if it is long.
 [[nodiscard]] std::string printable(std::string_view text);
 
-// The same between quotation marks.
-[[nodiscard]] std::string quoted(std::string_view text);
+// The same between quotation marks. (Not quoted(): with a std::string, std::quoted fits better.)
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace ffrfs

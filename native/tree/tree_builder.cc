@@ -137,7 +137,7 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Pick
 }
 
 void TreeBuilder::refuse(const PickleTree& tree, uint32_t slot, const std::string& reason) const {
-  refuse(quoted(tree.path(tree.ino_of(slot))) + ": " + reason);
+  refuse(in_quotes(tree.path(tree.ino_of(slot))) + ": " + reason);
 }
 
 void TreeBuilder::refuse(const std::string& reason) const {

@@ -48,9 +48,9 @@ const char* kind_name(const Inode& inode) {
   const UnionPart& second = parts.part_of(other);
   const Ino own = UnionParts::own(one);
   throw FormatError(
-      first.pack + " and " + second.pack + ": both have " + quoted(first.tree->path(own)) + ", " +
-      kind_name(first.tree->inode(own).value()) + " and " + kind_name(parts.inode(other).value()) +
-      "; choose one with --on-conflict first or last");
+      first.pack + " and " + second.pack + ": both have " + in_quotes(first.tree->path(own)) +
+      ", " + kind_name(first.tree->inode(own).value()) + " and " +
+      kind_name(parts.inode(other).value()) + "; choose one with --on-conflict first or last");
 }
 
 bool is_one_set(const UnionParts& parts, std::span<const Ino> inos) {
