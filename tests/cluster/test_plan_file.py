@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import os
 import random
@@ -26,6 +25,7 @@ from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
 from tests.interpreter import python
+from tests.mount.process_status import descriptors
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 HEADER: dict[str, object] = {"kind": "folder"}
@@ -402,15 +402,14 @@ def test_a_plan_that_cannot_be_written_leaves_no_descriptor(
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    before = len(os.listdir("/proc/self/fd"))
     with (
         patch.object(plan_file_module.TFRecordWriter, name, fail),
         pytest.raises(OSError, match=text.format(tmp_path)),
         PlanWriter(str(tmp_path / "plan"), HEADER),
     ):
         raise PackError("the first error")
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    files = descriptors(os.getpid()).values()
+    assert not [file for file in files if file.startswith(str(tmp_path))]
 
 
 @pytest.mark.promise("S70")
