@@ -311,7 +311,7 @@ class Mount:
         for pattern in self._expected:
             assert any(re.search(pattern, line) for line in lines), f"not logged: {pattern}"
         unexpected = [line for line in lines if not any(re.search(p, line) for p in self._expected)]
-        assert not unexpected, unexpected
+        assert not unexpected, log  # with the traceback of a crash
         if not any("Traceback" in pattern for pattern in self._expected):
             assert "Traceback" not in log, log
 
