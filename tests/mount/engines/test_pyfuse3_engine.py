@@ -17,7 +17,7 @@ from pyfuse3 import FUSEError
 
 from ffrfs._native import Attributes
 from ffrfs.errors import ChecksumError
-from ffrfs.mount.engines.pyfuse3_engine import TreeOperations
+from ffrfs.mount.engines.pyfuse3_engine import TreeOperations, _aborted_is_ended
 from ffrfs.mount.engines.read_failures import ReadFailures
 
 CONTEXT: Any = None
@@ -232,3 +232,23 @@ async def test_what_the_tree_cannot_tell_yet_is_waited_for(name: str) -> None:
         assert told == b"3"
     elif name == "listxattr":
         assert told == [b"user.ffrfs.record"]
+
+
+@pytest.mark.promise("S18")
+@pytest.mark.parametrize("number", [errno.ECONNABORTED, errno.ENOMEM])
+def test_a_connection_that_ends_while_a_request_is_received_has_ended(number: int) -> None:
+    """As pyfuse3.main() raises it, from a task of its nursery."""
+
+    async def receive() -> None:
+        raise OSError(number, "fuse_session_receive_buf failed")
+
+    async def main() -> None:
+        with _aborted_is_ended():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive)
+
+    if number == errno.ECONNABORTED:
+        trio.run(main)
+    else:
+        with pytest.raises(ExceptionGroup):
+            trio.run(main)
