@@ -16,8 +16,9 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from os import fsencode
+from os import fsdecode, fsencode
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,11 +179,10 @@ class Choice:
         order = _order_by_size(query, sizes)
         chosen = self._chosen(sizes)
         if query.only == "duplicates":
-            records = Records([fsencode(path) for path in collection.tree.volume.paths])
-            sums = np.concatenate(
-                [records.checksums(shard) for shard in range(len(records.counts))]
-            )
-            records.close()
+            tree = collection.tree
+            files = tree.to_open([*map(fsdecode, tree.volume.paths)])
+            with closing(Records([*map(fsencode, files)])) as records:
+                sums = np.concatenate([*map(records.checksums, range(len(files)))])
             groups = (sums.astype(np.uint64) << np.uint64(32)) ^ sizes.astype(np.uint64)
             chosen &= _is_repeated(groups)
             order = groups if query.sort == "" else order

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ffrfs.errors import MountError
+from ffrfs.errors import MountError, OptionError
 from ffrfs.folder.tree import OnConflict, PackTree, PathType
 from ffrfs.mount.client.control_client import stats
 from ffrfs.mount.client.found_mounts import find_mounts
@@ -31,10 +31,12 @@ class Opened(NamedTuple):
 def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
     """Open one source, or several of one kind as one data set.
 
-    Raises FormatError, ChecksumError or OSError if one is none.
+    Raises FormatError, ChecksumError or OSError if one is none, OptionError if there is no source.
     """
     several = [sources] if isinstance(sources, str | os.PathLike) else sources
     names = [os.fspath(one) for one in several]
+    if not names:
+        raise OptionError("nothing to view: name a pack, a set, TFRecord files or a mount")
     mountpoint = None
     on_conflict: OnConflict = "error"
     if len(names) == 1 and not is_url(names[0]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +20,8 @@ from ffrfs.errors import (
 )
 from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
+from ffrfs.view.choice import Choice, Query
+from ffrfs.view.opening import open_sources
 from tests.folder.folder_model import make_folder
 from tests.mount.makers import closing_mounts
 from tests.remote.reading import reading_urls
@@ -89,6 +93,14 @@ def test_names_of_what_is_open(place: str) -> None:
     ]
     assert [text for text in shown if place not in text or "hush" in text] == []
     assert pickle.loads(pickle.dumps(ffrfs.FileReader(pack))).n == folder.reader.n
+
+
+def test_duplicates_in_the_viewer(place: str, web: Nginx) -> None:
+    with closing(open_sources(f"{place}/a.ffr{QUERY}").collection) as collection:
+        found = Choice(collection, Query(only="duplicates"))
+        found.wait(60)
+        assert (found.job.progress().error, found.count) == ("", 0)
+    assert not [line for line in web.requests() if f"{urlsplit(place).path}/a.ffr " in line]
 
 
 def test_a_warning_about_an_old_header(place: str, web_root: Path) -> None:

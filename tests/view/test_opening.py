@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs import pack_folder
-from ffrfs.errors import FormatError
+from ffrfs.errors import FormatError, OptionError
 from ffrfs.view.opening import open_sources
 from tests.ffrecord_file import write_folder
 from tests.mount.makers import MakeMount, PackTree
@@ -107,5 +107,7 @@ def test_what_is_none_is_one_line(place: Path) -> None:
     with pytest.raises(FormatError) as caught:
         open_sources(place / "data" / "a")
     assert "\n" not in str(caught.value)
+    with pytest.raises(OptionError, match="nothing to view"):
+        open_sources([])
     with pytest.raises(FileNotFoundError):
         open_sources(place / "absent")
