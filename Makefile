@@ -27,8 +27,10 @@ print_requirements := import tomllib; \
     print(*file["build-system"]["requires"], *project["dependencies"], sep="\n")
 print_extra := import sys, tomllib; file = tomllib.load(open("pyproject.toml", "rb")); \
     print(*file["project"]["optional-dependencies"][sys.argv[1]])
+# pip would compile 20,000 modules, of which the tests import a fifth.
+pip_install := python -m pip install --quiet --no-compile
 # install_extra NAME: what an extra of pyproject.toml asks for.
-install_extra = $(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_extra)' $(1))
+install_extra = $(BIN)/$(pip_install) $$($(BIN)/python -c '$(print_extra)' $(1))
 print_site := import sysconfig; print(sysconfig.get_path("purelib"))
 # only_room: what ROOM=ffrfs/remote needs of the native tests, as a regular expression.
 only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
@@ -75,10 +77,11 @@ demo-train: build $(VENV)/demo $(VENV)/torch
 	@$(BIN)/python examples/train.py
 
 # What tests/parts.py calls "test", and the core's own tests in a plain build beside it: mounts
-# wait more than they work.
+# wait more than they work. One process compiles the tests first: each of pytest's would.
 test: build-native $(VENV)/test
 	@echo '== tests'
 	@$(call run_native,test-native,.) >build/test-native/log 2>&1 & native=$$!; \
+	$(BIN)/python -m pytest --quiet --collect-only --part test >/dev/null 2>&1; \
 	$(BIN)/python -m pytest --quiet $(workers) --part test; status=$$?; \
 	wait $$native || { cat build/test-native/log; status=1; }; \
 	echo "native tests: $$(grep 'tests passed' build/test-native/log)"; exit $$status
@@ -179,7 +182,7 @@ fuzz: build-memory
 
 # litdata asks for torchvision, whose build for CUDA does not load beside our torch; Energon for
 # s3fs, which asks for another botocore than boto3 does. Both run without.
-install_alone = $(BIN)/python -m pip install --quiet --no-deps 'litdata>=0.2.76' \
+install_alone = $(BIN)/$(pip_install) --no-deps 'litdata>=0.2.76' \
     'megatron-energon>=7.4.1'
 
 # universal_pathlib's own tests of paths, which its wheel does not have.
@@ -201,7 +204,7 @@ $(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters loaders
 $(VENV)/torch: | $(VENV)/installed
 	@echo '== torch'
 	@$(BIN)/python -c 'import torch' 2>/dev/null || \
-	    $(BIN)/python -m pip install --quiet torch==2.13.0
+	    $(BIN)/$(pip_install) torch==2.13.0
 	@touch $@
 
 $(VENV)/service: | $(VENV)/installed
@@ -246,7 +249,7 @@ check-beam: $(VENV)/test build/beam/made
 build/beam/made: pyproject.toml | $(VENV)/installed
 	@echo '== Apache Beam, in build/beam'
 	@$(PYTHON) -m venv --clear build/beam
-	@build/beam/bin/python -m pip install --quiet $$($(BIN)/python -c '$(print_extra)' beam)
+	@build/beam/bin/$(pip_install) $$($(BIN)/python -c '$(print_extra)' beam)
 	@echo "import site; site.addsitedir('$$($(BIN)/python -c '$(print_site)')')" \
 	    >$$(build/beam/bin/python -c '$(print_site)')/others.pth
 	@touch $@
@@ -273,7 +276,7 @@ golden-tf: build/tensorflow/made
 
 build/tensorflow/made:
 	@$(PYTHON) -m venv build/tensorflow
-	@build/tensorflow/bin/python -m pip install --quiet 'tensorflow-cpu==2.21.*'
+	@build/tensorflow/bin/$(pip_install) 'tensorflow-cpu==2.21.*'
 	@touch $@
 
 # In roots of Debian, which are kept below build/packages; docs/installing.md.
@@ -298,7 +301,7 @@ build: $(VENV)/installed
 # built again when its sources change, which is quick because build/ is kept.
 $(VENV)/installed: $(VENV)/requirements.txt $(native)
 	@echo '== building ffrfs and installing it into $(VENV) (a minute or two)'
-	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@$(BIN)/$(pip_install) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # Dependencies apart from ffrfs itself: without isolation they would be built by our tools.
@@ -306,7 +309,7 @@ $(VENV)/requirements.txt: pyproject.toml | packages
 	@echo '== making $(VENV): everything from PyPI goes in there'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c '$(print_requirements)' >$@
-	@$(BIN)/python -m pip install --quiet -r $@ cmake ninja
+	@$(BIN)/$(pip_install) -r $@ cmake ninja
 
 packages:
 	@.ci/system-packages build
