@@ -50,13 +50,24 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All that the file consists of, as ast.walk() gives it."""
+    return tuple(ast.walk(syntax(path)))
+
+
+@functools.cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
     """(line, module) of each import anywhere in the file, also inside functions.
 
     `from a import b` gives "a.b": b may be a module, and if it is not, its prefix decides.
     """
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
     package = path.parent.parts
-    for node in ast.walk(syntax(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests.house import sources
 
 # CRC-32C comes from PyPI, CRC-32 from the core.
@@ -17,7 +15,7 @@ OTHERS = {"adler32", "crc_hqx"}
 def checksums(path: Path) -> list[tuple[str, str]]:
     """(module, function) of each function of a checksum that a file names."""
     found = []
-    for node in ast.walk(sources.syntax(path)):
+    for node in sources.nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             found += [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -25,12 +23,11 @@ def checksums(path: Path) -> list[tuple[str, str]]:
     return [pair for pair in found if pair[1] in CHECKSUMS.keys() | OTHERS]
 
 
-@pytest.mark.parametrize("path", sources.files(".py", below="ffrfs"), ids=str)
-def test_checksums_come_from_one_place(path: Path) -> None:
-    for module, function in checksums(path):
-        assert CHECKSUMS.get(function) == module, f"{module}.{function}"
-
-
-def test_there_are_checksums() -> None:
-    found = {pair for path in sources.files(".py", below="ffrfs") for pair in checksums(path)}
-    assert found == {(module, function) for function, module in CHECKSUMS.items()}
+def test_checksums_come_from_one_place() -> None:
+    found = {
+        (module, function): path
+        for path in sources.files(".py", below="ffrfs")
+        for module, function in checksums(path)
+    }
+    expected = {(module, function) for function, module in CHECKSUMS.items()}
+    assert found.keys() == expected, found

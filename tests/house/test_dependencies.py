@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
+from tests.ffrecord_file import write_folder
 from tests.house import sources
 from tests.interpreter import python
 from tests.tfrecord_file import write_tfrecord
@@ -43,13 +44,15 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def imported() -> Iterator[tuple[Path, str]]:
-    """Yield (file, name) of each package of others that ffrfs imports."""
-    for path in sources.files(".py", ".pyi", below="ffrfs"):
-        for _, module in sources.imports(path):
-            top = module.partition(".")[0]
-            if top not in {*OURS, *sys.stdlib_module_names}:
-                yield path, top
+@functools.cache
+def imported() -> list[tuple[Path, str]]:
+    """(file, name) of each package of others that ffrfs imports."""
+    return [
+        (path, top)
+        for path in sources.files(".py", ".pyi", below="ffrfs")
+        for _, module in sources.imports(path)
+        if (top := module.partition(".")[0]) not in {*OURS, *sys.stdlib_module_names}
+    ]
 
 
 def is_of(top: str, known: set[str]) -> bool:
@@ -81,26 +84,41 @@ def records(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "a.tfrecord", [b"first", b"second"])
 
 
-@pytest.mark.parametrize("engine", ["native", "pyfuse3"])
-def test_packs_and_mounts_need_no_extra(tmp_path: Path, records: Path, engine: str) -> None:
-    source, pack, mountpoint = (tmp_path / name for name in ("source", "x.ffr", "mnt"))
-    for folder in (source, mountpoint):
-        folder.mkdir()
-    (source / "file").write_bytes(b"content")
-    bare("pack", source, pack)
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "x.ffr", {"file": b"content"})
+
+
+def test_packs_need_no_extra(tmp_path: Path, records: Path) -> None:
+    pack = tmp_path / "packed.ffr"
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_bytes(b"content")
+    bare("pack", tmp_path / "source", pack)
     assert bare("ls", pack) == "file\n"
     assert bare("cat", pack, "file") == "content"
     bare("extract", pack, tmp_path / "out")
     for path in (pack, records):
         bare("verify", path)
         bare("info", path)
-        bare("mount", "--engine", engine, path, mountpoint)
-        try:
-            command = ["sh", "-c", "find $1 -type f | sort | xargs cat", "sh", mountpoint]
-            read = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
-        finally:
-            bare("umount", mountpoint)
-        assert read == (b"content" if path is pack else b"firstsecond")
+
+
+# Each kind of file once, and each engine once.
+@pytest.mark.parametrize(
+    ("engine", "kind", "expected"),
+    [("native", "pack", b"content"), ("pyfuse3", "records", b"firstsecond")],
+)
+def test_mounts_need_no_extra(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str, kind: str, expected: bytes
+) -> None:
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    bare("mount", "--engine", engine, request.getfixturevalue(kind), mountpoint)
+    try:
+        command = ["sh", "-c", "find $1 -type f | sort | xargs cat", "sh", mountpoint]
+        read = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+    finally:
+        bare("umount", mountpoint)
+    assert read == expected
 
 
 def test_examples_say_which_extra_they_need(records: Path) -> None:

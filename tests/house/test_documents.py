@@ -8,6 +8,7 @@ function, a class or (as `pytestmark`) a module; several numbers are several arg
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections import defaultdict
@@ -34,13 +35,16 @@ def promises() -> list[int]:
 
 
 def promise_calls(path: Path) -> list[ast.Call]:
+    if "mark.promise" not in sources.text(path):
+        return []
     return [
         node
-        for node in ast.walk(sources.syntax(path))
+        for node in sources.nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.promise")
     ]
 
 
+@functools.cache
 def places_by_promise() -> dict[str, list[str]]:
     found = defaultdict(list)
     for path in sources.files(".py", below="tests"):

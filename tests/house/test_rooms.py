@@ -274,7 +274,7 @@ def test_files_are_small() -> None:
 
 
 def python_functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(sources.syntax(path)):
+    for node in sources.nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -340,8 +340,8 @@ def test_errno_is_read_where_the_kernel_is_spoken_to() -> None:
     assert found <= ERRNO_READERS.keys()
 
 
-def prints(tree: ast.Module) -> Iterator[int]:
-    for node in ast.walk(tree):
+def prints(path: Path) -> Iterator[int]:
+    for node in sources.nodes(path):
         if isinstance(node, ast.Name) and node.id == "print":
             yield node.lineno
         # sys.stderr alone may be where a log goes.
@@ -356,7 +356,7 @@ def test_only_commands_print() -> None:
         f"{path}:{line}"
         for path in python_files()
         if path.parts[1] != "cli"
-        for line in prints(sources.syntax(path))
+        for line in prints(path)
     ]
     assert found == []
 
@@ -369,7 +369,7 @@ def code_runners(path: Path) -> Iterator[int]:
         module, _, name = target.partition(".")
         if module in modules and name in readers:
             yield line
-    for node in ast.walk(sources.syntax(path)):
+    for node in sources.nodes(path):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("eval", "exec"):
             yield node.lineno
         if (
