@@ -16,6 +16,7 @@ from ffrfs.tfrecord import TFRecordReader, tf_record_iterator
 from ffrfs.tfrecord import sidecar as sidecar_module
 from ffrfs.tfrecord.sidecar import keep_sidecars, write_sidecar
 from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
+from tests.tfrecord_package import the_package_tfrecord
 
 NOBODY = 65534
 RECORDS = [random.Random(i).randbytes(i * i) for i in range(60)]
@@ -33,10 +34,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def make_their_index(file: Path, index: Path) -> None:
-    """By the package tfrecord, whose import is that of torch, if torch is installed."""
-    from tfrecord.tools.tfrecord2idx import create_index
-
-    create_index(str(file), str(index))
+    the_package_tfrecord().tools.tfrecord2idx.create_index(str(file), str(index))
 
 
 def used_sidecar(path: Path) -> bool:
@@ -67,8 +65,7 @@ def test_ours_is_theirs_byte_for_byte(tmp_path: Path, records: list[bytes]) -> N
 
 
 def test_the_other_reader_takes_ours(file: Path) -> None:
-    from tfrecord.reader import tfrecord_iterator
-
+    tfrecord_iterator = the_package_tfrecord().reader.tfrecord_iterator
     sidecar = write_sidecar(file)
     halves = [
         bytes(record)

@@ -23,6 +23,7 @@ from ffrfs.tfrecord import (
     tf_record_iterator,
 )
 from tests.tfrecord_file import framed, tfrecord_records
+from tests.tfrecord_package import the_package_tfrecord
 from tests.tiny_disk import run_on_tiny_disk
 
 KINDS = ["", "GZIP", "ZLIB"]
@@ -53,8 +54,7 @@ def test_records_of_any_size(tmp_path: Path, kind: str) -> None:
 
 
 def test_the_package_tfrecord_reads_it(tmp_path: Path) -> None:
-    from tfrecord.reader import tfrecord_iterator
-
+    tfrecord_iterator = the_package_tfrecord().reader.tfrecord_iterator
     records = [np.random.default_rng(size).bytes(size) for size in SIZES[:6]]
     for kind, theirs in (("", None), ("GZIP", "gzip")):
         path = write(tmp_path / "x", records, kind)

@@ -1,0 +1,17 @@
+"""The package tfrecord, another reader and writer of TFRecord files."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+
+def the_package_tfrecord() -> Any:
+    """Import it without its part for torch, which takes a second of CPU if torch is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "torch", sys.modules.get("torch"))
+        import tfrecord
+        import tfrecord.tools.tfrecord2idx
+    return tfrecord
