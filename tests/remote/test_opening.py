@@ -25,7 +25,7 @@ from ffrfs.remote.process import FetcherProcess
 from ffrfs.remote.session import session, use_urls
 from ffrfs.remote.settings import RemoteSettings
 from tests.interpreter import python
-from tests.mount.command import ENGINES, Mount, is_fetcher, kill_group, start_ffrfs, wait_until
+from tests.mount.command import Mount, is_fetcher, kill_group, start_ffrfs, wait_until
 from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
 from tests.remote.fetch_client import FetchClient
@@ -76,8 +76,9 @@ def wait_for_answers(server: Faulty, count: int) -> None:
 
 
 @pytest.mark.promise("S63")
-@pytest.mark.parametrize("answers", [0, 3])
-@pytest.mark.parametrize("tree", ENGINES, indirect=True)
+@pytest.mark.parametrize(
+    ("tree", "answers"), [("native", 0), ("native", 3), ("pyfuse3", 3)], indirect=["tree"]
+)
 def test_a_mount_goes_on_with_another_fetcher(
     tree: Mount, server: Faulty, tmp_path: Path, answers: int
 ) -> None:
