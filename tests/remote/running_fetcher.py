@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tests.remote.fetch_client import FetchClient
 SIZE = 5 * BLOCK_SIZE + 12345
 
 
+@functools.lru_cache(8)
 def content(size: int = SIZE, seed: int = 1) -> bytes:
     return random.Random(seed).randbytes(size)
 

@@ -249,6 +249,7 @@ def test_an_object_that_was_away_for_a_moment_is_read_again(
         os.utime(path, (1, 1))  # nginx's ETag is of size and second
         while running.figure("remote_errors") < 3:  # it is asked for now and then
             assert client.ask(opened, 0, 1).error == "ChangedAtOriginError"
+            time.sleep(0.02)
         assert running.figure("remote_changed") == 1
         aside.rename(path)
         wait_until(lambda: client.ask(opened, 0, 1).kind is Tell.READY, "it is read again")  # noqa: B023

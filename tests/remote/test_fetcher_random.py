@@ -18,7 +18,7 @@ BLOCKS = 12
 DATA = [content(BLOCKS * BLOCK_SIZE - 77, seed) for seed in range(2)]
 
 few = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 steps = st.lists(
     st.one_of(

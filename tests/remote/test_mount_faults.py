@@ -33,7 +33,7 @@ COUNT = 100
 ALL_RIGHT = Epoch(COUNT, 0, {})
 TIMEOUT_S = 4  # after which what is not there is an error
 PATIENCE_S = 60.0
-TURNS = 3  # in which something is killed
+TURNS = 2  # in which something is killed: the last one is what replaced the first
 # Of each class of errors one; ENDLESS brings bytes for as long as the fetcher takes them.
 FOR_GOOD = (Kind.ERROR, Kind.STALL, Kind.DENIED, Kind.ENDLESS)
 MEMORY_MAX_MB = 400

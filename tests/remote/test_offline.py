@@ -136,10 +136,8 @@ def test_a_pack_of_a_directory_that_is_absent(web_root: Path, tmp_path: Path, qu
     assert (status, f"{other}: offline, and it is not in the cache" in complaint) == (1, True)
     [listing] = (cache / "listings").iterdir()
     assert b"hush" not in listing.read_bytes()
-    # It is not trusted.
-    for hostile in (b"", b"[" * 100_000, b'{"url": 1}', listing.read_bytes().replace(b"p", b"/")):
-        listing.write_bytes(hostile)
-        assert "has no listing of it" in run("ls", "--offline", url + query)[1]
+    listing.write_bytes(listing.read_bytes().replace(b"p", b"/"))  # it is not trusted
+    assert "has no listing of it" in run("ls", "--offline", url + query)[1]
 
 
 def test_a_long_url(web_root: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
         (folder / "source" / str(number)).write_bytes(record)
     ffrfs.pack_folder(folder / "source", folder / "web" / "tree.ffr")
     write_tfrecord(folder / "web" / "x.tfrecord", packed_records())
-    (folder / "web" / "x.gz").write_bytes(gzip.compress(framed(packed_records()), 1))
+    (folder / "web" / "x.gz").write_bytes(gzip.compress(framed(packed_records()), 0))
     with faulty(folder / "web") as server:
         server.shape(latency_s=0.002)
         yield server

@@ -22,13 +22,24 @@ from tests.remote.servers.faulty import Faulty, faulty
 DATA = os.urandom((12 << 20) + 12345)
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    (root / "data").write_bytes(DATA)
+    (root / "empty").touch()
+    return root
+
+
+@pytest.fixture(scope="module")
+def shared(root: Path) -> Iterator[Faulty]:
+    with faulty(root) as server:
+        yield server
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Faulty]:
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "data").write_bytes(DATA)
-    (tmp_path / "root" / "empty").touch()
-    with faulty(tmp_path / "root") as started:
-        yield started
+def server(shared: Faulty) -> Iterator[Faulty]:
+    yield shared
+    shared.mend()
 
 
 @pytest.fixture(autouse=True)
@@ -96,9 +107,9 @@ def test_a_server_that_does_not_tell_versions_apart(server: Faulty) -> None:
 
 
 @pytest.mark.parametrize("options", ["", "GZIP", "ZLIB"])
-def test_records(server: Faulty, tmp_path: Path, options: str) -> None:
+def test_records(server: Faulty, root: Path, options: str) -> None:
     records = [os.urandom(number * 300) for number in range(200)]
-    with TFRecordWriter(tmp_path / "root" / "x", options) as writer:
+    with TFRecordWriter(root / "x", options) as writer:
         for record in records:
             writer.write(record)
     with tf_record_iterator(f"{server.url}/x") as found:
@@ -107,10 +118,10 @@ def test_records(server: Faulty, tmp_path: Path, options: str) -> None:
         assert list(found) == records
     (file,) = info([f"{server.url}/x"]).files
     assert (file.compression, file.record_count) == (options, 200)
-    assert file.file_size == (tmp_path / "root" / "x").stat().st_size
+    assert file.file_size == (root / "x").stat().st_size
 
 
-def test_a_damaged_stream(server: Faulty, tmp_path: Path) -> None:
-    (tmp_path / "root" / "x.gz").write_bytes(gzip.compress(b"no record")[:-4])
+def test_a_damaged_stream(server: Faulty, root: Path) -> None:
+    (root / "x.gz").write_bytes(gzip.compress(b"no record")[:-4])
     with pytest.raises(ValueError, match=r"x\.gz"):
         list(tf_record_iterator(f"{server.url}/x.gz"))

@@ -95,16 +95,15 @@ def of_iterator(url: str, **store: Any) -> bytes:
     "read",
     [of_pack, of_records_of_pack, of_range, of_records, of_tfrecords, of_stream, of_iterator],
 )
-@pytest.mark.parametrize("how", ["keywords", "fsspec"])
-def test_each_reads_its_own(read: Callable[..., bytes], how: str, web: Nginx, bucket: str) -> None:
-    options: dict[str, Any] = {"anonymous": True, "endpoint_url": web.url}
-    if how == "fsspec":
-        client = {"endpoint_url": web.url, "region_name": "eu-west-1"}
-        options = {"storage_options": {"anon": True, "client_kwargs": client}}
+def test_each_reads_its_own(read: Callable[..., bytes], web: Nginx, bucket: str) -> None:
+    keywords: dict[str, Any] = {"anonymous": True, "endpoint_url": web.url}
+    client = {"endpoint_url": web.url, "region_name": "eu-west-1"}
+    as_fsspec = {"storage_options": {"anon": True, "client_kwargs": client}}
     url = f"s3://{bucket}/set/"
     for _ in range(2):  # the second time from the cache
         assert read(url) == b"private"
-        assert read(url, **options) == b"public!"
+        assert read(url, **keywords) == b"public!"
+        assert read(url, **as_fsspec) == b"public!"
 
 
 def test_a_directory_in_a_named_store(
