@@ -49,6 +49,13 @@ def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(os.listdir(f"{place.path}/listings")) == ["8", "9"]
 
 
+@pytest.mark.parametrize("hostile", [b"", b"[" * 100_000, b'{"url": 1}'])
+def test_what_is_no_listing(place: CachePlace, hostile: bytes) -> None:
+    keep_listing(place, "a", URL, ["x"])
+    Path(f"{place.path}/listings/a").write_bytes(hostile)
+    assert kept_listing(place, "a", URL) is None
+
+
 def test_foreign_files(place: CachePlace, tmp_path: Path) -> None:
     keep_listing(place, "a", URL, ["x"])
     path = tmp_path / "cache" / "listings" / "a"

@@ -73,7 +73,7 @@ def test_the_number_of_processes_changes_nothing(
     assert (len(source.parts_of(str(shards / "x.tfrecord-00000-of-00003"), True)) > 1) == (
         unit < 900
     )
-    write_tfrecord(shards / "large.tfrecord", records(9000, 4))  # which is divided
+    write_tfrecord(shards / "large.tfrecord", records(3000, 4))  # which is divided
     alone = serialized(shards)
     assert serialized(shards, jobs=2) == alone
     assert serialized(shards, jobs=5) == alone
@@ -302,7 +302,7 @@ def test_parts_cover_a_file(shards: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_record_of_many_values_takes_a_few_times_its_memory(tmp_path: Path) -> None:
-    count = 12_000_000
+    count = 4_000_000
     values = np.random.default_rng(1).permutation(np.arange(count, dtype=np.float32))
     record = packed.example(x=packed.floats(values.tobytes()))
     write_tfrecord(tmp_path / "x.tfrecord", [record])
