@@ -302,7 +302,7 @@ def test_parts_cover_a_file(shards: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_record_of_many_values_takes_a_few_times_its_memory(tmp_path: Path) -> None:
-    count = 4_000_000
+    count = 12_000_000
     values = np.random.default_rng(1).permutation(np.arange(count, dtype=np.float32))
     record = packed.example(x=packed.floats(values.tobytes()))
     write_tfrecord(tmp_path / "x.tfrecord", [record])
