@@ -207,19 +207,24 @@ def failing_pieces():
     raise RuntimeError
 
 
+@pytest.fixture
+def without_tmpfile(monkeypatch: pytest.MonkeyPatch) -> None:
+    system_open = os.open
+
+    def open_named(path: str, flags: int, *args: int, **more: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError("not on this file system")
+        return system_open(path, flags, *args, **more)
+
+    monkeypatch.setattr(os, "open", open_named)
+
+
 @pytest.mark.parametrize("unnamed", [True, False], ids=["O_TMPFILE", "no O_TMPFILE"])
 def test_a_file_is_whole_or_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unnamed: bool
+    request: pytest.FixtureRequest, tmp_path: Path, unnamed: bool
 ) -> None:
     if not unnamed:
-        system_open = os.open
-
-        def open_named(path: str, flags: int, *args: int, **more: int) -> int:
-            if flags & os.O_TMPFILE == os.O_TMPFILE:
-                raise OSError("not on this file system")
-            return system_open(path, flags, *args, **more)
-
-        monkeypatch.setattr(os, "open", open_named)
+        request.getfixturevalue("without_tmpfile")
     with Destination(str(tmp_path / "out")) as destination:
         with pytest.raises(RuntimeError):
             destination.write("d/f", failing_pieces())
@@ -230,18 +235,11 @@ def test_a_file_is_whole_or_not_there(
     assert read_folder(tmp_path / "out") == {"d": {"f": b"all of it"}}
 
 
+@pytest.mark.usefixtures("without_tmpfile")
 def test_no_hard_links_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system_open = os.open
-
-    def open_named(path: str, flags: int, *args: int, **more: int) -> int:
-        if flags & os.O_TMPFILE == os.O_TMPFILE:
-            raise OSError("not on this file system")
-        return system_open(path, flags, *args, **more)
-
     def no_link(*_: object, **__: object) -> None:
         raise PermissionError("not on this file system, either")
 
-    monkeypatch.setattr(os, "open", open_named)
     monkeypatch.setattr(os, "link", no_link)
     with Destination(str(tmp_path / "out")) as destination:
         destination.write("f", [b"all of it"])
