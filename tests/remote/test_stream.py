@@ -67,7 +67,10 @@ def test_all_of_it(server: Faulty) -> None:
 
 
 @in_both_modes
-def test_a_fetcher_that_is_killed(server: Faulty) -> None:
+@pytest.mark.parametrize("fault", [None, Kind.NO_VERSION])  # that tells no versions apart
+def test_a_fetcher_that_is_killed(server: Faulty, fault: Kind | None) -> None:
+    if fault is not None:
+        server.do(fault)
     with RemoteStream(f"{server.url}/data") as stream:
         begin = stream.read(100)
         assert session.pid is not None
@@ -93,16 +96,6 @@ def test_a_cache_that_is_cut_off(server: Faulty, tmp_path: Path) -> None:
         begin = stream.read(100)
         for data in (tmp_path / "cache").rglob("*.data"):
             os.truncate(data, 0)
-        assert begin + stream.readall() == DATA
-
-
-@in_both_modes
-def test_a_server_that_does_not_tell_versions_apart(server: Faulty) -> None:
-    server.do(Kind.NO_VERSION)
-    with RemoteStream(f"{server.url}/data") as stream:
-        begin = stream.read(100)
-        assert session.pid is not None
-        os.kill(session.pid, signal.SIGKILL)
         assert begin + stream.readall() == DATA
 
 
