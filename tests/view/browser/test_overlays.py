@@ -253,14 +253,19 @@ def test_key_points(show: Show) -> None:
     assert page.locator("#stage circle").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("overlay", "expected"),
-    [("", (3, True)), ("detection", (3, False)), ("segmentation", (0, True)), ("none", (0, False))],
-)
-def test_what_is_drawn_first(show: Show, overlay: str, expected: tuple[int, bool]) -> None:
-    record = detection(segmentation_mask=encoded(segmentation()))
-    page = show(record, f"&overlay={overlay}")
-    assert (len(boxes(page)), page.locator("#stage canvas").is_visible()) == expected
+def test_what_is_drawn_first(show: Show) -> None:
+    page = show(detection(segmentation_mask=encoded(segmentation())), "&overlay=")
+    assert (len(boxes(page)), page.locator("#stage canvas").is_visible()) == (3, True)
+    begin = page.url
+    for overlay, expected in (
+        ("detection", (3, False)),
+        ("segmentation", (0, True)),
+        ("none", (0, False)),
+    ):
+        page.goto(begin + overlay)
+        page.locator("#stage svg[data-state=drawn]").wait_for()
+        found = len(boxes(page)), page.locator("#stage canvas").is_visible()
+        assert found == expected, overlay
 
 
 def test_the_form_changes_what_is_what(show: Show) -> None:
