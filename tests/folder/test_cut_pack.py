@@ -23,5 +23,5 @@ def test_a_program_with_a_fault_handler_of_its_own_survives(tmp_path: Path) -> N
     pack_folder(tmp_path / "source", pack)
     program = Path(__file__).with_name("cut_pack_reader.py")
     sizes = [str(FOLDER_COUNT), str(FILE_COUNT)]
-    done = python(program, pack, *sizes, "300", timeout=120)
+    done = python(program, pack, *sizes, "100", timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 wrong\n", "")
