@@ -49,7 +49,9 @@ def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(os.listdir(f"{place.path}/listings")) == ["8", "9"]
 
 
-@pytest.mark.parametrize("hostile", [b"", b"[" * 100_000, b'{"url": 1}'])
+@pytest.mark.parametrize(
+    "hostile", [b"", b"[" * 100_000, b'{"url": 1}'], ids=["empty", "deep", "without names"]
+)
 def test_what_is_no_listing(place: CachePlace, hostile: bytes) -> None:
     keep_listing(place, "a", URL, ["x"])
     Path(f"{place.path}/listings/a").write_bytes(hostile)
