@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.ffrecord_file import write_folder
 from tests.house import sources
 from tests.interpreter import python
 from tests.tfrecord_file import write_tfrecord
@@ -84,41 +83,29 @@ def records(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "a.tfrecord", [b"first", b"second"])
 
 
-@pytest.fixture
-def pack(tmp_path: Path) -> Path:
-    return write_folder(tmp_path / "x.ffr", {"file": b"content"})
-
-
-def test_packs_need_no_extra(tmp_path: Path, records: Path) -> None:
-    pack = tmp_path / "packed.ffr"
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "file").write_bytes(b"content")
-    bare("pack", tmp_path / "source", pack)
+def test_packs_and_mounts_need_no_extra(tmp_path: Path, records: Path) -> None:
+    source, pack, mountpoint = (tmp_path / name for name in ("source", "x.ffr", "mnt"))
+    for folder in (source, mountpoint):
+        folder.mkdir()
+    (source / "file").write_bytes(b"content")
+    bare("pack", source, pack)
     assert bare("ls", pack) == "file\n"
     assert bare("cat", pack, "file") == "content"
     bare("extract", pack, tmp_path / "out")
-    for path in (pack, records):
+    # Each kind of file once, and each engine once.
+    for path, engine, expected in (
+        (pack, "native", b"content"),
+        (records, "pyfuse3", b"firstsecond"),
+    ):
         bare("verify", path)
         bare("info", path)
-
-
-# Each kind of file once, and each engine once.
-@pytest.mark.parametrize(
-    ("engine", "kind", "expected"),
-    [("native", "pack", b"content"), ("pyfuse3", "records", b"firstsecond")],
-)
-def test_mounts_need_no_extra(
-    request: pytest.FixtureRequest, tmp_path: Path, engine: str, kind: str, expected: bytes
-) -> None:
-    mountpoint = tmp_path / "mnt"
-    mountpoint.mkdir()
-    bare("mount", "--engine", engine, request.getfixturevalue(kind), mountpoint)
-    try:
-        command = ["sh", "-c", "find $1 -type f | sort | xargs cat", "sh", mountpoint]
-        read = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
-    finally:
-        bare("umount", mountpoint)
-    assert read == expected
+        bare("mount", "--engine", engine, path, mountpoint)
+        try:
+            command = ["sh", "-c", "find $1 -type f | sort | xargs cat", "sh", mountpoint]
+            read = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+        finally:
+            bare("umount", mountpoint)
+        assert read == expected
 
 
 def test_examples_say_which_extra_they_need(records: Path) -> None:

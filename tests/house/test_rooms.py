@@ -385,33 +385,12 @@ def test_nothing_unpickles() -> None:
     assert found == []
 
 
+# `mount` and `convert` are functions of ffrfs too: their packages are loaded, and empty.
 HEAVY = [
-    "trio",
-    "pyfuse3",
-    "torch",
-    "ray",
-    "dask",
-    "distributed",
-    "mpi4py",
-    "pyarrow",
-    "numpy",
-    "rich",
-    "tqdm",
-    "google",
-    "fsspec",
-    "obstore",
-    "asyncio",
-    "cv2",
-    "PIL",
-    "argparse",
-    "ffrfs.remote.settings",
-    "ffrfs.remote.session",
-    "ffrfs.remote.origin",
-    "ffrfs.remote.store",
-    "ffrfs.cache.*",
-    # `mount` and `convert` are functions of ffrfs too: their packages are loaded, and empty.
-    "ffrfs.mount.*",
-    "ffrfs.convert.*",
+    *("trio", "pyfuse3", "torch", "ray", "dask", "distributed", "mpi4py", "pyarrow", "numpy"),
+    *("rich", "tqdm", "google", "fsspec", "obstore", "asyncio", "cv2", "PIL", "argparse"),
+    *("ffrfs.remote.settings", "ffrfs.remote.session", "ffrfs.remote.origin"),
+    *("ffrfs.remote.store", "ffrfs.cache.*", "ffrfs.mount.*", "ffrfs.convert.*"),
 ]
 
 
