@@ -15,12 +15,7 @@ from pathlib import Path
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.directory import CacheDirectory

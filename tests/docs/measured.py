@@ -13,16 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks import epoch, mounting, prefetching, report
-from benchmarks.contenders import (
-    EROFS,
-    FOLDER,
-    HINTS,
-    NATIVE,
-    PYFUSE3,
-    SQUASHFS,
-    SQUASHFUSE,
-    URING,
-)
+from benchmarks.contenders import EROFS, FOLDER, HINTS, NATIVE, PYFUSE3, SQUASHFS, SQUASHFUSE, URING
 from benchmarks.figure import Comparison, Figure
 from tests.checkout import CHECKOUT
 

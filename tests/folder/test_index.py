@@ -84,12 +84,7 @@ def test_names_that_fill_frames(name_size: int) -> None:
 
 
 def test_short_names_met_again_late() -> None:
-    late: Tree = {
-        "a": b"",
-        "é": b"",
-        **files(70_000),
-        "z": {"a": b"", "é": {"z": b""}, "Ā": b""},
-    }
+    late: Tree = {"a": b"", "é": b"", **files(70_000), "z": {"a": b"", "é": {"z": b""}, "Ā": b""}}
     assert_pickled(late)
 
 

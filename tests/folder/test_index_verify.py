@@ -58,12 +58,7 @@ INODE_SIZE = 32
 LIES = {
     "another record": (INODES, 3 * INODE_SIZE + 8, struct.pack("<Q", 1), "'c' is record 2"),
     "another name": (NAMES, None, b"m", "the pickle has 'large', the index has not"),
-    "a file for a folder": (
-        INODES,
-        4 * INODE_SIZE + 0x1C,
-        struct.pack("<H", 0o100644),
-        "",
-    ),
+    "a file for a folder": (INODES, 4 * INODE_SIZE + 0x1C, struct.pack("<H", 0o100644), ""),
     "no file of a record": (FILES, 4 * 2, b"\xff" * 4, "record 2"),
     "another record's file": (FILES, 4 * 2, struct.pack("<I", 2), "record 2"),
     "the header": (HEADER, 0, b"\0\0\0\0", "header"),

@@ -94,10 +94,7 @@ def listed(tree: dict[bytes, object]) -> Listed:
 
 
 def write_pack(
-    pack: Path,
-    tree: Listed,
-    run: tuple[int, int] | None = None,
-    shard: ShardNumber | None = None,
+    pack: Path, tree: Listed, run: tuple[int, int] | None = None, shard: ShardNumber | None = None
 ) -> bytes:
     first, count = run or (0, tree.entries.record_count)
     writer = Writer(os.fsencode(pack), count + 1)

@@ -69,9 +69,7 @@ def test_a_bad_file_is_told_when_it_is_found(file: Path, monkeypatch: pytest.Mon
     flip_byte(file, record_extents(file)[1][0])
     seen: list[object] = []
     verify_packs(
-        [file],
-        lambda done, *_: seen.append(done),
-        found=lambda *fault: seen.append(fault),
+        [file], lambda done, *_: seen.append(done), found=lambda *fault: seen.append(fault)
     )
     ((name, path, reason),) = (each for each in seen if isinstance(each, tuple))
     assert (name, path, reason.split(" (")[0]) == (str(file), "a/y", "record 1")

@@ -6,14 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 
-from ffrfs.remote.protocol import (
-    BLOCK_SIZE,
-    MESSAGE_SIZE_MAX,
-    Answer,
-    Ask,
-    Request,
-    Tell,
-)
+from ffrfs.remote.protocol import BLOCK_SIZE, MESSAGE_SIZE_MAX, Answer, Ask, Request, Tell
 from tests.remote.messages import message_of, parse_answer
 
 

@@ -51,10 +51,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["s3", "http"])
 def place(
-    request: pytest.FixtureRequest,
-    local: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """The URL of a directory with the same files as `local`."""
     endpoint_url = None

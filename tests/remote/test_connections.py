@@ -229,9 +229,7 @@ def test_a_proxy_before_a_bucket_is_named(
     assert "hush" not in str(caught.value)
 
 
-def test_a_place_without_a_proxy_is_named_with_or_without_its_port(
-    proxied: Proxied,
-) -> None:
+def test_a_place_without_a_proxy_is_named_with_or_without_its_port(proxied: Proxied) -> None:
     with scripted(lambda _: good(DATA[:1])) as port, free_ports(1) as [closed]:
         for but in ("127.0.0.1", f"127.0.0.1:{port}"):
             proxied(f"http://127.0.0.1:{closed}", but)

@@ -87,11 +87,7 @@ def _in_azure(request: pytest.FixtureRequest, packed: Path) -> Place:
     container = server.make_container(container_name)
     for name, content in objects(packed).items():
         obstore.put(container, name, content)
-    return (
-        f"az://{container_name}/data",
-        ["--endpoint-url", server.url],
-        server.environment(),
-    )
+    return (f"az://{container_name}/data", ["--endpoint-url", server.url], server.environment())
 
 
 def _in_gcs(request: pytest.FixtureRequest, packed: Path) -> Place:

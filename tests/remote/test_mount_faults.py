@@ -204,8 +204,7 @@ def test_a_hostile_server_is_not_mounted(
 
 @pytest.mark.promise("S19", "S63")
 @pytest.mark.parametrize(
-    "victims",
-    [("worker",), ("fetcher", "worker"), ("daemon",), ("daemon", "worker", "fetcher")],
+    "victims", [("worker",), ("fetcher", "worker"), ("daemon",), ("daemon", "worker", "fetcher")]
 )
 def test_a_process_that_is_killed_in_mid_epoch_costs_a_delay(
     reach: Reach, server: Faulty, packed: Path, victims: tuple[str, ...]

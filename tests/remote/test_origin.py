@@ -12,12 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffrfs.errors import (
-    ChangedAtOriginError,
-    RemoteError,
-    RemoteNotFoundError,
-    RemoteTimeoutError,
-)
+from ffrfs.errors import ChangedAtOriginError, RemoteError, RemoteNotFoundError, RemoteTimeoutError
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin

@@ -12,12 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.errors import (
-    ChangedAtOriginError,
-    RemoteDeniedError,
-    RemoteError,
-    RemoteTimeoutError,
-)
+from ffrfs.errors import ChangedAtOriginError, RemoteDeniedError, RemoteError, RemoteTimeoutError
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin

@@ -10,12 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from ffrfs.errors import (
-    ChangedAtOriginError,
-    RemoteError,
-    RemoteNotFoundError,
-    RemoteTimeoutError,
-)
+from ffrfs.errors import ChangedAtOriginError, RemoteError, RemoteNotFoundError, RemoteTimeoutError
 from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.origin import origin_for, read_bytes
 from ffrfs.remote.pin import Pin

@@ -11,11 +11,7 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from ffrfs.errors import (
-    ChangedAtOriginError,
-    RemoteDeniedError,
-    RemoteNotFoundError,
-)
+from ffrfs.errors import ChangedAtOriginError, RemoteDeniedError, RemoteNotFoundError
 from ffrfs.remote.settings import RemoteSettings
 from tests.remote.origins import names, pin, read
 from tests.remote.servers.seaweedfs import SeaweedFS

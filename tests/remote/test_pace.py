@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffrfs.remote.pace import (
-    RANGE_BLOCKS_MAX,
-    RANGES_FEW,
-    RANGES_MAX,
-    RANGES_MIN,
-    Pace,
-)
+from ffrfs.remote.pace import RANGE_BLOCKS_MAX, RANGES_FEW, RANGES_MAX, RANGES_MIN, Pace
 from ffrfs.remote.protocol import BLOCK_SIZE
 
 

@@ -94,10 +94,7 @@ def test_objects_that_change(
         rows = [run(made, number, on_error="record") for number in range(3)]
         summary = commit(made, rows)
     missing = {file.path: file.reason for row in rows for file in row.missing}
-    assert missing == {
-        "1/0/9.bin": "No such object",
-        "top.bin": "was changed after it was listed",
-    }
+    assert missing == {"1/0/9.bin": "No such object", "top.bin": "was changed after it was listed"}
     assert summary.missing_count == 2
     left = {path: content for path, content in contents.items() if path not in missing}
     assert in_packs(target) == left

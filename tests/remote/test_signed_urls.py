@@ -12,12 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import ffrfs
-from ffrfs.errors import (
-    FormatError,
-    OptionError,
-    PathNotFoundError,
-    UnverifiedHeaderWarning,
-)
+from ffrfs.errors import FormatError, OptionError, PathNotFoundError, UnverifiedHeaderWarning
 from ffrfs.remote.url import parse_url
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter
 from ffrfs.view.choice import Choice, Query

@@ -280,11 +280,7 @@ STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
             ),
         ],
     ),
-    "empty lists": (
-        [example(a=FLOATS)],
-        (10, 10, 10),
-        [numbers("a FLOAT", "num_non_missing: 1")],
-    ),
+    "empty lists": ([example(a=FLOATS)], (10, 10, 10), [numbers("a FLOAT", "num_non_missing: 1")]),
 }
 
 

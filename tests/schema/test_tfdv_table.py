@@ -135,8 +135,7 @@ CHECKS: dict[str, Callable[..., None]] = {
     "tfdv.write_anomalies_text": keeps("Anomalies", ".pbtxt"),
     "tfdv.display_schema": shows("feature type presence valency domain"),
     "tfdv.display_anomalies": shows(
-        "feature anomaly what was found",
-        "n drift JENSEN_SHANNON_DIVERGENCE 0 1",
+        "feature anomaly what was found", "n drift JENSEN_SHANNON_DIVERGENCE 0 1"
     ),
     "tfdv.visualize_statistics": shows("n INT 0 1 4 2.58199 1 0 4 8"),
 }

@@ -11,13 +11,7 @@ import pytest
 from google.protobuf import text_format
 
 from ffrfs.errors import FormatError
-from ffrfs.schema import (
-    Schema,
-    Statistics,
-    generate_statistics,
-    infer_schema,
-    validate_statistics,
-)
+from ffrfs.schema import Schema, Statistics, generate_statistics, infer_schema, validate_statistics
 from ffrfs.schema.messages import anomalies_pb2
 from ffrfs.schema.tables import anomaly_rows
 from tests.schema.records import INTS, example, sequence
@@ -134,10 +128,7 @@ def test_new_and_dropped_columns(tmp_path: Path) -> None:
     changed = [without(record, "fare") for record in TAXI]
     changed[0] += example(surge=[1.5])
     anomalies = validate_statistics(of(tmp_path, changed), schema)
-    assert found(anomalies) == {
-        "fare": ["SCHEMA_MISSING_COLUMN"],
-        "surge": ["SCHEMA_NEW_COLUMN"],
-    }
+    assert found(anomalies) == {"fare": ["SCHEMA_MISSING_COLUMN"], "surge": ["SCHEMA_NEW_COLUMN"]}
 
 
 def test_presence(tmp_path: Path) -> None:

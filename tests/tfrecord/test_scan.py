@@ -217,10 +217,7 @@ def test_a_stream_may_come_in_any_pieces(records: list[bytes], pieces: list[int]
     assert read_all(scan) == records
 
 
-@given(
-    records=st.lists(st.binary(max_size=30), min_size=1, max_size=5),
-    spoil=st.data(),
-)
+@given(records=st.lists(st.binary(max_size=30), min_size=1, max_size=5), spoil=st.data())
 def test_scans_agree_on_any_damage(
     tmp_path_factory: pytest.TempPathFactory, records: list[bytes], spoil: st.DataObject
 ) -> None:

@@ -190,10 +190,7 @@ def test_a_file_of_before_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_target_that_cannot_be(tmp_path: Path) -> None:
-    for path, error in (
-        (tmp_path / "no" / "x", FileNotFoundError),
-        (tmp_path, IsADirectoryError),
-    ):
+    for path, error in ((tmp_path / "no" / "x", FileNotFoundError), (tmp_path, IsADirectoryError)):
         with pytest.raises(error) as caught:
             TFRecordWriter(path)
         assert caught.value.filename == str(path)

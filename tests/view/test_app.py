@@ -12,10 +12,7 @@ from tests.view.conftest import Serve
 
 
 def test_a_fault_is_shown_and_logged(
-    tmp_path: Path,
-    serve: Serve,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(health, "_bounds", lambda count: 1 // (count - 1))
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))

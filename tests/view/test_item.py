@@ -118,10 +118,7 @@ def test_a_picture_and_its_exif(view_of: Any) -> None:
     shown = view_of("a.jpg", picture(30, 20, exif=exif))
     assert (shown["kind"], shown["source"]) == ("picture", "bytes")
     assert shown["facts"] == [["Format", "JPEG, RGB"], ["Pixels", "30 by 20"]]
-    assert shown["exif"] == [
-        ["Make", "<b>Canon</b>"],
-        ["DateTimeOriginal", "2024:05:01 12:00:00"],
-    ]
+    assert shown["exif"] == [["Make", "<b>Canon</b>"], ["DateTimeOriginal", "2024:05:01 12:00:00"]]
     assert "&lt;b&gt;Canon" in shown["html"]
     assert '<img class="shown" src="/bytes?key=a.jpg"' in shown["html"]
 

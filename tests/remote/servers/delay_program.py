@@ -82,11 +82,7 @@ class DelayingProxy:
             nursery.start_soon(self._pump, server, client, "bytes_down", 0.0)
 
     async def _pump(
-        self,
-        source: trio.SocketStream,
-        target: trio.SocketStream,
-        counter: str,
-        earliest_s: float,
+        self, source: trio.SocketStream, target: trio.SocketStream, counter: str, earliest_s: float
     ) -> None:
         """Until the source has no more: then the target is told so, in its turn."""
         pieces, due = trio.open_memory_channel[tuple[float, Pipe, int]](_PIECES_UNDER_WAY)
@@ -114,9 +110,7 @@ class DelayingProxy:
 
 
 async def _send(
-    due: trio.MemoryReceiveChannel[tuple[float, Pipe, int]],
-    target: trio.SocketStream,
-    pipes: Pipes,
+    due: trio.MemoryReceiveChannel[tuple[float, Pipe, int]], target: trio.SocketStream, pipes: Pipes
 ) -> None:
     async with due:
         # Pieces that are still to come break the channel, which ends the reading.

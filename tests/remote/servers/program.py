@@ -42,11 +42,7 @@ class Program:
     """A running server. `log` is what it has printed."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        log: Path,
-        *,
-        environment: Mapping[str, str] | None = None,
+        self, command: Sequence[str], log: Path, *, environment: Mapping[str, str] | None = None
     ) -> None:
         self._command = ["setpriv", "--pdeathsig", "TERM", *command]
         self._environment = {**os.environ, **(environment or {})}

@@ -17,12 +17,7 @@ from hypothesis import strategies as st
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord import Feature, FeatureList, SequenceExample, from_dict, tf_record_iterator
 from ffrfs.tfrecord.examples import features_found
-from ffrfs.tfrecord.examples.features_found import (
-    FeatureSchema,
-    Range,
-    Schema,
-    infer_schema,
-)
+from ffrfs.tfrecord.examples.features_found import FeatureSchema, Range, Schema, infer_schema
 
 FLOATS = st.floats(width=32, allow_nan=False)
 VALUES = st.one_of(

@@ -41,10 +41,7 @@ DType.__module__ = "tensorflow.python.framework.dtypes"
     ("kind", "spellings"),
     [
         ("int64", [np.int64, "int64", np.dtype("int64"), int, tfrecord.int64, DType("int64")]),
-        (
-            "float32",
-            [np.float32, "float32", float, "float", tfrecord.float32, DType("float32")],
-        ),
+        ("float32", [np.float32, "float32", float, "float", tfrecord.float32, DType("float32")]),
         (
             "bytes",
             [

@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.examples.example import from_dict
-from ffrfs.tfrecord.parsing.features import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    VarLenFeature,
-)
+from ffrfs.tfrecord.parsing.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from ffrfs.tfrecord.parsing.parse import (
     parse_example,
     parse_single_example,

@@ -14,16 +14,7 @@ from PIL import Image
 from ffrfs.tfrecord import from_dict
 from tests.view.browser.conftest import Tabs
 from tests.view.conftest import Serve
-from tests.view.examples import (
-    DETECTION,
-    HEIGHT,
-    WIDTH,
-    detection,
-    encoded,
-    picture,
-    turned,
-    write,
-)
+from tests.view.examples import DETECTION, HEIGHT, WIDTH, detection, encoded, picture, turned, write
 
 Show = Callable[..., Any]
 TEAL, GREY = (0, 158, 115), (128, 128, 128)
