@@ -32,22 +32,6 @@ def test_a_file_arrives(start: Start, tmp_path: Path, mode: str) -> None:
     assert client.read_all(opened) == data
 
 
-def test_an_object_of_a_server_arrives(start: Start, web, web_root: Path) -> None:
-    data = content(seed=2)
-    (web_root / "a.bin").write_bytes(data)
-    running = start()
-    client = running.client()
-    opened = client.open(f"{web.url}/a.bin")
-    assert client.read_all(opened) == data
-    assert running.figure("remote_blocks_fetched") == 6
-    assert running.figure("remote_bytes") == len(data)
-
-
-def test_an_empty_object_can_be_opened(start: Start, tmp_path: Path) -> None:
-    client = start().client()
-    assert client.open(put(tmp_path, "a", b"")).size == 0
-
-
 def test_only_what_is_wanted_is_fetched(start: Start, tmp_path: Path) -> None:
     running = start()
     client = running.client()

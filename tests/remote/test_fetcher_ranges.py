@@ -151,13 +151,3 @@ def test_what_is_wrong_is_said_and_nothing_is_kept(
     assert answer.kind is Tell.FAILED and url(server) in answer.reason
     assert running.figure("remote_blocks_fetched") == 0
     assert opened.read(3 * BLOCK_SIZE, 100) == bytes(100)
-
-
-def test_a_server_that_is_silent_is_given_up_in_time(start: Start, server: Faulty) -> None:
-    client = start(timeout_s=6.0).client()
-    opened = client.open(url(server))
-    server.do(Kind.STALL)
-    answer = client.ask(opened, 0, 1)
-    assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteTimeoutError")
-    server.mend()
-    assert client.ask(opened, 0, 1).kind is Tell.READY

@@ -77,12 +77,6 @@ def fails(ffrfs: Run) -> Callable[..., str]:
     return lambda *arguments: ffrfs("view", *map(str, arguments)).complaint
 
 
-def test_link_leads_to_the_pages(pack: Path) -> None:
-    with running(pack) as (_, pages):
-        assert pages.host == "127.0.0.1"
-        assert "p.ffr" in pages.get("/").text
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
 def test_open_does_not_show_the_token_to_other_users(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
@@ -109,8 +103,10 @@ def test_open_does_not_show_the_token_to_other_users(
 def test_no_page_frames_those_of_the_command(pack: Path) -> None:
     """A notebook has those of `ffrfs.view()`."""
     with running(pack) as (_, pages):
-        policy = pages.get("/").headers["content-security-policy"]
-        assert policy.endswith("frame-ancestors 'none'")
+        assert pages.host == "127.0.0.1"
+        page = pages.get("/")
+        assert "p.ffr" in page.text
+        assert page.headers["content-security-policy"].endswith("frame-ancestors 'none'")
         frame = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe", "Cookie": pages.cookie}
         assert pages.ask("/", headers={"Sec-Fetch-Site": "same-site", **frame}).status == 403
         assert pages.ask("/", headers={"Sec-Fetch-Site": "same-origin", **frame}).status == 200
