@@ -332,6 +332,13 @@ class Mount:
         if found is not None and found[1].process.wait(5) and not found[1].is_guarded:
             state.release(*found)
 
+    def remove_kept(self) -> None:
+        """What stays of it for a week: a mount looks at all of them, 1000 at most."""
+        for directory in state.runtime_directories():
+            log = state.log_path(directory, str(self.path))
+            for suffix in state.KEPT:
+                Path(log.removesuffix(state.LOG) + suffix).unlink(missing_ok=True)
+
     def processes(self) -> list[Process]:
         """Daemons by their command line, as some may never have come to mount anything,
         and workers."""

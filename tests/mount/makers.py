@@ -61,6 +61,7 @@ def closing_mounts(places: Path, logs: Path) -> Iterator[MakeMount]:
             mount.close()
     for mount in mounts:
         mount.check_log()
+        mount.remove_kept()
 
 
 def write_files(folder: Path, tree: Tree) -> None:

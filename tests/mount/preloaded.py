@@ -35,7 +35,10 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 _PRELOADED = (
-    *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.mount.daemon.server"),
+    *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.cli.foreign_file"),
+    *("ffrfs.cli.check", "ffrfs.cli.prefetch", "ffrfs.cli.ps", "ffrfs.cli.stats"),
+    *("ffrfs.mount.daemon.background", "ffrfs.mount.daemon.daemon", "ffrfs.mount.engines.sidecars"),
+    *("ffrfs.mount.engines.native_engine", "ffrfs.mount.engines.pyfuse3_engine"),
     *("tests.mount.child_program", "tests.mount.probes"),
 )
 _COMMAND = (sys.executable, "-m", "ffrfs")
