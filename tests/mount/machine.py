@@ -25,6 +25,7 @@ from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.process import Process
 from tests.checkout import CHECKOUT
 from tests.mount.command import TIMEOUT_S, Done, is_worker, kill_group, wait_until, words_of
+from tests.mount.preloaded import preloaded
 from tests.own_mounts import DETACH_ALL, with_own_mounts
 
 TEMPLATE = CHECKOUT / "systemd" / "mount.ffrfs"
@@ -143,8 +144,17 @@ class Machine:
         """The umount(8)."""
         return self.run("/usr/bin/umount", place, **more)
 
-    def ffrfs(self, *arguments: str | os.PathLike[str], **more: Any) -> Done:
-        return self.run(sys.executable, "-P", "-m", "ffrfs", *arguments, **more)
+    def ffrfs(
+        self,
+        *arguments: str | os.PathLike[str],
+        user_id: int = 0,
+        folder: Path | str = "/",
+        environment: Sequence[str] = (),
+    ) -> Done:
+        words = [os.fspath(argument) for argument in arguments]
+        only = dict(variable.split("=", 1) for variable in environment)
+        where = {"namespace": self.namespace, "user_id": user_id, "directory": str(folder)}
+        return Done(*preloaded().run(words, only, TIMEOUT_S, **where))
 
     def find(self, place: Path) -> dict[str, str] | None:
         """What findmnt(8) says of it; None: nothing is mounted there."""

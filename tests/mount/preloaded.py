@@ -3,7 +3,8 @@
 The suite runs it some thousand times, and a start takes longer than what it does: 160 ms of CPU
 for a mount, most of it imports. What is run is the same: arguments, environment, directory,
 umask, cores, descriptors, session and, for those who look for a daemon, the command line are as
-a start gives them. What needs another start (a limit, a user, a namespace) takes subprocess.
+a start gives them, and so are the user and the mount namespace of a machine.py. What needs another
+start (a limit, another namespace) takes subprocess.
 
 Run as a program, this file is the process that forks. One for each process that tests; it ends
 when that does.
@@ -47,6 +48,10 @@ _MESSAGE_SIZE = 1 << 20
 _CHUNK_SIZE = 1 << 16
 # Of the fields of /proc/PID/stat that come after the name.
 _ARG_START, _ARG_END = 45, 46
+_CLONE_NEWNS = 0x20000
+_PR_SET_DUMPABLE = 4
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Preloaded:
@@ -76,14 +81,22 @@ class Preloaded:
         )
 
     def run(
-        self, arguments: Sequence[str], environment: dict[str, str], timeout_s: float
+        self,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        timeout_s: float,
+        **elsewhere: object,
     ) -> tuple[int, str, str]:
-        """Status, standard output and error. subprocess.TimeoutExpired: it has been killed."""
+        """Status, standard output and error. subprocess.TimeoutExpired: it has been killed.
+
+        `elsewhere`: directory, namespace (its path below /proc), user_id.
+        """
         pipes = [os.pipe() for _ in range(3)]
         with open(os.devnull, "rb") as nothing:
             fds = [nothing.fileno(), *(writing for _, writing in pipes)]
             try:
-                process = self._start({"command": arguments, "environment": environment}, fds)
+                message = {"command": arguments, "environment": environment, **elsewhere}
+                process = self._start(message, fds)
             finally:
                 for _, writing in pipes:
                     os.close(writing)
@@ -102,10 +115,11 @@ class Preloaded:
         return self._start({"environment": dict(os.environ)}, [stdin, stdout, 2])
 
     def _start(self, message: dict[str, object], fds: list[int]) -> Forked:
-        message |= {
+        message = {
             "directory": os.getcwd(),
             "cores": sorted(os.sched_getaffinity(0)),
             "umask": _umask(),
+            **message,
         }
         with self._lock:  # or two threads get each other's answer
             socket.send_fds(self._socket, [json.dumps(message).encode()], fds)
@@ -223,11 +237,15 @@ def _become(message: dict[str, Any], fds: list[int], requests: socket.socket) ->
         for standard, fd in enumerate(fds[:3]):
             os.dup2(fd, standard)
             os.close(fd)
+        if "namespace" in message:
+            _enter(message["namespace"])
         os.chdir(message["directory"])
         os.sched_setaffinity(0, message["cores"])
         os.umask(message["umask"])
         os.environ.clear()
         os.environ.update(message["environment"])
+        if message.get("user_id"):
+            _become_user(message["user_id"])
         if "command" in message:
             status = _run_command(message["command"])
             os.write(fds[3], str(status).encode())
@@ -238,6 +256,20 @@ def _become(message: dict[str, Any], fds: list[int], requests: socket.socket) ->
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def _enter(namespace: str) -> None:
+    fd = os.open(namespace, os.O_RDONLY)
+    assert _libc.setns(fd, _CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    os.close(fd)
+
+
+def _become_user(user_id: int) -> None:
+    os.setgroups([])
+    os.setresgid(user_id, user_id, user_id)
+    os.setresuid(user_id, user_id, user_id)
+    # As after a start: else what is in /proc of it is root's.
+    assert _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0) == 0
 
 
 def _run_command(arguments: list[str]) -> int:
