@@ -17,6 +17,10 @@ from tests.mount.notify_socket import Service
 
 ORDINARY_USER_ID = 65534
 
+# For tests of what is the same over both transports, or by both engines.
+over_engines = pytest.mark.parametrize("engine", ENGINES, indirect=True)
+by_native = pytest.mark.parametrize("engine", ["native"], indirect=True)
+
 PackTree = Callable[[Tree], Path]
 AskAsUser = Callable[..., dict[str, Any]]
 MakeMount = Callable[..., Mount]

@@ -12,8 +12,10 @@ import pytest
 from ffrfs import pack_folder
 from tests.mount import probes, survey
 from tests.mount.child import ask
+from tests.mount.command import ENGINES
 from tests.mount.makers import MakeMount, closing_mounts
 
+SERVED_BY = ENGINES
 TARGETS = {
     "beside": b"file",
     "d/up": b"../file",

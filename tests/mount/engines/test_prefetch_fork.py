@@ -9,7 +9,7 @@ import pytest
 
 from tests.mount import forking, probes
 from tests.mount.child import child
-from tests.mount.command import ENGINES, Mount, wait_until
+from tests.mount.command import Mount, wait_until
 from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
@@ -26,10 +26,8 @@ PATHS = [f"d/{name}" for name in NAMES]
 DIGESTS_OF_PATHS = {f"d/{name}": digest for name, digest in DIGESTS.items()}
 FORK_COUNT = 30
 
-pytestmark = [
-    pytest.mark.promise("S36"),
-    pytest.mark.parametrize("engine", ENGINES, indirect=True),
-]
+SERVED_BY = ["native"]  # whose hints they are is known above the engines
+pytestmark = pytest.mark.promise("S36")
 
 
 @pytest.fixture

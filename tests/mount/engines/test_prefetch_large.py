@@ -11,11 +11,12 @@ import pytest
 import ffrfs as library
 from tests.ffrecord_file import write_folder
 from tests.mount import probes
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import ENGINES, Mount, ffrfs, wait_until
 from tests.mount.hinted_files import figures
 from tests.mount.makers import MakeMount
 from tests.page_cache import forget_pages
 
+SERVED_BY = ENGINES
 MIB = 1 << 20
 COUNT = 10
 CACHE_MB = 32  # an eighth of it is one file of 4 MiB

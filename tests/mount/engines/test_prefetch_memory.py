@@ -11,7 +11,7 @@ import pytest
 
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import ENGINES, Mount, wait_until
+from tests.mount.command import Mount, wait_until
 from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
@@ -27,16 +27,14 @@ from tests.mount.hinted_files import (
     texts,
     write_hinted_files,
 )
-from tests.mount.makers import MakeMount
+from tests.mount.makers import MakeMount, over_engines
 from tests.page_cache import forget_pages
 
 MIB = 1 << 20
 CACHE_MB = 8
 
-pytestmark = [
-    pytest.mark.promise("S33"),
-    pytest.mark.parametrize("engine", ENGINES, indirect=True),
-]
+SERVED_BY = ["native"]
+pytestmark = pytest.mark.promise("S33")
 
 
 @pytest.fixture
@@ -50,6 +48,7 @@ def cold(mount: MakeMount, pack: Path, *arguments: str) -> Mount:
     return tree
 
 
+@over_engines
 @pytest.mark.promise("S15")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
 def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.ffrecord_file import record_extents
 from tests.mount import cached_files, probes
 from tests.mount.child import child
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import ENGINES, Mount, wait_until
 from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
@@ -32,6 +32,7 @@ from tests.mount.hinted_files import (
 from tests.mount.makers import MakeMount
 from tests.page_cache import forget_pages
 
+SERVED_BY = ENGINES
 READER_COUNT = 4
 CLIENT_COUNT = 10
 

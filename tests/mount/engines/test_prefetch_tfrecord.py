@@ -12,7 +12,7 @@ import pytest
 from tests.ffrecord_file import flip_byte
 from tests.mount import cached_files, probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import ENGINES, Mount, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.example_tree import check_record, example, features, image
 from tests.mount.hinted_files import hinted, increase, settled
@@ -20,6 +20,7 @@ from tests.mount.makers import MakeDisk, MakeMount
 from tests.page_cache import forget_pages
 from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
+SERVED_BY = ENGINES
 COUNT = 60
 SIZE = 30_000
 

@@ -11,11 +11,12 @@ import pytest
 from tests.ffrecord_file import write_folder
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import ENGINES, Mount, wait_until
 from tests.mount.hinted_files import figures, increase, settled, shuffled
-from tests.mount.makers import MakeMount
+from tests.mount.makers import MakeMount, by_native
 from tests.page_cache import forget_pages
 
+SERVED_BY = ENGINES
 COUNT = 3000
 NAMES = [f"{i:04d}" for i in range(COUNT)]
 FILES = {name: random.Random(name).randbytes(1000 + 2 * i) for i, name in enumerate(NAMES)}
@@ -64,6 +65,7 @@ def test_an_epoch_in_no_order(mount: MakeMount, pack: Path, cached: bool) -> Non
     assert found["read_around.read_bytes"] <= 2 * SIZE_BYTES
 
 
+@by_native
 def test_without_a_listing_it_comes_into_the_page_cache(mount: MakeMount, pack: Path) -> None:
     tree: Mount = mount(pack)
     wait_for_limit(tree)
@@ -73,6 +75,7 @@ def test_without_a_listing_it_comes_into_the_page_cache(mount: MakeMount, pack: 
     assert found["bytes_page_cache"] > 0  # READs that found it there
 
 
+@by_native
 def test_off(mount: MakeMount, pack: Path) -> None:
     tree = listed(mount, pack, "--read-around", "off")
     found = read(tree, shuffled(4, NAMES))
@@ -86,6 +89,7 @@ def test_on_needs_no_evidence(mount: MakeMount, pack: Path) -> None:
     assert found["read_around.pushed"] > 100
 
 
+@by_native
 def test_several_packs(mount: MakeMount, tmp_path: Path) -> None:
     half = COUNT // 2
     parts = [dict(list(FILES.items())[:half]), dict(list(FILES.items())[half:])]

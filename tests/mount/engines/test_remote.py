@@ -18,6 +18,7 @@ from ffrfs.mount.engines.worker import PATH_VARIABLE
 from tests.ffrecord_file import write_folder
 from tests.mount import cached_files, probes
 from tests.mount.command import (
+    ENGINES,
     TIMEOUT_S,
     Mount,
     ffrfs,
@@ -25,9 +26,10 @@ from tests.mount.command import (
     start_ffrfs,
     wait_until,
 )
-from tests.mount.makers import MakeMount, PackTree
+from tests.mount.makers import MakeMount, PackTree, by_native
 from tests.remote.servers.nginx import Nginx, nginx
 
+SERVED_BY = ENGINES
 TREE = {
     f"d{folder}": {f"f{n}": random.Random(folder * 100 + n).randbytes(110_000) for n in range(20)}
     for folder in range(4)
@@ -86,7 +88,11 @@ URLS: dict[str, Callable[[Nginx, Path], str]] = {
 
 
 @pytest.mark.promise("S61", "S64")
-@pytest.mark.parametrize("kind", URLS)
+@pytest.mark.parametrize(
+    ("engine", "kind"),
+    [("native", "http"), ("pyfuse3", "http"), ("native", "file"), ("pyfuse3", "cached")],
+    indirect=["engine"],
+)
 def test_a_tree_is_read_from_afar_and_then_from_the_cache(
     reach: Reach, pack: Path, server: Nginx, kind: str
 ) -> None:
@@ -106,6 +112,7 @@ def test_a_tree_is_read_from_afar_and_then_from_the_cache(
     assert str(pack) in again.statistics()["pack"] or kind == "http"
 
 
+@by_native
 def test_the_rest_is_fetched_once_most_of_a_pack_was_read_in_no_order(
     reach: Reach, pack_tree: PackTree
 ) -> None:
@@ -170,7 +177,7 @@ def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, serv
 
 
 @pytest.mark.promise("S59", "S62")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@by_native
 def test_next_daemon_knows_that_an_object_was_replaced(
     reach: Reach, pack: Path, server: Nginx
 ) -> None:
@@ -280,6 +287,7 @@ def test_prefetch_all_brings_everything_into_the_cache(
     check(tree)
 
 
+@by_native
 def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server: Nginx) -> None:
     """Another fetcher fills, and until it knows how much, nobody says that nothing is left."""
     tree = reach(f"{server.url}/{pack.name}")
@@ -321,6 +329,7 @@ def test_prefetch_all_goes_on_after_its_daemon(
     check(tree)
 
 
+@by_native
 def test_prefetch_all_needs_a_cache_on_disk(
     reach: Reach, new_mount: MakeMount, pack: Path, server: Nginx
 ) -> None:
@@ -335,6 +344,7 @@ def test_prefetch_all_needs_a_cache_on_disk(
     assert "keeps nothing on disk" in ffrfs("prefetch", "--all", kept_nowhere.path).err
 
 
+@by_native
 @pytest.mark.promise("S75")
 def test_neighbours_fetch_nothing(reach: Reach, server: Nginx, pack: Path) -> None:
     """Blocks that a reader has fetched are pushed from; no other block is asked for."""
@@ -363,6 +373,7 @@ def test_warm(reach: Reach, server: Nginx, pack: Path) -> None:
     assert reads <= sum(given_up.values())
 
 
+@by_native
 def test_warm_waits_for_a_fetcher_that_is_late(reach: Reach, server: Nginx, pack: Path) -> None:
     tree = reach(f"{server.url}/{pack.name}", "--read-around", "off")
     fetcher = tree.statistics()["fetcher_pid"]
@@ -377,6 +388,7 @@ def test_warm_waits_for_a_fetcher_that_is_late(reach: Reach, server: Nginx, pack
     assert tree.statistics()["warm"]["pushed"] == len(NAMES)
 
 
+@by_native
 @pytest.mark.promise("S76")
 def test_warm_brings_what_is_cached_when_the_server_is_gone(
     reach: Reach, server: Nginx, pack: Path

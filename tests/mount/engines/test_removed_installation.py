@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.mount import probes
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import ENGINES, Mount, ffrfs, wait_until
 from tests.mount.installation import Installation
 from tests.mount.makers import MakeMount
 
+SERVED_BY = ENGINES
 TREE = {"file": b"content", "other": b"other content"}
 
 

@@ -16,7 +16,7 @@ import pytest
 from ffrfs import mounted
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import Mount, engine_settings, ffrfs, mount_command_fails
+from tests.mount.command import ENGINES, Mount, engine_settings, ffrfs, mount_command_fails
 from tests.mount.example_tree import (
     Features,
     example,
@@ -29,6 +29,7 @@ from tests.mount.example_tree import (
 from tests.mount.makers import MakeMount
 from tests.tfrecord_file import tfrecord_records, write_tfrecord
 
+SERVED_BY = ENGINES
 NUMBERS = ("int64_list", [1, 2, 3])
 
 

@@ -14,13 +14,14 @@ import pytest
 
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount
+from tests.mount.command import ENGINES, Mount
 from tests.mount.example_tree import Features, example
 from tests.mount.hinted_files import hinted, settled
 from tests.mount.makers import MakeMount
 from tests.page_cache import forget_pages
 from tests.tfrecord_file import framed, write_tfrecord
 
+SERVED_BY = ENGINES
 COUNT = 60
 LOOKED_INTO = 50  # of them; the others nobody has asked for
 FORGOTTEN = 28  # of those; the bytes of the later ones may still be in memory

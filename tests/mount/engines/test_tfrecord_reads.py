@@ -14,7 +14,7 @@ import pytest
 from tests.ffrecord_file import flip_byte
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import TIMEOUT_S, Mount, wait_until
+from tests.mount.command import ENGINES, TIMEOUT_S, Mount, wait_until
 from tests.mount.disk import Disk
 from tests.mount.example_tree import (
     Features,
@@ -28,6 +28,7 @@ from tests.mount.makers import MakeDisk, MakeMount
 from tests.page_cache import forget_pages
 from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
+SERVED_BY = ENGINES
 MIB = 1 << 20
 
 

@@ -15,8 +15,10 @@ from ffrfs import pack_folder
 from tests.ffrecord_file import record_extents, write_folder
 from tests.folder.folder_model import make_folder
 from tests.mount import probes
+from tests.mount.command import ENGINES
 from tests.mount.makers import MakeMount, PackTree
 
+SERVED_BY = ENGINES
 NOBODY = 65534
 TREE = {"a.txt": b"alpha", "d": {"b.bin": b"x" * 1000, "deeper": {}}, "empty": b""}
 

@@ -8,8 +8,10 @@ import zlib
 import pytest
 
 from tests.mount import probes
+from tests.mount.command import ENGINES
 from tests.mount.makers import MakeMount, PackTree
 
+SERVED_BY = ENGINES
 TREE = {"a": b"alpha", "d": {"b": b""}}
 
 
