@@ -21,19 +21,15 @@ from tests.cut_file import cutting
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import ENGINES, Mount, ffrfs
-from tests.mount.makers import MakeMount, PackTree, engine_of
+from tests.mount.command import Mount, ffrfs
+from tests.mount.makers import MakeMount, PackTree, over_engines
 
 MIB = 1 << 20
 BLOCK_SIZE = 64 << 10  # of an index, with a checksum of its own
 INODE_SIZE = 32
 TRAILER_SIZE = 256
+SERVED_BY = ["native"]  # unless its answers or its death are tested
 LARGE_COUNT = 100_001  # files: without an index, worth a sidecar
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, fuse: None) -> str:
-    return engine_of(request)
 
 
 @pytest.fixture
@@ -78,6 +74,7 @@ def many_files(path: Path, count: int) -> Path:
 # Modes and times.
 
 
+@over_engines
 @pytest.mark.promise("S4")
 def test_modes_and_times_are_those_that_were_packed(mount: MakeMount, source: Path) -> None:
     modes = {"run": 0o755, "private": 0o600, "odd": 0o4461, "none": 0o000}
@@ -111,6 +108,7 @@ def damaged(tmp_path: Path) -> tuple[Path, int]:
     return path, slot
 
 
+@over_engines
 @pytest.mark.promise("S40")
 def test_damage_of_the_index_is_eio_for_what_it_tells_and_the_rest_is_there(
     new_mount: MakeMount, damaged: tuple[Path, int]
@@ -147,6 +145,7 @@ def test_hints_of_damaged_entries_do_no_harm(
     assert tree.is_served
 
 
+@over_engines
 @pytest.mark.promise("S12", "S40")
 def test_pack_that_loses_its_index_while_mounted_gives_errors(
     new_mount: MakeMount, tmp_path: Path
@@ -163,6 +162,7 @@ def test_pack_that_loses_its_index_while_mounted_gives_errors(
     assert tree.is_served
 
 
+@over_engines
 @pytest.mark.long
 @pytest.mark.promise("S12", "S40")
 def test_pack_that_is_cut_off_and_restored_ends_no_mount(
@@ -178,7 +178,7 @@ def test_pack_that_is_cut_off_and_restored_ends_no_mount(
     assert tree.mount().status == 0
     wander = (probes.wander, str(tree.path), names)
     with child(*wander, 1) as first, child(*wander, 2) as second, cutting(path) as cut:
-        while cut.count < 100:
+        while cut.count < 40:
             first.ask_next()
             second.ask_next()
             assert first.answer() == second.answer() == []
@@ -334,6 +334,7 @@ def test_a_part_of_a_large_file_reads_and_verifies_only_what_it_touches(
     assert counted["checksums_failed"] == 0
 
 
+@over_engines
 @pytest.mark.promise("S11", "S42")
 def test_damage_in_a_large_file_is_eio_for_that_part(mount: MakeMount, pack_tree: PackTree) -> None:
     content = random.Random(1).randbytes(24 * MIB)
@@ -350,7 +351,6 @@ def test_damage_in_a_large_file_is_eio_for_that_part(mount: MakeMount, pack_tree
 
 
 @pytest.mark.promise("S43")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_memory_does_not_grow_with_the_number_of_files(mount: MakeMount, tmp_path: Path) -> None:
     small = private_bytes(mount(many_files(tmp_path / "small.ffr", 1000)))
     tree = mount(many_files(tmp_path / "large.ffr", 300_000))
