@@ -32,7 +32,7 @@ from tests.mount.command import (
     start_ffrfs,
     wait_until,
 )
-from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
+from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree, by_native
 from tests.mount.process_status import descriptors
 
 TREE = {"a": b"alpha" * 10_000}
@@ -125,6 +125,7 @@ def test_mount_takes_the_place_of_a_dead_one_that_hangs(root_user: None, tree: M
         os.close(connection)
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_other_places_do_not_wait_for_a_dead_mount_that_hangs(
     root_user: None, tree: Mount, new_mount: MakeMount, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +166,7 @@ def copied_connection(tree: Mount) -> int:
     return copied
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -193,6 +195,7 @@ def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree
     check_nothing_left(tree)
 
 
+@by_native
 def test_folder_that_was_there_stays(mount: MakeMount, pack_tree: PackTree, places: Path) -> None:
     place = places / "there"
     place.mkdir()
@@ -205,6 +208,7 @@ def test_folder_that_was_there_stays(mount: MakeMount, pack_tree: PackTree, plac
     assert place.stat().st_ino == before
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_stacked_dead_mounts(root_user: None, tree: Mount, mount: MakeMount) -> None:
     tree.expect_log("removed 3 dead mounts, whose daemon")
@@ -222,6 +226,7 @@ def bind(source: Path, target: Path) -> None:
     assert ctypes.CDLL(None).mount(*arguments) == 0
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_mount_below_a_dead_one_is_left_if_it_lives(
     root_user: None, tree: Mount, mount: MakeMount, new_mount: MakeMount
@@ -240,6 +245,7 @@ def test_mount_below_a_dead_one_is_left_if_it_lives(
     assert below.is_served
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_mount_whose_state_is_lost_is_left_if_it_lives(tree: Mount, new_mount: MakeMount) -> None:
     lose_state(tree)
@@ -249,6 +255,7 @@ def test_mount_whose_state_is_lost_is_left_if_it_lives(tree: Mount, new_mount: M
     assert tree.ask(probes.read, "a") == TREE["a"]
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_mount_whose_state_is_lost_is_replaced_if_it_is_dead(tree: Mount) -> None:
     tree.expect_log("removed a dead mount of .*tree.ffr$")
@@ -263,6 +270,7 @@ def lose_state(tree: Mount) -> None:
     os.unlink(state._path(found[0], str(tree.path)))
 
 
+@by_native
 def test_folder_made_for_a_mount_that_others_detached_goes_with_the_next(
     root_user: None, tree: Mount, new_mount: MakeMount
 ) -> None:
@@ -278,6 +286,7 @@ def test_folder_made_for_a_mount_that_others_detached_goes_with_the_next(
     check_nothing_left(again)
 
 
+@by_native
 def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tree: Mount) -> None:
     kill(tree)
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
@@ -287,6 +296,7 @@ def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tre
     check_nothing_left(tree)
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_of_many_mounts_over_a_dead_one_one_wins(tree: Mount) -> None:
     kill(tree)
@@ -347,6 +357,7 @@ def test_dead_mount_of_another_type_is_left(
         subprocess.run(["umount", place], check=True, timeout=20)
 
 
+@by_native
 @pytest.mark.promise("S51")
 def test_umount_dead_leaves_what_lives(tree: Mount, places: Path) -> None:
     for place in (tree.path, places / "absent", places):
@@ -362,6 +373,7 @@ def test_umount_dead_leaves_what_lives(tree: Mount, places: Path) -> None:
     check_nothing_left(tree)
 
 
+@by_native
 @pytest.mark.promise("S50")
 def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "mounts_again")
@@ -374,12 +386,14 @@ def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: A
     }
 
 
+@by_native
 def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "is_killed")
     # Root itself may not look into it, and is told nothing by the kernel.
     assert seen == {"live": False, "taken": 1, "left": False}
 
 
+@by_native
 @pytest.mark.promise("S51")
 def test_root_leaves_a_mount_of_others_where_its_own_has_died(
     engine: str, as_ordinary_user: AskAsUser
