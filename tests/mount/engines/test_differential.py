@@ -108,8 +108,7 @@ def check_same(
 # -o, and whom the survey is made as.
 SURVEYS = [
     ("", None),
-    ("xattr", None),
-    ("uid=1000,gid=1001,umask=027,noexec", None),
+    ("xattr,uid=1000,gid=1001,umask=027,noexec", None),
     ("allow_other,xattr", NOBODY),
     (f"allow_other,uid={NOBODY},umask=0277", NOBODY),
     ("allow_root", NOBODY),
