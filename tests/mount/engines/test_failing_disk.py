@@ -12,16 +12,17 @@ import pytest
 
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, check_nothing_left, ffrfs, wait_until
+from tests.mount.command import ENGINES, Mount, check_nothing_left, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, content
 from tests.mount.makers import MakeMount
 from tests.mount.process_status import descriptors
 from tests.mount.trouble_reader import read_through_trouble
 
+SERVED_BY = ENGINES
 NAMES = ("cold", "stalled", "colder")
 READERS = 3
-TROUBLE_S = 1.5
+TROUBLE_S = 1.0
 UMOUNT_MAX_S = 15.0  # an interpreter's start on a busy machine; nothing waits for the disk
 # What the disk says is what readers hear.
 TROUBLES = {errno.EIO, errno.ESTALE}

@@ -12,7 +12,7 @@ from tests.mount import probes
 from tests.mount.command import Mount
 from tests.mount.makers import MakeMount
 
-ENTRY_COUNT = 20_000
+ENTRY_COUNT = 5_000
 NAMES = {f"file number {i}" for i in range(ENTRY_COUNT - 2)} | {"folder", "\udcff no UTF-8"}
 
 

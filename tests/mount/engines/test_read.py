@@ -16,7 +16,7 @@ from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import wait_until
-from tests.mount.makers import MakeMount, PackTree
+from tests.mount.makers import MakeMount, PackTree, over_engines
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (4 << 20) + 1]
 
@@ -58,12 +58,13 @@ def test_direct_io_reads_the_same(mount: MakeMount, pack_tree: PackTree) -> None
     assert mount(pack_tree({"f": data})).ask(probes.read_direct, "f") == data
 
 
+@over_engines
 @pytest.mark.long
 @pytest.mark.promise("S15")
 def test_file_larger_than_the_cache_reads_in_bounded_memory(
     mount: MakeMount, tmp_path: Path
 ) -> None:
-    size = 256 << 20
+    size = 64 << 20
     block = content(1 << 20)
     tree = mount(
         write_records(tmp_path / "large.ffr", [block * (size >> 20), b"small"]),
@@ -97,6 +98,7 @@ def test_parallel_readers_get_their_own_bytes(mount: MakeMount, pack_tree: PackT
             assert reader.answer() == expected
 
 
+@over_engines
 @pytest.mark.promise("S10", "S11")
 @pytest.mark.parametrize("size", [1, 5000, 3 << 20])
 def test_corrupt_record_is_eio_and_the_others_are_fine(
@@ -125,6 +127,7 @@ def spoil_second_checksum(header: Header) -> None:
     header.checksums[1] ^= 1
 
 
+@over_engines
 def test_log_line_of_an_odd_name_is_one_line(mount: MakeMount, tmp_path: Path) -> None:
     name = "two\nlines \x1b[31m\udcff"
     tree = mount(
@@ -153,6 +156,7 @@ def test_wrong_checksum_in_the_header_is_eio_for_that_record(
         assert tree.ask(probes.read, f"{record:09d}") == records[record]
 
 
+@over_engines
 @pytest.mark.promise("S11")
 def test_damage_is_sigbus_where_the_file_is_mapped(mount: MakeMount, tmp_path: Path) -> None:
     records = [content(5000, i) for i in range(2)]
@@ -163,6 +167,7 @@ def test_damage_is_sigbus_where_the_file_is_mapped(mount: MakeMount, tmp_path: P
     assert ends == [0, -signal.SIGBUS]
 
 
+@over_engines
 def test_plain_file_cut_inside_its_last_record_loses_only_that(
     mount: MakeMount, tmp_path: Path
 ) -> None:
@@ -175,6 +180,7 @@ def test_plain_file_cut_inside_its_last_record_loses_only_that(
     assert [tree.ask(probes.read, name) for name in ("000000000", "000000001")] == records[:2]
 
 
+@over_engines
 @pytest.mark.promise("S12")
 def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     mount: MakeMount, tmp_path: Path
@@ -190,6 +196,7 @@ def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     assert tree.ask(probes.read, "first") == content(5000)
 
 
+@over_engines
 @pytest.mark.promise("S12")
 def test_pack_that_is_overwritten_while_mounted_is_eio(
     mount: MakeMount, pack_tree: PackTree
@@ -203,11 +210,12 @@ def test_pack_that_is_overwritten_while_mounted_is_eio(
     assert tree.ask(probes.errno_of, "unread", "read") == errno.EIO
 
 
+@over_engines
 @pytest.mark.promise("S10", "S12")
 def test_large_file_that_is_overwritten_after_its_check_gives_no_new_byte(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    data = content(40 << 20)
+    data = content(16 << 20)
     pack = pack_tree({"file": data})
     tree = mount(pack, "--cache-mb", "8")
     tree.expect_log("cannot read file")
@@ -226,6 +234,7 @@ def test_sendfile_reads_the_same(mount: MakeMount, pack_tree: PackTree, tmp_path
     assert (tmp_path / "copy").read_bytes() == data
 
 
+@over_engines
 @pytest.mark.promise("S3")
 def test_pack_that_is_replaced_stays_what_it_was(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree({"first": content(5000), "second": content(5000, 1)})
