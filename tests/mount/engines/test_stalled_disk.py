@@ -69,18 +69,10 @@ def open_directory(path: str) -> Iterator[int]:
 
 
 @pytest.mark.promise("S14")
-def test_several_stalled_readers_leave_room_for_others(stalling: Mount, disk: Disk) -> None:
-    check_room_for_others(stalling, disk, reader_count=8)
-
-
-@pytest.mark.long
 def test_many_stalled_readers_leave_room_for_others(
     fusectl: None, stalling: Mount, disk: Disk
 ) -> None:
-    check_room_for_others(stalling, disk, reader_count=30)
-
-
-def check_room_for_others(stalling: Mount, disk: Disk, reader_count: int) -> None:
+    reader_count = 30
     step = FILE_SIZE // reader_count
     disk.stall("stalled")
     with ExitStack() as stack:

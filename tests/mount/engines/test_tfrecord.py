@@ -229,20 +229,6 @@ def test_names_that_no_folder_can_hold_are_spelt(mount: MakeMount, tmp_path: Pat
 
 
 @pytest.mark.promise("S27")
-def test_opencv_and_pil_read_images(tree: Mount, examples: list[dict[str, Any]]) -> None:
-    for number in (0, 1, 12):
-        suffix = {"706e67": "png", "6a706567": "jpg"}[
-            examples[number]["image/format"]["bytes_list"][0]
-        ]
-        by_opencv, by_pil = tree.ask(probes.load_image, f"{number:09d}/image/encoded.{suffix}")
-        height = examples[number]["image/height"]["int64_list"][0]
-        width = examples[number]["image/width"]["int64_list"][0]
-        assert by_opencv.shape == by_pil.shape == (height, width, 3)
-        if suffix == "png":
-            assert np.array_equal(by_opencv[:, :, ::-1], by_pil)
-
-
-@pytest.mark.promise("S27")
 def test_numpy_loads_and_maps_arrays(tree: Mount, examples: list[dict[str, Any]]) -> None:
     expected = np.array(examples[3]["embedding"]["float_list"], "<f4")
     for array in tree.ask(probes.load_array, "000000003/embedding.npy"):
