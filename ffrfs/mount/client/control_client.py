@@ -105,7 +105,10 @@ def _ask(
                 f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}{more}"
             )
             left_s = max(deadline_s - time.monotonic(), 0)
-            has_next = known.guardian is not None or known.is_managed
+            # A daemon that was asked between two guardians ends when it has noted the second one.
+            _, later = state.find(place) or (directory, known)
+            is_another = later.process != known.process
+            has_next = is_another or later.guardian is not None or known.is_managed
             has_died = has_next and known.process.wait(min(_ENDING_S, left_s))
         # If the daemon has died, its guardian starts another one, which may have taken over since.
         # If the disk is full, only its socket shows the new daemon.

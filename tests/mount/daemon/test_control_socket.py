@@ -337,18 +337,21 @@ def test_no_answer_is_an_error(known: state.MountState, tmp_path: Path) -> None:
         answered_with(known, tmp_path, b"")
 
 
+@pytest.mark.parametrize("has_guardian", [True, False], ids=["guarded", "between two guardians"])
 def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
-    known: state.MountState, tmp_path: Path
+    known: state.MountState, tmp_path: Path, has_guardian: bool
 ) -> None:
     """Its sockets are closed some time before."""
     ending = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     process = Process.of(ending.pid)
     assert process is not None
-    state.save(str(tmp_path), replace(known, process=process, guardian=Process.current()))
+    guarded = replace(known, process=process, guardian=Process.current())
+    state.save(str(tmp_path), guarded if has_guardian else replace(known, process=process))
     with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
 
         def serve() -> None:
-            listener.accept()[0].close()
+            with listener.accept()[0]:
+                state.save(str(tmp_path), guarded)
             time.sleep(0.2)
             ending.communicate()
             state.save(str(tmp_path), known)
