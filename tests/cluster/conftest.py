@@ -1,6 +1,6 @@
 """What the tests of this room share: a directory to pack, and engines.
 
-An engine is started when a test first needs it, and serves all.
+An engine is started when a test first needs it, and serves all: also a pytest that a test starts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of an engine run in one process of pytest-xdist, so that it is started once."""
     for item in items:
         values = getattr(getattr(item, "callspec", None), "params", {})
-        names = {values.get("executor_text"), *getattr(item, "fixturenames", ())}
+        names = {*map(values.get, ("executor_text", "engine")), *getattr(item, "fixturenames", ())}
         for engine in ("dask", "ray"):
             if names & {engine, f"{engine}_engine"}:
                 item.add_marker(pytest.mark.xdist_group(engine))
@@ -46,13 +46,13 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture(scope="session")
 def dask_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with engines.dask(tmp_path_factory.mktemp("dask")) as engine:
+    with engines.outer("dask") or engines.dask(tmp_path_factory.mktemp("dask")) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session")
 def ray_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with engines.ray(tmp_path_factory.mktemp("ray")) as engine:
+    with engines.outer("ray") or engines.ray(tmp_path_factory.mktemp("ray")) as engine:
         yield engine
 
 

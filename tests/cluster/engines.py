@@ -7,9 +7,12 @@ them, and so is a driver: main().
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.checkout import CHECKOUT
-from tests.remote.servers.program import Program, free_ports, require, running
+from tests.remote.servers.program import free_ports, require, running
 
 MPI_RANKS = 3  # the driver, and two for tasks
 
@@ -31,12 +34,22 @@ class Engine:
 
     text: str
     environment: dict[str, str] = field(default_factory=dict)
-    program: Program | None = None
     client_text: str | None = None  # Ray's other way in
 
 
+def shared(name: str, engine: Engine) -> dict[str, str]:
+    """What of the environment tells outer() of another process of an engine."""
+    return {f"FFRFS_TEST_{name.upper()}": json.dumps(dataclasses.asdict(engine))}
+
+
+def outer(name: str) -> contextlib.AbstractContextManager[Engine] | None:
+    """The engine that the pytest which has started this one shares with it."""
+    text = os.environ.get(f"FFRFS_TEST_{name.upper()}")
+    return None if text is None else contextlib.nullcontext(Engine(**json.loads(text)))
+
+
 @contextlib.contextmanager
-def dask(folder: Path, *, workers: int = 3) -> Iterator[Engine]:
+def dask(folder: Path, *, workers: int = 2) -> Iterator[Engine]:
     """A scheduler and processes of one thread, each started again when it is killed."""
     program = require("dask", remedy="pip install 'ffrfs[dask]'")
     environment = {
@@ -56,7 +69,7 @@ def dask(folder: Path, *, workers: int = 3) -> Iterator[Engine]:
             lambda: True,
             environment=environment,
             patient=False,
-        ) as first,
+        ),
         running(
             [*nanny, f"tcp://127.0.0.1:{port}"],
             logs[1],
@@ -65,7 +78,7 @@ def dask(folder: Path, *, workers: int = 3) -> Iterator[Engine]:
             patient=False,
         ),
     ):
-        yield Engine(f"dask://127.0.0.1:{port}", program=first)
+        yield Engine(f"dask://127.0.0.1:{port}")
 
 
 @contextlib.contextmanager
@@ -97,18 +110,27 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
         question += ["--component", "ray_client_server"] if has_client else []
 
         def answers() -> bool:
+            """The question itself takes a second of a CPU."""
             if "Ray runtime started" not in log.read_text():
+                return False
+            if has_client and not listens(client_port):
                 return False
             done = subprocess.run(
                 question, env={**os.environ, **environment}, capture_output=True, check=False
             )
             return done.returncode == 0
 
-        with running(command, log, answers, environment=environment, patient=False) as head:
+        with running(command, log, answers, environment=environment, patient=False):
             del environment["PYTHONPATH"]
             environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"
             client_text = f"ray://127.0.0.1:{client_port}" if has_client else None
-            yield Engine("ray", environment, head, client_text)
+            yield Engine("ray", environment, client_text)
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def mpi_command(*program: str, ranks: int = MPI_RANKS) -> list[str]:

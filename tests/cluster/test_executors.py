@@ -1,15 +1,18 @@
-"""Executors of every engine (executor_cases.py), each engine in a process of pytest of its own.
+"""Executors of every engine (executor_cases.py), each tested by a process of pytest of its own.
 
 Dask and Ray leave threads in a process that has used them, and other tests fork theirs.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cluster.engines import shared
 
 CASES = Path(__file__).with_name("executor_cases.py")
 CHOICES = {
@@ -22,7 +25,11 @@ TIMEOUT_S = 600
 
 @pytest.mark.timeout(TIMEOUT_S + 10)
 @pytest.mark.parametrize("engine", CHOICES)
-def test_executors(engine: str, tmp_path: Path) -> None:
+def test_executors(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    environment = dict(os.environ)
+    if engine != "the others":
+        name = "dask_engine" if engine == "dask" else "ray_head"
+        environment |= shared(engine, request.getfixturevalue(name))
     words = ["--quiet", "-p", "no:cacheprovider", "--basetemp", tmp_path / "base"]
     command = [sys.executable, "-m", "pytest", *words, "-k", CHOICES[engine], CASES]
     process = subprocess.Popen(
@@ -30,6 +37,7 @@ def test_executors(engine: str, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env=environment,
         start_new_session=True,
     )
     try:

@@ -1,7 +1,8 @@
-"""The same bytes whoever packs: without an engine, by each engine, task by task."""
+"""The same bytes whoever packs: without an executor, by processes, task by task."""
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,13 +15,10 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.cluster import pack_by_plan, plan
-from tests.cluster.engines import mpi_command
 from tests.cluster.trees import add_links, make_tree, shards_of
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, trees
 from tests.mount.command import ffrfs as command
-
-TIMEOUT_S = 100
 
 
 def folder(place: Path) -> list[Path]:
@@ -65,7 +63,8 @@ def packed(words: list[object], target: Path) -> dict[str, bytes]:
     return shards_of(target)
 
 
-CASES: list[tuple[Callable[[Path], list[Path]], list[str]]] = [
+Make = Callable[[Path], list[Path]]
+CASES: list[tuple[Make, list[str]]] = [
     (folder, ["--shards", "8", "--symlinks", "keep"]),
     (folder, ["--shards", "8", "--symlinks", "keep", "--reproducible"]),
     (folder, ["--shard-size", "300K", "--symlinks", "keep"]),
@@ -82,24 +81,34 @@ CASES: list[tuple[Callable[[Path], list[Path]], list[str]]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Make], tuple[Path, list[Path]]]:
+    """Makes a source, unless it is there; returns the directory that it is in, and its paths."""
+
+    @functools.cache
+    def make(source: Make) -> tuple[Path, list[Path]]:
+        place = tmp_path_factory.mktemp("source")
+        return place, source(place)
+
+    return make
+
+
 @pytest.mark.promise("S66")
 @pytest.mark.parametrize(("source", "options"), CASES)
 def test_with_and_without_an_executor(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    source: Callable[[Path], list[Path]],
+    made: Callable[[Make], tuple[Path, list[Path]]],
+    source: Make,
     options: list[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    sources = source(tmp_path)
+    """Other engines than processes: test_same_bytes.py."""
+    place, sources = made(source)
+    monkeypatch.chdir(place)
     expected = packed([*options, *sources], tmp_path / "alone")
     assert len(expected) > 1 or "1" in options
-    for jobs in (1, 3):
-        words = [*options, "--jobs", str(jobs), *sources]
-        assert packed(words, tmp_path / f"jobs {jobs}") == expected
-    for executor in ("processes:1", "processes:3"):
-        words = [*options, "--executor", executor, *sources]
-        assert packed(words, tmp_path / executor) == expected
+    for more in (["--jobs", "1"], ["--jobs", "3"], ["--executor", "processes:2"]):
+        assert packed([*options, *more, *sources], tmp_path / more[1]) == expected
     planned = tmp_path / "plan"
     words = [*options, *sources, tmp_path / "t"]
     assert command("cluster", "plan", "-q", planned, *words).status == 0
@@ -107,28 +116,6 @@ def test_with_and_without_an_executor(
         assert command("cluster", "run", "-q", planned, "--task", task).status == 0
     assert command("cluster", "commit", "-q", planned).status == 0
     assert shards_of(tmp_path / "t") == expected
-
-
-@pytest.mark.promise("S66")
-@pytest.mark.parametrize("executor_text", ["dask", "ray"], indirect=True)
-def test_by_an_engine(tmp_path: Path, executor_text: str) -> None:
-    source, options = CASES[0]
-    words = [*options, *source(tmp_path)]
-    expected = packed(words, tmp_path / "alone")
-    assert packed(["--executor", executor_text, *words], tmp_path / "engine") == expected
-
-
-@pytest.mark.promise("S66")
-@pytest.mark.xdist_group("mpi")
-@pytest.mark.parametrize("engine", ["mpi"])
-def test_by_mpi(tmp_path: Path, engine: str) -> None:
-    source, options = CASES[0]
-    words = [*options, *map(str, source(tmp_path))]
-    expected = packed([*words], tmp_path / "alone")
-    target = tmp_path / "engine"
-    whole = mpi_command("-m", "ffrfs", "pack", "-q", "--executor", engine, *words, str(target))
-    subprocess.run(whole, check=True, timeout=TIMEOUT_S)
-    assert shards_of(target) == expected
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every engine makes the same set as one process, also when a worker is killed in mid-shard."""
+"""Every engine makes the set that one process makes, also when a worker is killed in mid-shard."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.engines import mpi_command
+from tests.cluster.trees import add_links, files_of, make_tree, shards_of
 from tests.mount.command import ffrfs as command
 
 SHARDS = 8
@@ -33,15 +34,20 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = root / f"{number % 5}" / f"{number}.bin"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(pick.randbytes(SHARDS * SHARD_SIZE // FILES))
+    small = add_links(make_tree(root / "small"))
+    os.link(small / "top", small / "d2" / "the same")
     return root
 
 
 @pytest.fixture(scope="session")
 def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The set by one process of this machine."""
+    """The set by one process of this machine, whose shards are those without an executor."""
     target = tmp_path_factory.mktemp("expected") / "set"
     assert command(*words("processes:1"), source, target).status == 0
-    return files(target)
+    alone = target.with_name("alone")
+    assert command("pack", "-q", *options(), source, alone).status == 0
+    assert shards_of(target) == files_of(alone)
+    return files_of(target)
 
 
 def words(executor: str) -> list[str]:
@@ -49,11 +55,7 @@ def words(executor: str) -> list[str]:
 
 
 def options() -> list[str]:
-    return ["--shards", str(SHARDS), "--reproducible", "--jobs", "1"]
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return ["--shards", str(SHARDS), "--reproducible", "--symlinks", "keep", "--jobs", "1"]
 
 
 def program(*arguments: str | Path) -> list[str]:
@@ -118,7 +120,7 @@ def test_a_worker_is_killed(
     """Its task begins again, and the command ends well."""
     target = tmp_path / "set"
     assert run_and_kill(program(*words(executor_text), source, target), target) == 0
-    assert files(target) == expected
+    assert files_of(target) == expected
 
 
 @pytest.mark.promise("S66", "S67")
@@ -131,7 +133,7 @@ def test_a_rank_of_mpi_is_killed(source: Path, expected: dict[str, bytes], tmp_p
     left = {path.name for path in target.glob("*.ffr")}
     assert left < expected.keys()
     subprocess.run(arguments, check=True, timeout=TIMEOUT_S)
-    assert files(target) == expected
+    assert files_of(target) == expected
 
 
 @pytest.mark.promise("S66", "S67")
@@ -146,4 +148,4 @@ def test_a_task_is_killed(source: Path, expected: dict[str, bytes], tmp_path: Pa
         assert command("cluster", "run", "-q", plan, "--task", f"{number}/3").status == 0
     assert [process.wait(TIMEOUT_S) for process in twice] == [0, 0]
     assert command("cluster", "commit", "-q", plan).status == 0
-    assert files(target) == expected
+    assert files_of(target) == expected
