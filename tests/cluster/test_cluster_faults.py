@@ -222,7 +222,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     note = f"seed {seed}"
-    for turn in range(8):
+    for turn in range(5):
         before = states(target) if target.exists() else {}
         with subprocess.Popen(command(tree, target)) as process:
             time.sleep(chance.uniform(0.2, 1) * took_s * (0.6 if turn < 3 else 1))

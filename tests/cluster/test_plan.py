@@ -121,9 +121,9 @@ def test_other_listings_have_other_ids(tree: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["many", "deep", "long names", "links"])
 def test_no_shard_is_larger_than_asked_for(tmp_path: Path, kind: str) -> None:
-    size_max = 100_000
+    size_max = 50_000
     tree = tmp_path / "tree"
-    for number in range({"deep": 300, "long names": 700}.get(kind, 2000)):
+    for number in range({"deep": 150, "long names": 350}.get(kind, 1000)):
         if kind == "deep":
             folder = tree / f"{number}" / "/".join("abcdefghij")
         else:

@@ -369,10 +369,10 @@ def test_append(ffrfs: Run, tree: Path, target: Path) -> None:
 def test_ctrl_c(tmp_path: Path, is_of_group: bool) -> None:
     """What is done stays, and the same command goes on. So many shards take seconds."""
     chance = random.Random(11)
-    files = {f"{n}": {f"{m}": chance.randbytes(20_000) for m in range(40)} for n in range(12)}
+    files = {f"{n}": {f"{m}": chance.randbytes(20_000) for m in range(20)} for n in range(12)}
     tree, target = make_folder(tmp_path / "tree", files), tmp_path / "set"
     command = [
-        *(sys.executable, "-m", "ffrfs", "pack", "--shards", "240", "--executor", "processes:2"),
+        *(sys.executable, "-m", "ffrfs", "pack", "--shards", "120", "--executor", "processes:2"),
         *(tree, target),
     ]
     with subprocess.Popen(
@@ -392,12 +392,12 @@ def test_ctrl_c(tmp_path: Path, is_of_group: bool) -> None:
     assert process.returncode == 130
     assert (out, "Traceback" in err) == ("", False)
     before = {path: path.stat().st_ino for path in target.glob("*.ffr")}
-    assert 1 <= len(before) < 240
+    assert 1 <= len(before) < 120
     assert {path.name for path in target.iterdir() if path not in before} == {".ffrfs-plan"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stdout) == (
         0,
-        f"{target}: 480 files, 9,600,000 bytes, 240 shards\n",
+        f"{target}: 240 files, 4,800,000 bytes, 120 shards\n",
     )
     assert all(path.stat().st_ino == inode for path, inode in before.items())
     assert_nothing_else(target)

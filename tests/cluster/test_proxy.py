@@ -28,7 +28,7 @@ from tests.remote.servers.nginx import Nginx, nginx, nginx_of
 from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
 
 RECIPE = CHECKOUT / "docs" / "cluster" / "nginx-proxy.conf"
-COUNT, SIZE = 200, 110_000
+COUNT, SIZE = 100, 110_000
 NODES = 4
 BLOCK_SIZE = 1 << 20
 EIO = "5"
@@ -202,7 +202,7 @@ def test_an_object_that_changes(
     # A request that the proxy breaks off is repeated for so long.
     before, between = (mounted(url, "--remote-timeout", "6") for _ in range(2))
     names = sorted(path.name for path in (packs / "source").iterdir())
-    for some in (names[:40], names[100:120]):
+    for some in (names[:20], names[50:60]):
         contents = [(packs / "source" / name).read_bytes() for name in some]
         assert before.ask(_read_all_in, "", some) == contents
     os.replace(web / "new.ffr", web / "one.ffr")

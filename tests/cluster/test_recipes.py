@@ -345,7 +345,8 @@ def test_slurm_job(slurm: Slurm) -> None:
     assert done.out.endswith(EXPECTED)
     assert f"\nOK {slurm.mountpoint}: live" in f"\n{done.out}"  # a busy node may need two tries
     assert slurm.run("epilog.sh", 1) == 0
-    slurm.write("job.sh", words | {"order.txt": place / "order.txt", "timeout 30": "timeout 15"})
+    sooner = {"timeout 30": "timeout 15", "sleep 1;": "sleep 14;"}
+    slurm.write("job.sh", words | {"order.txt": place / "order.txt"} | sooner)
     done = slurm.as_user(str(place / "job.sh"))
     assert done.status == 1, done.out
     assert "not mounted" in done.out

@@ -129,6 +129,7 @@ def test_a_killed_command_goes_on(
         while len(times_of(store, "killed/")) < 2:
             assert program.poll() is None
             assert time.monotonic() < deadline
+            time.sleep(0.01)
     finally:
         os.killpg(program.pid, signal.SIGKILL)
         program.wait()

@@ -169,8 +169,12 @@ def test_shards_have_one_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_groups_are_small_and_pages_have_checksums(tmp_path: Path) -> None:
-    given = [serialized({"a": bytes(40 << 20), "i": i}) for i in range(3)]
+def test_groups_are_small_and_pages_have_checksums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two records fit no group, and one no batch of what is read."""
+    monkeypatch.setattr(sys.modules["ffrfs.convert.parquet"], "_GROUP_SIZE", 16 << 20)
+    given = [serialized({"a": bytes(10 << 20), "i": i}) for i in range(3)]
     file = write_tfrecord(tmp_path / "x.tfrecord", given)
     convert(file, tmp_path / "y.parquet")
     table = parquet.ParquetFile(tmp_path / "y.parquet", page_checksum_verification=True)

@@ -20,7 +20,7 @@ from ffrfs.files.staged_file import StagedFile, staged_folder
 from tests.own_mounts import with_own_mounts
 
 TIMEOUT_S = 60
-ROUNDS = 300
+ROUNDS = 100
 UNKNOWN_USER = 12_345
 
 pytestmark = pytest.mark.promise("S74")

@@ -215,7 +215,7 @@ def test_threads_share_a_reader(kind: Kind, file: Path, records: list[bytes]) ->
         return as_bytes(reader.read(wanted)) == [records[i] for i in wanted]
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(200)))
+        assert all(pool.map(read, range(100)))
 
 
 # Python 3.12 and later warn of what this test is about.
@@ -238,7 +238,7 @@ def test_a_forked_child_reads_with_its_parents_reader(
     thread = threading.Thread(target=keep_reading)
     thread.start()
     try:
-        for _ in range(10):
+        for _ in range(5):
             child = os.fork()
             if child == 0:
                 forget_pages(file)

@@ -17,7 +17,7 @@ from ffrfs.packing.sources.options import PackOptions
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree
 
-LARGE = random.Random(1).randbytes(5 << 20)  # does not shrink
+LARGE = random.Random(1).randbytes(2 << 20)  # does not shrink
 TREE: Tree = {"a": {"large": LARGE, "x": b"x"}, "b": b"b" * 1000, "z": b""}
 FILE_COUNT = 4
 

@@ -20,7 +20,7 @@ import pytest
 
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import pack_archive
-from ffrfs.packing.sources import archive_list
+from ffrfs.packing.sources import archive_list, tar_members
 from tests.ffrecord_file import flip_byte
 from tests.folder.archives import (
     COMPRESSIONS,
@@ -299,15 +299,20 @@ def test_long_names_upon_long_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("out")
-def test_a_map_of_a_sparse_file_without_end(tmp_path: Path) -> None:
-    """Some kilobytes once they are compressed; tarfile makes 8 million pairs of them."""
+def test_a_map_of_a_sparse_file_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Little once it is compressed, however large; tarfile makes pairs of numbers of it."""
+    assert tar_members._HEADERS_LIMIT <= 16 << 20
+    monkeypatch.setattr(tar_members, "_HEADERS_LIMIT", 2 << 20)
+    pairs = 1 << 20
     sparse = tarfile.TarInfo("bomb")
-    sparse.size = 33 << 20
+    sparse.size = 3 << 20
     sparse.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
-    content = sparse.tobuf(tarfile.PAX_FORMAT) + b"8388608\n" + b"0\n" * (16 << 20)
-    message = damaged_tar(tmp_path, content.ljust(36 << 20, b"\0"))
+    content = sparse.tobuf(tarfile.PAX_FORMAT) + b"%d\n" % pairs + b"0\n" * 2 * pairs
+    message = damaged_tar(tmp_path, content.ljust(4 << 20, b"\0"))
     assert "headers of a member before byte" in message
-    assert "have over 16,777,216 bytes" in message
+    assert "have over 2,097,152 bytes" in message
 
 
 @pytest.mark.usefixtures("out")

@@ -130,8 +130,12 @@ def test_to_exclude_nothing_is_no_error(folder: Path) -> None:
     assert source(folder, exclude=["./a"]).entries.file_count == 3
 
 
-def test_more_files_than_are_listed_at_a_time(tmp_path: Path) -> None:
-    count = 4096 + 10
+def test_more_files_than_are_listed_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 128 + 10
+    for module in ("folder_lister", "source"):
+        monkeypatch.setattr(f"ffrfs.packing.sources.{module}.BATCH_COUNT", 64)
     for i in range(count):
         (tmp_path / f"{i:04d}").write_bytes(b"%d" % i)
     found = source(tmp_path)
