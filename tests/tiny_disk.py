@@ -6,9 +6,11 @@ it is gone with that program.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,26 @@ def run_on_tiny_disk(mountpoint: Path, program: str, *arguments: str) -> list[st
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+_FAILING = """
+import json, os, sys
+disk, *words = sys.argv[1:]
+try:
+{}
+except OSError as error:
+    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
+    print(json.dumps(os.listdir(disk)))
+"""
+
+
+def error_on_tiny_disk(
+    mountpoint: Path, program: str, *arguments: str
+) -> tuple[list[str], list[str]]:
+    """Run a program that fills it: `disk`, with `words` for arguments.
+
+    Returns its OSError as kind, text and file, and what is on the disk then.
+    """
+    failing = _FAILING.format(textwrap.indent(program, "    "))
+    error, names = map(json.loads, run_on_tiny_disk(mountpoint, failing, *arguments))
+    return error, names

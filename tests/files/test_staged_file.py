@@ -11,7 +11,7 @@ import pytest
 from ffrfs.errors import PackError
 from ffrfs.files.leftovers import staging_name
 from ffrfs.files.staged_file import StagedFile, staged_folder
-from tests.tiny_disk import run_on_tiny_disk
+from tests.tiny_disk import error_on_tiny_disk
 
 
 def write(staged: StagedFile, data: bytes) -> None:
@@ -90,20 +90,16 @@ def test_what_is_no_file_is_not_buried(tmp_path: Path) -> None:
 
 
 FULL = """
-import os, sys
 from ffrfs.convert.target import write_tfrecord
 from ffrfs.tfrecord.options import TFRecordOptions
-target = sys.argv[1] + "/x.tfrecord"
-try:
-    write_tfrecord(target, [os.urandom(100_000)] * 20, TFRecordOptions())
-except OSError as error:
-    print(error.strerror, error.filename == target, os.listdir(sys.argv[1]))
+write_tfrecord(disk + "/x.tfrecord", [os.urandom(100_000)] * 20, TFRecordOptions())
 """
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    lines = run_on_tiny_disk(tmp_path / "disk", FULL)
-    assert lines == ["cannot write: No space left on device True []"]
+    error, names = error_on_tiny_disk(tmp_path / "disk", FULL)
+    target = f"{tmp_path}/disk/x.tfrecord"
+    assert (error[1:], names) == (["cannot write: No space left on device", target], [])
 
 
 @pytest.mark.usefixtures("way")

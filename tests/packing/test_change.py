@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import signal
 import stat
@@ -24,7 +23,7 @@ from ffrfs.packing.pack import repack
 from ffrfs.packing.places import MANIFEST_NAME
 from tests.ffrecord_file import Tree, flip_byte, record_extents
 from tests.folder.folder_model import make_folder, read_records, shown, shown_tree, trees
-from tests.tiny_disk import run_on_tiny_disk
+from tests.tiny_disk import error_on_tiny_disk
 
 TIMEOUT_S = 60
 TREE: Tree = {
@@ -286,15 +285,10 @@ def test_a_pack_that_replaced_it_meanwhile_stays(pack: Path, new: Path, action: 
 
 
 FULL_DISK = """
-import json, os, shutil, sys
+import shutil
 from ffrfs.packing.change import add_files
-disk, pack, folder = sys.argv[1:]
-shutil.copy(pack, disk + "/x.ffr")
-try:
-    add_files(disk + "/x.ffr", ["large"], folder=folder)
-except OSError as error:
-    print(json.dumps([error.strerror, error.filename]))
-print(json.dumps(os.listdir(disk)))
+shutil.copy(words[0], disk + "/x.ffr")
+add_files(disk + "/x.ffr", ["large"], folder=words[1])
 """
 
 
@@ -303,8 +297,8 @@ def test_a_full_disk_is_told_by_the_name_of_the_pack(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "new", {"large": bytes(2 << 20)})
     disk = tmp_path / "disk"
     words = [str(tmp_path / "x.ffr"), str(folder)]
-    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK, *words))
-    assert error == ["cannot write: No space left on device", f"{disk}/x.ffr"]
+    error, names = error_on_tiny_disk(disk, FULL_DISK, *words)
+    assert error[1:] == ["cannot write: No space left on device", f"{disk}/x.ffr"]
     assert names == ["x.ffr"]
 
 

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing.pack_file import writing
-from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
@@ -29,7 +28,7 @@ from tests.folder.folder_model import (
     shown_tree,
     trees,
 )
-from tests.tiny_disk import run_on_tiny_disk
+from tests.tiny_disk import error_on_tiny_disk
 
 TREE: Tree = {
     "a": {"large": bytes(range(256)) * 8192, "x.png": b"x", "empty": {}},
@@ -158,39 +157,30 @@ def test_into_the_folder_itself(folder: Path) -> None:
     pack_folder(folder, folder / "c" / "x.ffr", exclude=["c"])
 
 
-class MeddledSource(Source):
-    """A source whose file changes between the walk and the reading."""
-
-    def append(self, *arguments: Any) -> None:
-        Path(self.name, "b.txt").write_bytes(b"b" * 120)
-        super().append(*arguments)
-
-
-class TouchedSource(Source):
-    """A source one of whose files is written anew, at the same size."""
-
-    def append(self, *arguments: Any) -> None:
-        os.utime(Path(self.name, "b.txt"), ns=(1, 1))
-        super().append(*arguments)
-
-
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda path: path.write_bytes(b"b" * 120),
+            "changed size while it was packed (was 4097 bytes, now 120)",
+        ),
+        (lambda path: os.utime(path, ns=(1, 1)), "changed while it was packed; pack again"),
+    ],
+    ids=["size", "time"],
+)
 def test_a_file_that_changes_meanwhile_is_named(
-    folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch, change: Any, message: str
 ) -> None:
-    monkeypatch.setattr(opening, "Source", MeddledSource)
-    message = "changed size while it was packed (was 4097 bytes, now 120)"
+    append = Source.append
+
+    def changing(self: Source, *arguments: Any) -> None:
+        change(Path(self.name, "b.txt"))
+        append(self, *arguments)
+
+    monkeypatch.setattr(Source, "append", changing)
     with pytest.raises(PackError) as caught:
         pack_folder(folder, old_file, force=True)
     assert str(caught.value) == f"{folder}/b.txt: {message}"
-    assert_untouched(old_file)
-
-
-def test_a_file_that_is_written_anew_meanwhile_is_named(
-    folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "Source", TouchedSource)
-    with pytest.raises(PackError, match=f"^{folder}/b.txt: changed while it was packed"):
-        pack_folder(folder, old_file, force=True)
     assert_untouched(old_file)
 
 
@@ -236,21 +226,10 @@ def test_a_kill_leaves_what_was_there_before(
     assert_untouched(old_file)
 
 
-FULL_DISK = """
-import json, os, sys
-from ffrfs import pack_folder
-disk, folder = sys.argv[1:]
-try:
-    pack_folder(folder, disk + "/x.ffr")
-except OSError as error:
-    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
-print(json.dumps(os.listdir(disk)))
-"""
-
-
 def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK, str(folder)))
+    program = 'from ffrfs import pack_folder; pack_folder(words[0], disk + "/x.ffr")'
+    error, names = error_on_tiny_disk(disk, program, str(folder))
     assert error == ["OSError", "cannot write: No space left on device", str(disk / "x.ffr")]
     assert names == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -34,7 +33,7 @@ from tests.folder.folder_model import (
     shown_tree,
     trees,
 )
-from tests.tiny_disk import run_on_tiny_disk
+from tests.tiny_disk import error_on_tiny_disk
 
 TIMEOUT_S = 60
 TREE: Tree = {
@@ -321,22 +320,11 @@ def test_sigkill_leaves_no_part_of_a_set(folder: Path, out: Path, is_there: bool
     assert sorted(os.listdir(out)) == ["part_00000.ffr", "part_00001.ffr"]
 
 
-FULL_DISK = """
-import json, os, sys
-from ffrfs import pack_folder
-disk, folder = sys.argv[1:]
-try:
-    pack_folder(folder, disk + "/set", shards=2)
-except OSError as error:
-    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
-print(json.dumps(os.listdir(disk)))
-"""
-
-
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "big", {"a": bytes(1 << 20), "b": bytes(1 << 20)})
     disk = tmp_path / "disk"
-    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK, str(folder)))
+    program = 'from ffrfs import pack_folder; pack_folder(words[0], disk + "/set", shards=2)'
+    error, names = error_on_tiny_disk(disk, program, str(folder))
     assert error[:2] == ["OSError", "cannot write: No space left on device"]
     assert error[2] in [f"{disk}/set/part_0000{number}.ffr" for number in range(2)]
     assert names == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import gc
-import json
 import os
 import random
 import signal
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from ffrfs import FileReader, FileWriter, dump
 from ffrfs.errors import RecordCountError
 from tests.ffrecord_file import write_records
-from tests.tiny_disk import run_on_tiny_disk
+from tests.tiny_disk import error_on_tiny_disk
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1]
 TIMEOUT_S = 60
@@ -236,21 +235,15 @@ def test_a_kill_leaves_what_was_there_before(old_file: Path) -> None:
 
 
 FULL_DISK = """
-import json, os, sys
 from ffrfs import FileWriter
-folder = sys.argv[1]
-try:
-    with FileWriter(folder + "/x.ffr", 3) as writer:
-        for i in range(3):
-            writer.write_one(bytes(600_000))
-except OSError as error:
-    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
-print(json.dumps(os.listdir(folder)))
+with FileWriter(disk + "/x.ffr", 3) as writer:
+    for i in range(3):
+        writer.write_one(bytes(600_000))
 """
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK))
+    error, names = error_on_tiny_disk(disk, FULL_DISK)
     assert error == ["OSError", "cannot write: No space left on device", str(disk / "x.ffr")]
     assert names == []
