@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import os
+import re
 import stat
 import struct
 import sys
@@ -21,7 +22,6 @@ import pytest
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import pack_archive
 from ffrfs.packing.sources import archive_list, tar_members
-from tests.ffrecord_file import flip_byte
 from tests.folder.archives import (
     COMPRESSIONS,
     Member,
@@ -111,12 +111,8 @@ def test_hostile_names(tmp_path: Path, out: Path, name: str) -> None:
     assert refusal(tmp_path, out, [file("fine"), link(name, "fine")]).endswith(
         f": {reason}; exclude it"
     )
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr(zipfile.ZipInfo(name), b"")
-    with pytest.raises(PackError, match="exclude it") as caught:
-        pack_archive(tmp_path / "x.zip", out)
-    assert str(caught.value) == f"{tmp_path}/x.zip: {name!r}: {reason}; exclude it"
-    assert os.listdir(out.parent) == []
+    reason = re.escape(f"{name!r}: {reason}; exclude it")
+    refused_zip(tmp_path, out, zip_bytes({name: b""}), f"{reason}$")
 
 
 def test_a_nul_in_a_name(tmp_path: Path, out: Path) -> None:
@@ -125,9 +121,8 @@ def test_a_nul_in_a_name(tmp_path: Path, out: Path) -> None:
     )
     with pytest.raises(PackError, match=r"x\.tar: 'a\\x00b': has a NUL in it"):
         pack_archive(tmp_path / "x.tar", out)
-    (tmp_path / "x.zip").write_bytes(zip_bytes({"aXb": b""}).replace(b"aXb", b"a\0b"))
-    with pytest.raises(PackError, match=r"x\.zip: 'a\\x00b': has a NUL in it"):
-        pack_archive(tmp_path / "x.zip", out)
+    content = zip_bytes({"aXb": b""}).replace(b"aXb", b"a\0b")
+    refused_zip(tmp_path, out, content, r"'a\\x00b': has a NUL in it")
 
 
 @pytest.mark.parametrize(
@@ -199,6 +194,14 @@ def test_a_special_member_of_a_zip(tmp_path: Path, out: Path) -> None:
     with pytest.raises(PackError, match="'pipe': is a FIFO; exclude it"):
         pack_archive(tmp_path / "x.zip", out)
     assert pack_archive(tmp_path / "x.zip", out, skip_special=True).file_count == 0
+
+
+def refused_zip(tmp_path: Path, out: Path, content: bytes | bytearray, reason: str) -> None:
+    """`reason`: how the error goes on behind the name of the archive, as a pattern."""
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(PackError, match=rf"^{tmp_path}/x\.zip: {reason}"):
+        pack_archive(tmp_path / "x.zip", out)
+    assert os.listdir(out.parent) == []
 
 
 def damaged_tar(tmp_path: Path, content: bytes, **options: Any) -> str:
@@ -408,10 +411,7 @@ def test_encrypted_zips_are_refused(tmp_path: Path, out: Path) -> None:
     content = bytearray(zip_bytes({"secret": b"x"}, zipfile.ZIP_STORED))
     content[6] |= 1  # of its own header
     content[content.index(b"PK\x01\x02") + 8] |= 1  # of the directory
-    (tmp_path / "x.zip").write_bytes(bytes(content))
-    with pytest.raises(PackError, match=r"x\.zip: 'secret' is encrypted; decrypt"):
-        pack_archive(tmp_path / "x.zip", out)
-    assert os.listdir(out.parent) == []
+    refused_zip(tmp_path, out, content, "'secret' is encrypted; decrypt")
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
@@ -420,26 +420,20 @@ def test_zip_members_of_another_size_than_announced(tmp_path: Path, out: Path, s
     content = bytearray(zip_bytes({"bomb": bytes(50_000)}))
     at = content.index(b"PK\x01\x02") + 24
     content[at : at + 4] = struct.pack("<I", size)
-    (tmp_path / "x.zip").write_bytes(bytes(content))
-    with pytest.raises(PackError, match=r"x\.zip: "):
-        pack_archive(tmp_path / "x.zip", out)
-    assert os.listdir(out.parent) == []
+    refused_zip(tmp_path, out, content, "")
 
 
 def test_a_damaged_zip_member(tmp_path: Path, out: Path) -> None:
-    (tmp_path / "x.zip").write_bytes(zip_bytes({"x": os.urandom(5000)}, zipfile.ZIP_STORED))
-    flip_byte(tmp_path / "x.zip", 1000)
-    with pytest.raises(PackError, match=r"x\.zip: .*CRC"):
-        pack_archive(tmp_path / "x.zip", out)
+    content = bytearray(zip_bytes({"x": os.urandom(5000)}, zipfile.ZIP_STORED))
+    content[1000] ^= 1
+    refused_zip(tmp_path, out, content, ".*CRC")
 
 
 def test_a_zip_compressed_in_a_way_that_nobody_knows(tmp_path: Path, out: Path) -> None:
     content = bytearray(zip_bytes({"x": b"x" * 100}))
     content[8] = 97
     content[content.index(b"PK\x01\x02") + 10] = 97
-    (tmp_path / "x.zip").write_bytes(bytes(content))
-    with pytest.raises(PackError, match=r"x\.zip: "):
-        pack_archive(tmp_path / "x.zip", out)
+    refused_zip(tmp_path, out, content, "")
 
 
 def test_an_archive_that_changes_meanwhile(tmp_path: Path, out: Path) -> None:
@@ -512,11 +506,8 @@ def test_sizes_of_extended_headers_are_not_believed(
 def test_place_of_a_zips_directory_is_not_believed(tmp_path: Path, out: Path, offset: int) -> None:
     archive = bytearray(zip_bytes({"a": b"content"}))
     struct.pack_into("<I", archive, archive.index(b"PK\5\6") + 16, offset)
-    (tmp_path / "x.zip").write_bytes(archive)
-    with pytest.raises(PackError, match="leads to a place before its own beginning") as caught:
-        pack_archive(tmp_path / "x.zip", out)
-    assert str(caught.value).startswith(f"{tmp_path}/x.zip: is damaged")
-    assert os.listdir(out.parent) == []
+    reason = "is damaged.*leads to a place before its own beginning"
+    refused_zip(tmp_path, out, archive, reason)
 
 
 @pytest.mark.parametrize(
@@ -541,8 +532,4 @@ def test_numbers_of_a_large_zip_are_not_believed(
     entry = entry[: 46 + len("a")] + bytearray(extra)
     struct.pack_into("<I", tail, 12, len(entry))
     # In the order of the format: uncompressed, compressed, where it begins.
-    (tmp_path / "x.zip").write_bytes(content[:begin] + entry + tail)
-    with pytest.raises(PackError) as caught:
-        pack_archive(tmp_path / "x.zip", out)
-    assert reason in str(caught.value)
-    assert "damaged" in str(caught.value)
+    refused_zip(tmp_path, out, content[:begin] + entry + tail, f".*{reason}.*damaged")
