@@ -17,7 +17,7 @@ import pytest
 
 import ffrfs
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
-from ffrfs.convert.convert import convert
+from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.convert.convert_rows import ROWS_NAME, ConvertRow, ConvertRows, put_row
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
@@ -28,6 +28,7 @@ from ffrfs.tfrecord.verify import BadRecord
 from tests.mount.command import ffrfs as command
 
 SHARDS = 5
+FFRECORD = ConvertOptions("ffrecord")
 
 
 @pytest.fixture
@@ -66,6 +67,11 @@ def damage(path: Path, offset: int) -> None:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
+
+
+def converted(source: Path, target: Path, options: ConvertOptions = FFRECORD) -> ConvertSummary:
+    with ThreadPoolExecutor(2) as pool:
+        return convert_files(str(source), str(target), options, pool)
 
 
 @pytest.mark.promise("S68")
@@ -163,14 +169,13 @@ def test_a_damaged_file_does_not_keep_the_others(records: Path, tmp_path: Path) 
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
     damage(broken, 3000)
-    target, options = tmp_path / "made", ConvertOptions("ffrecord")
-    with ThreadPoolExecutor(2) as pool:
-        with pytest.raises(ChecksumError, match=broken.name):
-            convert_files(str(records), str(target), options, pool)
-        assert len(files(target)) == SHARDS - 1
-        inodes = {path.name: path.stat().st_ino for path in target.glob("*.ffr")}
-        broken.write_bytes(content)
-        assert convert_files(str(records), str(target), options, pool).record_count == 260
+    target = tmp_path / "made"
+    with pytest.raises(ChecksumError, match=broken.name):
+        converted(records, target)
+    assert len(files(target)) == SHARDS - 1
+    inodes = {path.name: path.stat().st_ino for path in target.glob("*.ffr")}
+    broken.write_bytes(content)
+    assert converted(records, target).record_count == 260
     assert len(files(target)) == SHARDS
     assert all((target / name).stat().st_ino == inode for name, inode in inodes.items())
 
@@ -178,9 +183,8 @@ def test_a_damaged_file_does_not_keep_the_others(records: Path, tmp_path: Path) 
 def test_several_failures_are_listed(records: Path, tmp_path: Path) -> None:
     for number in (1, 3):
         damage(records / f"train.tfrecord-{number:05}-of-{SHARDS:05}", 3000)
-    options = ConvertOptions("ffrecord")
-    with ThreadPoolExecutor(2) as pool, pytest.raises(UnfinishedError) as caught:
-        convert_files(str(records), str(tmp_path / "made"), options, pool)
+    with pytest.raises(UnfinishedError) as caught:
+        converted(records, tmp_path / "made")
     assert str(caught.value).startswith("2 of 5 files failed; ")
     assert len(caught.value.failures) == 2
     done = command(
@@ -210,9 +214,7 @@ def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
         os.killpg(program.pid, signal.SIGKILL)
         program.wait()
     assert command(*words).status == 0
-    with ThreadPoolExecutor(1) as pool:
-        options = ConvertOptions("tfrecord", "GZIP")
-        convert_files(str(records), str(tmp_path / "whole"), options, pool)
+    converted(records, tmp_path / "whole", ConvertOptions("tfrecord", "GZIP"))
     assert files(target) == files(tmp_path / "whole")
     assert {path.name for path in target.glob(".*")} == {MANIFEST_NAME}
 
@@ -229,9 +231,8 @@ def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) 
     source.mkdir()
     for name in names:
         TFRecordWriter(source / name).close()
-    options = ConvertOptions("ffrecord")
-    with ThreadPoolExecutor(1) as pool, pytest.raises((PackError, ffrfs.FormatError)) as caught:
-        convert_files(str(source), str(tmp_path / "made"), options, pool)
+    with pytest.raises((PackError, ffrfs.FormatError)) as caught:
+        converted(source, tmp_path / "made")
     assert error in str(caught.value)
     assert not (tmp_path / "made").exists()
 
@@ -240,25 +241,23 @@ def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> No
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
     damage(broken, 3000)
-    target, options = tmp_path / "made", ConvertOptions("ffrecord")
-    with ThreadPoolExecutor(2) as pool:
-        with pytest.raises(ChecksumError, match=broken.name):
-            convert_files(str(records), str(target), ConvertOptions("pack"), pool)
-        broken.write_bytes(content)
-        convert_files(str(records), str(target), options, pool)
-        convert_files(str(records), str(tmp_path / "whole"), options, pool)
+    target = tmp_path / "made"
+    with pytest.raises(ChecksumError, match=broken.name):
+        converted(records, target, ConvertOptions("pack"))
+    broken.write_bytes(content)
+    converted(records, target)
+    converted(records, tmp_path / "whole")
     assert files(target) == files(tmp_path / "whole")
 
 
 def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
     """A row that is cut off, of another shape, or of another file: the file is made again."""
-    target, options = tmp_path / "made", ConvertOptions("ffrecord")
+    target = tmp_path / "made"
     (target / ROWS_NAME).mkdir(parents=True)
     lines = ["{", "[" * 100_000, "[]", '{"name": 3}', "\x00\xff", '{"name": "../x", "size": 1}']
     for number, line in enumerate(lines):
         (target / ROWS_NAME / f"{number}.json").write_text(line, encoding="utf-8")
-    with ThreadPoolExecutor(1) as pool:
-        assert convert_files(str(records), str(target), options, pool).record_count == 260
+    assert converted(records, target).record_count == 260
     assert len(files(target)) == SHARDS
 
 
@@ -281,8 +280,8 @@ def test_rows_of_others_are_neither_believed_nor_removed(
         there = there.rename(rows)
         os.chown(rows, 65534, -1)
     row = ConvertRow("x", 1, 1, "", "../there/x", 1, "", 1, 0, "")
-    with ThreadPoolExecutor(1) as pool, pytest.raises(PackError, match=f"{ROWS_NAME}: is not what"):
-        convert_files(str(records), str(target), ConvertOptions("ffrecord"), pool)
+    with pytest.raises(PackError, match=f"{ROWS_NAME}: is not what"):
+        converted(records, target)
     with pytest.raises(PackError, match=f"{ROWS_NAME}: is not what"):
         put_row(str(target / row.name), row)
     assert os.listdir(there) == ["diary"]
@@ -302,8 +301,8 @@ def test_a_file_that_is_no_row_stays(records: Path, tmp_path: Path) -> None:
     rows.mkdir(parents=True)
     (rows / "diary").write_text("today")
     (rows / ".x.json.0123456789abcdef.partial").touch()  # a killed task was writing it
-    with ThreadPoolExecutor(1) as pool, pytest.raises(OSError, match="not empty"):
-        convert_files(str(records), str(tmp_path / "made"), ConvertOptions("ffrecord"), pool)
+    with pytest.raises(OSError, match="not empty"):
+        converted(records, tmp_path / "made")
     assert os.listdir(rows) == ["diary"]
 
 

@@ -13,11 +13,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
 from obstore.store import S3Store
 
+from ffrfs.convert.convert import ConvertSummary
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.errors import ChecksumError, PackError, RemoteError
 from ffrfs.packing.places import MANIFEST_NAME
@@ -27,7 +29,7 @@ from tests.remote.servers.seaweedfs import SeaweedFS
 from tests.remote.stored import objects
 from tests.tfrecord_file import framed
 
-SHARDS = 24
+SHARDS = 6
 TIMEOUT_S = 60
 OPTIONS = ConvertOptions("ffrecord")
 
@@ -62,28 +64,31 @@ def times_of(store: S3Store, prefix: str) -> dict[str, datetime]:
     return {meta["path"]: meta["last_modified"] for meta in found if meta["path"].endswith(".ffr")}
 
 
+def converted(source: Path | str, target: Path | str, **more: Any) -> ConvertSummary:
+    with ThreadPoolExecutor(2) as pool:
+        return convert_files(str(source), str(target), OPTIONS, pool, **more)
+
+
 def local(records: Path) -> dict[str, bytes]:
     place = records.parent / "local"
-    with ThreadPoolExecutor(1) as pool:
-        convert_files(str(records), str(place), OPTIONS, pool)
+    converted(records, place)
     return {path.name: path.read_bytes() for path in place.glob("[!.]*")}
 
 
 def test_from_and_to(store: S3Store, records: Path, uploaded: str, staging: Path) -> None:
     expected = local(records)
-    with ThreadPoolExecutor(2) as pool:
-        for source, target in [(str(records), "s3://tests/one"), (uploaded, "s3://tests/two/")]:
-            summary = convert_files(source, target, OPTIONS, pool, tmp_dir=str(staging))
-            assert summary.record_count == sum(range(50, 50 + SHARDS))
-        here = records.parent / "here"
-        convert_files(uploaded, str(here), OPTIONS, pool)
+    for source, target in [(str(records), "s3://tests/one"), (uploaded, "s3://tests/two/")]:
+        summary = converted(source, target, tmp_dir=str(staging))
+        assert summary.record_count == sum(range(50, 50 + SHARDS))
+    here = records.parent / "here"
+    converted(uploaded, here)
     for prefix in ("one", "two"):
         found = objects(store, prefix)
         assert shown(found) == expected
         assert found.keys() - expected.keys() == {MANIFEST_NAME}
     assert {path.name: path.read_bytes() for path in here.glob("[!.]*")} == expected
-    with ThreadPoolExecutor(1) as pool, pytest.raises(PackError, match="is not empty"):
-        convert_files(uploaded, "s3://tests/two", OPTIONS, pool)
+    with pytest.raises(PackError, match="is not empty"):
+        converted(uploaded, "s3://tests/two")
 
 
 def test_what_changed_is_made_again(
@@ -93,22 +98,19 @@ def test_what_changed_is_made_again(
     names = sorted(path.name for path in records.iterdir())
     sound = (records / names[3]).read_bytes()
     obstore.put(store, f"in/{names[3]}", bytes([sound[0], sound[1] ^ 1]) + sound[2:])
-    with ThreadPoolExecutor(2) as pool:
-        with pytest.raises((ChecksumError, ValueError), match=names[3]):
-            convert_files(uploaded, "s3://tests/out", OPTIONS, pool, tmp_dir=str(staging))
-        before = objects(store, "out")
-        assert len(shown(before)) == SHARDS - 1
-        assert MANIFEST_NAME not in before
-        obstore.put(store, f"in/{names[3]}", sound)
-        obstore.put(store, f"in/{names[0]}", (records / names[1]).read_bytes())
-        replaced = f"{names[4].replace('.tfrecord', '')}.ffr"
-        obstore.put(store, f"out/{replaced}", bytes(len(before[replaced])))
-        obstore.put(store, "out/.ffrfs-rows/hostile.json", b"[" * 10_000)
-        seen: list[tuple[int, ...]] = []
-        convert_files(
-            *(uploaded, "s3://tests/out", OPTIONS, pool, lambda *counts: seen.append(counts)),
-            tmp_dir=str(staging),
-        )
+    words: dict[str, Any] = {"target": "s3://tests/out", "tmp_dir": str(staging)}
+    with pytest.raises((ChecksumError, ValueError), match=names[3]):
+        converted(uploaded, **words)
+    before = objects(store, "out")
+    assert len(shown(before)) == SHARDS - 1
+    assert MANIFEST_NAME not in before
+    obstore.put(store, f"in/{names[3]}", sound)
+    obstore.put(store, f"in/{names[0]}", (records / names[1]).read_bytes())
+    replaced = f"{names[4].replace('.tfrecord', '')}.ffr"
+    obstore.put(store, f"out/{replaced}", bytes(len(before[replaced])))
+    obstore.put(store, "out/.ffrfs-rows/hostile.json", b"[" * 10_000)
+    seen: list[tuple[int, ...]] = []
+    converted(uploaded, **words, progress=lambda *counts: seen.append(counts))
     assert [counts[:2] for counts in seen] == [(SHARDS - n, SHARDS) for n in (2, 1, 0)]
     assert seen[-1][2] == seen[-1][3] == sum(len(data) for data in objects(store, "in").values())
     (records / names[0]).write_bytes((records / names[1]).read_bytes())
@@ -120,6 +122,11 @@ def test_what_changed_is_made_again(
 def test_a_killed_command_goes_on(
     s3: SeaweedFS, store: S3Store, records: Path, uploaded: str, tmp_path: Path
 ) -> None:
+    """So many files that it does not end before it is killed."""
+    content = next(records.iterdir()).read_bytes()
+    for number in range(24):
+        (records / f"more.tfrecord-{number:05}").write_bytes(content)
+        obstore.put(store, f"in/more.tfrecord-{number:05}", content)
     (tmp_path / "killed").mkdir()
     words = ["convert", "-q", "--executor", "processes:1", "--to", "ffrecord"]
     words += ["--tmp-dir", str(tmp_path / "killed"), uploaded, "s3://tests/killed/"]
@@ -134,7 +141,7 @@ def test_a_killed_command_goes_on(
         os.killpg(program.pid, signal.SIGKILL)
         program.wait()
     kept = times_of(store, "killed/")
-    assert len(kept) < SHARDS
+    assert len(kept) < SHARDS + 24
     rows = [name for name in objects(store, "killed") if name.endswith(".json")]
     done = command(*words)
     assert (done.status, done.err) == (0, "")
@@ -151,19 +158,23 @@ def test_a_killed_command_goes_on(
 @pytest.mark.parametrize(
     ("source", "target", "error"),
     [
-        ("s3://tests/in/train.tfrecord-00000-of-00024", "s3://tests/x", "end a directory's URL in"),
+        (
+            f"s3://tests/in/train.tfrecord-00000-of-{SHARDS:05}",
+            "s3://tests/x",
+            "end a directory's URL in",
+        ),
         ("s3://tests/in", "s3://tests/x", "end a directory's URL in /"),
         ("s3://tests/in/", "http://127.0.0.1:1/x", "files are written to s3://"),
         ("s3://tests/none/", "s3://tests/x", "s3://tests/none/"),
     ],
 )
 def test_what_cannot_be_converted(uploaded: str, source: str, target: str, error: str) -> None:
-    with ThreadPoolExecutor(1) as pool, pytest.raises((OSError, ValueError), match=error):
-        convert_files(source, target, OPTIONS, pool)
+    with pytest.raises((OSError, ValueError), match=error):
+        converted(source, target)
 
 
 def test_rows_of_a_directory_that_is_not_ours(store: S3Store, uploaded: str) -> None:
     obstore.put(store, "theirs/README.md", b"text")
-    with ThreadPoolExecutor(1) as pool, pytest.raises(PackError, match="is not empty"):
-        convert_files(uploaded, "s3://tests/theirs/", OPTIONS, pool)
+    with pytest.raises(PackError, match="is not empty"):
+        converted(uploaded, "s3://tests/theirs/")
     assert objects(store, "theirs") == {"README.md": b"text"}

@@ -104,10 +104,7 @@ def test_any_sequences(
 
 @pytest.mark.parametrize(
     "given",
-    [
-        [EMPTY_LISTS] * 2 + [serialized({"a": 1}) + b"\x12\x00"],
-        [b"\x0a\x00", serialized(STEPS)],
-    ],
+    [[EMPTY_LISTS] * 2 + [serialized({"a": 1}) + b"\x12\x00"], [b"\x0a\x00", serialized(STEPS)]],
 )
 def test_records_without_feature_lists(tmp_path: Path, given: list[bytes]) -> None:
     convert(write_tfrecord(tmp_path / "x.tfrecord", given), tmp_path / "y.parquet")
