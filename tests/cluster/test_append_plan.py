@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.manifest import progress_of
-from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
 from ffrfs.packing.places import MANIFEST_NAME
 from tests.cluster.trees import (
@@ -108,8 +106,7 @@ def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None
     tree = make_folder(tmp_path / "tree", {f"{number}": bytes(2000) for number in range(6)})
     with planned(tree, tmp_path / "set", tmp_path / "plan", shards=2) as plan:
         (tree / "4").unlink()
-        with ThreadPoolExecutor(1) as pool:
-            pack_by_plan(plan, pool, on_error="skip")
+        finish(plan, on_error="skip")
     before = (tmp_path / "set" / ".ffrfs-manifest.jsonl").read_text().splitlines()
     with planned(more, tmp_path / "set", tmp_path / "plan", shards=1, append=True) as plan:
         finish(plan)

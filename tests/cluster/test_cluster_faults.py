@@ -11,15 +11,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ffrfs.cluster import Plan, commit, run
-from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError, UnfinishedError
-from tests.cluster.trees import add_links, assert_nothing_else, files_of, make_tree, planned, states
+from tests.cluster.trees import (
+    add_links,
+    assert_nothing_else,
+    files_of,
+    finish,
+    make_tree,
+    planned,
+    states,
+)
 from tests.folder.folder_model import make_folder, shown
 from tests.tiny_disk import run_on_tiny_disk
 
@@ -72,21 +78,20 @@ def test_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
     before = (tree / BAD).read_bytes()
     info = (tree / BAD).stat()
     reason = spoil(tree / BAD, kind)
-    with ThreadPoolExecutor(1) as pool:
-        with pytest.raises(UnfinishedError) as caught:
-            pack_by_plan(plan, pool)
-        assert str(caught.value).startswith(
-            f"{tree}: {BAD}: {reason}; repair it and run the same command"
-        )
-        assert all(path.suffix == ".ffr" for path in target.iterdir())
-        with pytest.raises(PackError, match="shards are missing: number"):
-            commit(plan)
-        # When it is repaired, the same call ends well.
-        subprocess.run(["rm", "-rf", tree / BAD], check=True)
-        (tree / BAD).write_bytes(before)
-        (tree / BAD).chmod(info.st_mode)
-        os.utime(tree / BAD, ns=(0, info.st_mtime_ns))
-        pack_by_plan(plan, pool)
+    with pytest.raises(UnfinishedError) as caught:
+        finish(plan)
+    assert str(caught.value).startswith(
+        f"{tree}: {BAD}: {reason}; repair it and run the same command"
+    )
+    assert all(path.suffix == ".ffr" for path in target.iterdir())
+    with pytest.raises(PackError, match="shards are missing: number"):
+        commit(plan)
+    # When it is repaired, the same call ends well.
+    subprocess.run(["rm", "-rf", tree / BAD], check=True)
+    (tree / BAD).write_bytes(before)
+    (tree / BAD).chmod(info.st_mode)
+    os.utime(tree / BAD, ns=(0, info.st_mtime_ns))
+    finish(plan)
     assert_nothing_else(target)
     assert shown(target)[BAD].content == before
 
@@ -95,8 +100,7 @@ def test_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
 def test_skip(tree: Path, plan: Plan, target: Path, kind: str, on_error: str) -> None:
     size = (tree / BAD).stat().st_size
     reason = spoil(tree / BAD, kind)
-    with ThreadPoolExecutor(2) as pool:
-        summary, missing = pack_by_plan(plan, pool, on_error=on_error)  # type: ignore[arg-type]
+    summary, missing = finish(plan, on_error=on_error)  # type: ignore[arg-type]
     assert [tuple(file) for file in missing] == [(BAD, reason)]
     assert summary.missing_count == 1
     whole, *rows = map(json.loads, (target / MANIFEST).read_text().splitlines())
@@ -126,13 +130,12 @@ def test_what_was_left_out_is_said_again(tree: Path, plan: Plan, target: Path) -
 def test_a_shard_without_a_file_is_made_again(tree: Path, plan: Plan, target: Path) -> None:
     """With "stop", when the file is there again."""
     data, info = (tree / BAD).read_bytes(), (tree / BAD).stat()
-    with ThreadPoolExecutor(1) as pool:
-        spoil(tree / BAD, "vanished")
-        pack_by_plan(plan, pool, on_error="skip")
-        (tree / BAD).write_bytes(data)
-        (tree / BAD).chmod(info.st_mode)
-        os.utime(tree / BAD, ns=(0, info.st_mtime_ns))
-        summary, _ = pack_by_plan(plan, pool)
+    spoil(tree / BAD, "vanished")
+    finish(plan, on_error="skip")
+    (tree / BAD).write_bytes(data)
+    (tree / BAD).chmod(info.st_mode)
+    os.utime(tree / BAD, ns=(0, info.st_mtime_ns))
+    summary, _ = finish(plan)
     assert summary.missing_count == 0
     assert BAD in shown(target)
 
@@ -142,8 +145,7 @@ def test_all_files_of_a_shard(tmp_path: Path) -> None:
     with planned(tree, tmp_path / "set", tmp_path / "plan", shards=3) as plan:
         for path in ("d/a", "d/b", "e/c"):
             (tree / path).unlink()
-        with ThreadPoolExecutor(1) as pool:
-            summary, missing = pack_by_plan(plan, pool, on_error="skip")
+        summary, missing = finish(plan, on_error="skip")
     assert [file.path for file in missing] == ["d/a", "d/b", "e/c"]
     assert (summary.file_count, summary.missing_count) == (0, 3)
     assert set(shown(tmp_path / "set")) == {"d", "e"}
@@ -151,8 +153,7 @@ def test_all_files_of_a_shard(tmp_path: Path) -> None:
 
 def test_a_directory_that_vanished(tree: Path, plan: Plan, target: Path) -> None:
     subprocess.run(["rm", "-rf", tree / "d2"], check=True)
-    with ThreadPoolExecutor(1) as pool:
-        _, missing = pack_by_plan(plan, pool, on_error="skip")
+    _, missing = finish(plan, on_error="skip")
     assert len(missing) == 12
     assert all(file.path.startswith("d2/") for file in missing)
 
@@ -165,27 +166,24 @@ def test_behind_a_link_that_is_not_followed(tmp_path: Path, symlinks: str) -> No
     with planned(tree, tmp_path / "set", tmp_path / "plan", symlinks=symlinks) as plan:
         (tree / "d").rename(tmp_path / "away" if symlinks == "inside" else tree / "e" / "d")
         (tree / "d").symlink_to(tmp_path / "away" if symlinks == "inside" else "e/d")
-        with ThreadPoolExecutor(1) as pool:
-            _, missing = pack_by_plan(plan, pool, on_error="skip")
+        _, missing = finish(plan, on_error="skip")
     assert [tuple(file) for file in missing] == [("d/b", "is behind a symbolic link by now")]
     assert set(shown(tmp_path / "set")) == {"a", "d", "e", "e/c"}
 
 
 def test_a_source_that_vanished(tree: Path, plan: Plan, target: Path) -> None:
     tree.rename(tree.parent / "away")
-    with pytest.raises(UnfinishedError, match="No such file"), ThreadPoolExecutor(1) as pool:
-        pack_by_plan(plan, pool)
+    with pytest.raises(UnfinishedError, match="No such file"):
+        finish(plan)
     (tree.parent / "away").rename(tree)
-    with ThreadPoolExecutor(1) as pool:
-        pack_by_plan(plan, pool)
+    finish(plan)
 
 
 def test_of_a_reproducible_set(tree: Path, target: Path) -> None:
     """It has no times, and a file of another time is seen nevertheless."""
     with planned(tree, target, target.parent / "plan", symlinks="keep", reproducible=True) as plan:
         spoil(tree / BAD, "time")
-        with ThreadPoolExecutor(2) as pool:
-            _, missing = pack_by_plan(plan, pool, on_error="skip")
+        _, missing = finish(plan, on_error="skip")
     assert [file.path for file in missing] == [BAD]
 
 
@@ -309,13 +307,11 @@ def test_tasks_that_are_killed(tmp_path: Path) -> None:
                 else never()
             ):
                 commit(plan)
-        with ThreadPoolExecutor(2) as pool:
-            pack_by_plan(plan, pool)
+        finish(plan)
         assert before.items() <= states(target).items(), seed
         found = files_of(target)
         subprocess.run(["rm", "-rf", target], check=True)
-        with ThreadPoolExecutor(2) as pool:
-            pack_by_plan(plan, pool)
+        finish(plan)
         assert files_of(target) == found, seed
 
 

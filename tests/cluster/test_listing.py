@@ -21,13 +21,12 @@ from ffrfs.cluster import Plan, run
 from ffrfs.cluster import listing as listing_module
 from ffrfs.cluster.folder_plan import FolderListing
 from ffrfs.cluster.listing import Listed, ListTask, list_folders
-from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
 from ffrfs.packing.sources import folder_lister
 from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import planned
+from tests.cluster.trees import finish, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown, trees
 
@@ -42,23 +41,17 @@ def compare(source: Path, **options: Any) -> None:
     try:
         expected = pack_folder(source, one, shards=3, **options)
     except (PackError, OSError) as error:
-        with (
-            pytest.raises((PackError, OSError)) as caught,
-            ThreadPoolExecutor(1) as pool,
-        ):
-            planned(source, other, place / f"plan{number}", executor=pool, **options)
+        with pytest.raises((PackError, OSError)) as caught:
+            planned(source, other, place / f"plan{number}", **options)
         assert type(caught.value) is type(error)
         assert str(caught.value) == str(error)
         assert not (place / f"plan{number}").exists()
         return
-    with (
-        ThreadPoolExecutor(1) as pool,
-        planned(source, other, place / f"plan{number}", executor=pool, **options) as plan,
-    ):
+    with planned(source, other, place / f"plan{number}", **options) as plan:
         assert plan.file_count == expected.file_count
         assert plan.byte_count == expected.byte_count
         assert sorted(plan.skipped) == sorted(expected.skipped)
-        pack_by_plan(plan, pool)
+        finish(plan)
     found = shown(other)
     assert list(found) == list(shown(one))
     assert found == shown(one)
@@ -114,8 +107,8 @@ def test_a_loop_over_two_links(tree: Path) -> None:
     other = make_folder(tree.parent / "other", {"x": b""})
     (other / "back").symlink_to(tree)
     (tree / "d0" / "away").symlink_to(other)
-    with pytest.raises(PackError, match="makes a loop"), ThreadPoolExecutor(1) as pool:
-        planned(tree, tree.parent / "set", tree.parent / "plan", symlinks="follow", executor=pool)
+    with pytest.raises(PackError, match="makes a loop"):
+        planned(tree, tree.parent / "set", tree.parent / "plan", symlinks="follow")
     assert not (tree.parent / "plan").exists()
 
 
@@ -319,6 +312,6 @@ def test_a_relative_path(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tree.parent)
     planned(Path("tree"), Path("set"), Path("plan")).close()
     monkeypatch.chdir("/")
-    with Plan(tree.parent / "plan") as plan, ThreadPoolExecutor(1) as pool:
-        pack_by_plan(plan, pool)
+    with Plan(tree.parent / "plan") as plan:
+        finish(plan)
     assert len(list((tree.parent / "set").glob("*.ffr"))) == 3

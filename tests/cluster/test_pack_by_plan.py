@@ -22,6 +22,7 @@ from tests.cluster.trees import (
     add_links,
     assert_nothing_else,
     files_of,
+    finish,
     planned,
     shards_of,
     states,
@@ -232,6 +233,5 @@ def test_shards_are_not_touched_by_what_progress_raises(
     executor.shutdown()
     assert not (target / MANIFEST).exists()
     assert 1 <= len(shards_of(target)) <= 3
-    with ThreadPoolExecutor(1) as pool:
-        pack_by_plan(plan, pool)
+    finish(plan)
     assert len(shown(target)) > 40

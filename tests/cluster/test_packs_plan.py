@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,16 @@ import pytest
 from ffrfs import pack_folder, repack
 from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, planning, run
-from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import FfrfsError, PackError, UnfinishedError
 from ffrfs.packing.sources.archive import ArchiveSource
-from tests.cluster.trees import add_links, assert_nothing_else, make_tree, planned, shards_of
+from tests.cluster.trees import (
+    add_links,
+    assert_nothing_else,
+    finish,
+    make_tree,
+    planned,
+    shards_of,
+)
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.folder.archives import write_tree
 from tests.folder.folder_model import make_folder, shown
@@ -35,8 +40,7 @@ def pack(tree: Path, tmp_path: Path) -> Path:
 def repacked(source: Path | list[Path], target: Path, **options: Any) -> Plan:
     """Pack `source` by a plan, which is left open."""
     plan = planned(source, target, target.parent / "plan", **options)
-    with ThreadPoolExecutor(2) as pool:
-        pack_by_plan(plan, pool)
+    finish(plan)
     assert_nothing_else(target)
     return plan
 
@@ -142,8 +146,8 @@ def damage(pack: Path, path: str) -> None:
 def test_a_damaged_source_is_named(pack: Path, target: Path) -> None:
     damage(pack, "d1/e1/002 é.bin")
     with planned(pack, target, target.parent / "plan", shards=4) as plan:
-        with pytest.raises(UnfinishedError) as caught, ThreadPoolExecutor(1) as pool:
-            pack_by_plan(plan, pool)
+        with pytest.raises(UnfinishedError) as caught:
+            finish(plan)
         assert "d1/e1/002 é.bin" in str(caught.value)
         assert str(pack) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -159,8 +163,7 @@ def test_a_damaged_file_is_left_out(pack: Path, target: Path, bad: str, shards: 
     expected = shown(pack)
     damage(pack, bad)
     with planned(pack, target, target.parent / "plan", shards=shards) as plan:
-        with ThreadPoolExecutor(2) as pool:
-            summary, missing = pack_by_plan(plan, pool, on_error="skip")
+        summary, missing = finish(plan, on_error="skip")
         assert [file.path for file in missing] == [bad]
         assert "checksum" in missing[0].reason
         assert (summary.missing_count, summary.file_count) == (1, plan.file_count - 1)
@@ -175,8 +178,8 @@ def test_a_damaged_file_of_packs_that_overlap_is_left_out(
     pack_folder(make_folder(tmp_path / "more", {"top": b"other", "new": b"1"}), tmp_path / "b.ffr")
     damage(pack, "top")
     path, packs = tmp_path / "plan", [pack, tmp_path / "b.ffr"]
-    with planned(packs, target, path, on_conflict="first") as plan, ThreadPoolExecutor(2) as pool:
-        _, missing = pack_by_plan(plan, pool, on_error="skip")
+    with planned(packs, target, path, on_conflict="first") as plan:
+        _, missing = finish(plan, on_error="skip")
         assert [file.path for file in missing] == ["top"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
@@ -17,15 +18,9 @@ from ffrfs.cluster.executors import open_executor
 from ffrfs.cluster.file_task import FileTask, run_file
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import FormatError, OptionError
-from tests.cluster.trees import (
-    add_links,
-    files_of,
-    make_tree,
-    planned,
-    shards_of,
-)
+from tests.cluster.trees import add_links, files_of, finish, make_tree, planned, shards_of
 from tests.folder.folder_model import make_folder, shown
-from tests.tfrecord_file import tfrecord_records
+from tests.tfrecord_file import tfrecord_records, write_tfrecord
 
 SHARDS = 4
 
@@ -84,11 +79,8 @@ def test_equal_trees_have_equal_sets(tree: Path, tmp_path: Path, symlinks: str) 
     for name in ("tree", "copy"):
         target = tmp_path / f"set of {name}"
         options = {"reproducible": True, "symlinks": symlinks, "shards": SHARDS}
-        with (
-            planned(tmp_path / name, target, tmp_path / f"{name}.plan", **options) as plan,
-            ThreadPoolExecutor(2) as pool,
-        ):
-            pack_by_plan(plan, pool)
+        with planned(tmp_path / name, target, tmp_path / f"{name}.plan", **options) as plan:
+            finish(plan)
         found.append(files_of(target))
     assert found[0] == found[1]
 
@@ -133,13 +125,10 @@ def test_no_shard_is_larger_than_asked_for(tmp_path: Path, kind: str) -> None:
         (folder / name).write_bytes(b"")
         if kind == "links":
             (folder / f"link{number}").symlink_to("x" * 100)
-    with (
-        planned(
-            tree, tmp_path / "set", tmp_path / "plan", shard_size=size_max, symlinks="keep"
-        ) as plan,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        pack_by_plan(plan, pool)
+    with planned(
+        tree, tmp_path / "set", tmp_path / "plan", shard_size=size_max, symlinks="keep"
+    ) as plan:
+        finish(plan)
     sizes = [len(data) for data in shards_of(tmp_path / "set").values()]
     assert max(sizes) <= size_max
     assert len(sizes) <= 30
@@ -267,10 +256,6 @@ def test_several_directories(tree: Path, tmp_path: Path) -> None:
     ],
 )
 def test_headers_that_no_plan_has(tree: Path, tmp_path: Path, key: str, value: object) -> None:
-    import json
-
-    from tests.tfrecord_file import write_tfrecord
-
     planned(tree, tmp_path / "set", tmp_path / "plan").close()
     first, *others = tfrecord_records((tmp_path / "plan").read_bytes())
     header = json.loads(first)

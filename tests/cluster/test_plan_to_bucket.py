@@ -77,10 +77,7 @@ def test_task_by_task(bucket: str, store: S3Store, tree: Path, staging: Path) ->
 
 
 def test_a_damaged_object_is_made_again(
-    bucket: str,
-    store: S3Store,
-    tree: Path,
-    staging: Path,
+    bucket: str, store: S3Store, tree: Path, staging: Path
 ) -> None:
     url = f"s3://{bucket}/damaged"
     with planned(tree, url, tree.parent / "b", reproducible=True) as plan:  # type: ignore[arg-type]
@@ -92,11 +89,7 @@ def test_a_damaged_object_is_made_again(
 
 
 def test_a_command_that_is_killed(
-    bucket: str,
-    store: S3Store,
-    tree: Path,
-    staging: Path,
-    tmp_path: Path,
+    bucket: str, store: S3Store, tree: Path, staging: Path, tmp_path: Path
 ) -> None:
     url = f"s3://{bucket}/killed"
     command = [
@@ -142,18 +135,15 @@ def test_the_shard_of_another_plan(bucket: str, store: S3Store, tree: Path, stag
         before = objects(store, "another")
         with pytest.raises(PackError, match=f"^{url}/part_00001.ffr: exists already, and "):
             run(two, 1, tmp_dir=str(staging))
-        with pytest.raises(UnfinishedError), ThreadPoolExecutor(1) as pool:
-            pack_by_plan(two, pool, tmp_dir=str(staging))
+        with pytest.raises(UnfinishedError):
+            finish(two, tmp_dir=str(staging))
     found = objects(store, "another")
     assert before.items() <= found.items()
     assert MANIFEST not in found
 
 
 def test_what_is_left_out_is_in_the_manifest(
-    bucket: str,
-    store: S3Store,
-    tree: Path,
-    staging: Path,
+    bucket: str, store: S3Store, tree: Path, staging: Path
 ) -> None:
     url = f"s3://{bucket}/less"
     with planned(tree, url, tree.parent / "less") as plan:  # type: ignore[arg-type]
@@ -183,9 +173,9 @@ def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) ->
         ):
             pass
         with kept(small, url, 2, tmp_dir=staging) as equal:
-            finish(equal, staging)
+            finish(equal, tmp_dir=str(staging))
         before = objects(store, "two")
-        finish(made[0], staging)
+        finish(made[0], tmp_dir=str(staging))
     assert objects(store, "two") == before
     assert sorted(before) == [MANIFEST, "part_00000.ffr", "part_00001.ffr"]
 
@@ -204,7 +194,7 @@ def test_another_set_is_complete_by_now(
         time.sleep(1.1)  # the times of objects are in whole seconds
         with kept(small, url, 2, tmp_dir=staging) as plan:
             obstore.put(store, begun, b"of one that has begun, and is not named yet")
-            finish(plan, staging)
+            finish(plan, tmp_dir=str(staging))
         assert os.path.basename(begun) in objects(store, "by-now")
         obstore.delete(store, begun)
 

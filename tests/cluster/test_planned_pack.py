@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from ffrfs.cli.main import main
+from ffrfs.cluster import run
 from ffrfs.packing.places import shard_name
 from tests.cli.command_run import Done, Run
-from tests.cluster.trees import assert_nothing_else, assert_same_tree, files_of
+from tests.cluster.trees import assert_nothing_else, files_of, kept
 from tests.folder.folder_model import make_folder, shown
 
 TIMEOUT_S = 60
@@ -31,15 +32,6 @@ def plan(tmp_path: Path) -> Path:
 def byte_count(*trees: Path) -> str:
     files = [path for tree in trees for path in tree.rglob("*") if path.is_file()]
     return f"{sum(path.stat().st_size for path in files):,} bytes"
-
-
-def test_by_an_engine(ffrfs: Run, tree: Path, target: Path) -> None:
-    done = ffrfs("pack", "--shards", "4", "--executor", "processes:2", tree, target)
-    assert done == Done(0, f"{target}: {FILES}, {byte_count(tree)}, 4 shards\n".encode(), done.err)
-    assert_nothing_else(target)
-    assert ffrfs("pack", "--shards", "4", tree, target.parent / "one").status == 0
-    assert_same_tree(target, target.parent / "one")
-    assert ffrfs("verify", target).status == 0
 
 
 def test_task_by_task(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
@@ -113,7 +105,7 @@ def test_the_old_names_work_and_warn(ffrfs: Run, tree: Path, target: Path, plan:
 
 def test_a_plan_that_workers_list(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
     done = ffrfs(
-        "cluster", "plan", plan, "--shards", "2", "--executor", "processes:2", tree, target
+        "cluster", "plan", plan, "--shards", "2", "--executor", "processes:1", tree, target
     )
     assert (done.status, target.exists()) == (0, False)
     assert done.lines[-1].startswith(f"{plan}: 2 shards, {FILES}, ")
@@ -171,7 +163,7 @@ def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
     ffrfs("cluster", "plan", plan, "--shards", "2", tree, target)
     (tree / "top").unlink()
     options = ("--on-error", on_error)
-    done = ffrfs("cluster", "run", plan, "--executor", "processes:2", *options)
+    done = ffrfs("cluster", "run", plan, "--executor", "processes:1", *options)
     assert done.status == status
     if on_error == "stop":
         assert done.err.splitlines()[-1].startswith(
@@ -284,20 +276,9 @@ def test_the_plan_of_another_command(ffrfs: Run, tree: Path, target: Path) -> No
 
 def hold(tree: Path, target: Path) -> None:
     """Leave a plan, and a shard, behind."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from ffrfs.cluster import run
-    from ffrfs.cluster.kept_plan import kept_plan
-    from ffrfs.cluster.request import Request
-    from ffrfs.packing.sources.options import PackOptions
-
-    def leave() -> None:
-        with kept_plan(Request.of(tree, target, PackOptions(shards=3)), pool, None) as plan:
-            run(plan, 1)
-            raise KeyboardInterrupt
-
-    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
-        leave()
+    with pytest.raises(KeyboardInterrupt), kept(tree, target, 3) as plan:
+        run(plan, 1)
+        raise KeyboardInterrupt
     assert sorted(os.listdir(target)) == [".ffrfs-plan", "part_00001.ffr"]
 
 
@@ -308,7 +289,7 @@ def test_what_cannot_be_planned_leaves_nothing(
     (tree / "away").symlink_to("/etc")
     if is_there:
         target.mkdir()
-    done = ffrfs("pack", "--shards", "3", "--executor", "processes:2", tree, target)
+    done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)
     assert (done.status, "leads out of it" in done.err) == (1, True)
     assert target.exists() == is_there
     assert not is_there or os.listdir(target) == []
@@ -347,7 +328,7 @@ def test_an_engine_that_is_not_known(ffrfs: Run, tree: Path, target: Path) -> No
 
 
 def test_append(ffrfs: Run, tree: Path, target: Path) -> None:
-    options = ("--executor", "processes:2", "-q")
+    options = ("--executor", "processes:1", "-q")
     assert ffrfs("pack", "--shards", "2", *options, tree, target).status == 0
     more = make_folder(tree.parent / "more", {"d0": {"new": b"n"}, "z": b"z"})
     assert ffrfs("pack", "--shards", "2", "--append", *options, more, target) == Done(0, b"", "")

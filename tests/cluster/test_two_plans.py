@@ -16,7 +16,6 @@ import pytest
 
 from ffrfs import pack_folder, verify
 from ffrfs.cluster import commit, kept_plan, run
-from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.errors import PackError, UnfinishedError
 from ffrfs.packing.places import locked_set
@@ -60,6 +59,16 @@ def pack(
         finish(plan)
 
 
+class Beginning:
+    """Begins a command when it is called, which lasts as long as `stack`."""
+
+    def __init__(self, stack: contextlib.ExitStack, *what: Any, **how: Any) -> None:
+        self._begin = lambda: stack.enter_context(kept(*what, **how))
+
+    def __call__(self, *_: object) -> None:
+        self.plan: Plan = self._begin()
+
+
 def paths(source: Path) -> set[str]:
     return {str(path.relative_to(source)) for path in source.rglob("*")}
 
@@ -80,29 +89,21 @@ def test_another_set_is_complete_by_now(one: Path, two: Path, target: Path) -> N
 
 def test_another_set_is_being_made(one: Path, two: Path, target: Path) -> None:
     with contextlib.ExitStack() as stack:
-        made: list[Plan] = []
-
-        def begin() -> None:
-            made.append(stack.enter_context(kept(two, target, 5)))
-
+        begin = Beginning(stack, two, target, 5)
         with pytest.raises(PackError, match="another command is packing into it, by the plan"):
             pack(one, target, 8, while_listing=begin)
         with pytest.raises(PackError, match="wait for its end, or write elsewhere"):
             pack(one, target, 8)
-        finish(made[0])
+        finish(begin.plan)
     assert_set_of(target, two)
 
 
 def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
     with contextlib.ExitStack() as stack:
-        made: list[Plan] = []
-
-        def begin() -> None:
-            made.append(stack.enter_context(kept(one, target, 4)))
-
+        begin = Beginning(stack, one, target, 4)
         pack(one, target, 4, while_listing=begin)
         before = shards_of(target)
-        finish(made[0])
+        finish(begin.plan)
     assert shards_of(target) == before
     assert_set_of(target, one)
 
@@ -131,14 +132,10 @@ def test_a_plain_set_is_written_meanwhile(one: Path, two: Path, target: Path) ->
 def test_a_plan_appears_while_a_plain_set_is_written(one: Path, two: Path, target: Path) -> None:
     target.mkdir()
     with contextlib.ExitStack() as stack:
-        made: list[Plan] = []
-
-        def begin(_: object) -> None:
-            made.append(stack.enter_context(kept(two, target, 5)))
-
+        begin = Beginning(stack, two, target, 5)
         with pytest.raises(PackError, match="is not empty"):
             pack_folder(one, target, shards=3, listing=begin)
-        finish(made[0])
+        finish(begin.plan)
     assert_set_of(target, two)
 
 
@@ -327,11 +324,7 @@ def refused_of(target: Path, sources: dict[Path, int], *, append: bool) -> list[
     def command(source: Path, shards: int) -> None:
         try:
             pack(
-                source,
-                target,
-                shards,
-                append=append,
-                while_listing=lambda: barrier.wait(BARRIER_S),
+                source, target, shards, append=append, while_listing=lambda: barrier.wait(BARRIER_S)
             )
         except (PackError, UnfinishedError):
             refused.append(source)
@@ -344,7 +337,6 @@ def refused_of(target: Path, sources: dict[Path, int], *, append: bool) -> list[
 def test_a_shard_that_was_replaced(one: Path, two: Path, target: Path) -> None:
     """By a plan in a file of its own, which reserves nothing; then the set is not complete."""
     with (
-        ThreadPoolExecutor(1) as pool,
         trees.planned(one, target, target.parent / "1") as plan,
         trees.planned(two, target.parent / "other", target.parent / "2") as other,
     ):
@@ -354,7 +346,7 @@ def test_a_shard_that_was_replaced(one: Path, two: Path, target: Path) -> None:
         with pytest.raises(PackError, match=r"part_00001\.ffr: was replaced by another command"):
             commit(plan, rows)
         with pytest.raises(UnfinishedError, match="1 of 3 shards could not be made"):
-            pack_by_plan(plan, pool)
+            finish(plan)
     assert not (target / ".ffrfs-manifest.jsonl").exists()
 
 

@@ -8,12 +8,12 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from ffrfs.cluster import Plan, pack_by_plan, plan
 from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.request import Request
 from ffrfs.packing.sources.options import PackOptions
-from tests.folder.folder_model import shown
 
 SEED = 20_240
 
@@ -81,10 +81,10 @@ def kept(
         yield plan
 
 
-def finish(plan: Plan, tmp_dir: Path | None = None) -> None:
-    """Make its shards, and complete the set."""
+def finish(plan: Plan, **making: Any) -> Any:
+    """Make its shards, and complete the set: pack_by_plan() by two threads."""
     with ThreadPoolExecutor(2) as pool:
-        pack_by_plan(plan, pool, tmp_dir=None if tmp_dir is None else str(tmp_dir))
+        return pack_by_plan(plan, pool, **making)
 
 
 def states(target: Path) -> dict[str, tuple[int, int]]:
@@ -106,13 +106,6 @@ def assert_nothing_else(folder: Path) -> None:
     """Shards and the manifest alone."""
     others = {path.name for path in folder.iterdir() if path.suffix != ".ffr"}
     assert others == {".ffrfs-manifest.jsonl"}, sorted(others)
-
-
-def assert_same_tree(one: Path, other: Path) -> None:
-    found, expected = shown(one), shown(other)
-    assert found.keys() == expected.keys()
-    for path, entry in found.items():
-        assert entry == expected[path], path
 
 
 class EndedError(BaseException):
