@@ -11,8 +11,9 @@ import pytest
 
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import FormatError, OptionError, PackError
-from ffrfs.tfrecord import Example, from_dict, to_dict
-from tests.tfrecord_file import tfrecord_records, write_tfrecord
+from ffrfs.tfrecord import Example
+from tests.convert.messages import examples_of, records_of, serialized
+from tests.tfrecord_file import write_tfrecord
 
 LINES: list[dict[str, Any]] = [
     {"text": "café", "label": 3, "score": 1, "box": [0.5, 1], "tags": ["a", "b"], "none": []},
@@ -25,16 +26,10 @@ def write_lines(path: Path, lines: list[Any]) -> Path:
     return path
 
 
-def examples_of(path: Path) -> list[Any]:
-    return [to_dict(Example.FromString(each)) for each in tfrecord_records(path.read_bytes())]
-
-
 def test_lines_become_examples(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "x.jsonl", LINES)
     assert convert(file, tmp_path / "x.tfrecord") == ConvertSummary(2, 0)
-    first, second = map(
-        Example.FromString, tfrecord_records((tmp_path / "x.tfrecord").read_bytes())
-    )
+    first, second = map(Example.FromString, records_of(tmp_path / "x.tfrecord"))
     assert first.features.feature["text"].bytes_list.value == ["café".encode()]
     assert first.features.feature["label"].int64_list.value == [3]
     assert first.features.feature["score"].float_list.value == [1.0]  # as in the second line
@@ -59,7 +54,7 @@ def test_flat_lines_come_back(tmp_path: Path) -> None:
 
 
 def test_an_example_without_features_comes_back(tmp_path: Path) -> None:
-    records = [from_dict(each).SerializeToString() for each in ({"a": 1}, {})]
+    records = [serialized(each) for each in ({"a": 1}, {})]
     convert(write_tfrecord(tmp_path / "x.tfrecord", records), tmp_path / "y.jsonl", flat=True)
     assert (tmp_path / "y.jsonl").read_text() == '{"a": 1}\n{}\n'
     convert(tmp_path / "y.jsonl", tmp_path / "z.tfrecord")
@@ -128,7 +123,7 @@ def test_names_have_a_limit(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_flat(tmp_path: Path, values: dict[str, Any], reason: str) -> None:
-    file = write_tfrecord(tmp_path / "x.tfrecord", [from_dict(values).SerializeToString()])
+    file = write_tfrecord(tmp_path / "x.tfrecord", [serialized(values)])
     with pytest.raises(PackError) as caught:
         convert(file, tmp_path / "y.jsonl", flat=True)
     assert reason in str(caught.value)

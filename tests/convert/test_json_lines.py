@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.example_json import from_json, parse_record, to_json
 from ffrfs.errors import FormatError, PackError
-from ffrfs.tfrecord import from_dict
+from tests.convert.messages import records_of, serialized
 from tests.ffrecord_file import write_records
-from tests.tfrecord_file import tfrecord_records, write_tfrecord
+from tests.tfrecord_file import write_tfrecord
 
 FLOAT32_MAX = np.finfo(np.float32).max
 FLOATS = st.floats(width=32, allow_nan=False)
@@ -27,11 +27,6 @@ VALUES = st.one_of(
 )
 FEATURES = st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), VALUES, max_size=4)
 LISTS = st.dictionaries(st.text("abc", max_size=8), st.lists(VALUES, max_size=3), max_size=3)
-
-
-def serialized(values: dict[str, object]) -> bytes:
-    message: bytes = from_dict(values).SerializeToString(deterministic=True)
-    return message
 
 
 @settings(max_examples=100)
@@ -52,7 +47,7 @@ def test_any_record(
     assert convert(file, place / "y.jsonl") == ConvertSummary(len(records), 0)
     assert len((place / "y.jsonl").read_bytes().splitlines()) == len(records)
     convert(place / "y.jsonl", place / "z.tfrecord")
-    assert tfrecord_records((place / "z.tfrecord").read_bytes()) == records
+    assert records_of(place / "z.tfrecord") == records
 
 
 def test_the_lines(tmp_path: Path) -> None:

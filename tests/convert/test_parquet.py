@@ -21,9 +21,9 @@ from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import kind_of
 from ffrfs.convert.parquet import ParquetSource
 from ffrfs.errors import FormatError, PackError
-from ffrfs.tfrecord import Example, from_dict, to_dict
+from tests.convert.messages import examples_of, records_of, serialized
 from tests.interpreter import python
-from tests.tfrecord_file import framed, tfrecord_records, write_tfrecord
+from tests.tfrecord_file import framed, write_tfrecord
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
 KINDS: dict[str, st.SearchStrategy[Any]] = {
@@ -34,11 +34,6 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
 
 EMPTY_LISTS = b"\x0a\x00\x12\x00"  # a SequenceExample
 STEPS = {"context": {}, "feature_lists": {"a": [[1]]}}
-
-
-def serialized(given: dict[str, Any]) -> bytes:
-    message: bytes = from_dict(given).SerializeToString(deterministic=True)
-    return message
 
 
 def values(kind: str) -> st.SearchStrategy[Any]:
@@ -77,7 +72,7 @@ def check_there_and_back(place: Path, given: list[dict[str, Any]]) -> None:
     file = write_tfrecord(place / "x.tfrecord", written)
     assert convert(file, place / "y.parquet") == ConvertSummary(len(written), 0)
     convert(place / "y.parquet", place / "z.tfrecord")
-    assert tfrecord_records((place / "z.tfrecord").read_bytes()) == written
+    assert records_of(place / "z.tfrecord") == written
 
 
 @settings(max_examples=60)
@@ -109,7 +104,7 @@ def test_any_sequences(
 def test_records_without_feature_lists(tmp_path: Path, given: list[bytes]) -> None:
     convert(write_tfrecord(tmp_path / "x.tfrecord", given), tmp_path / "y.parquet")
     convert(tmp_path / "y.parquet", tmp_path / "z.tfrecord")
-    assert tfrecord_records((tmp_path / "z.tfrecord").read_bytes()) == given
+    assert records_of(tmp_path / "z.tfrecord") == given
 
 
 def table_of(path: Path, given: list[dict[str, Any]]) -> Any:
@@ -247,11 +242,7 @@ def test_tables_of_other_programs(tmp_path: Path) -> None:
     )
     parquet.write_table(table, tmp_path / "y.parquet")
     assert convert(tmp_path / "y.parquet", tmp_path / "z.tfrecord") == ConvertSummary(2, 0)
-    found = [
-        {name: list(given) for name, given in to_dict(Example.FromString(record)).items()}
-        for record in tfrecord_records((tmp_path / "z.tfrecord").read_bytes())
-    ]
-    assert found == [
+    assert examples_of(tmp_path / "z.tfrecord") == [
         {
             "small": [1], "large": [2**63 - 1], "flag": [1], "half": [0.5],
             "text": ["é".encode()], "view": [b"a"], "fixed": [b"ab"], "word": [b"x"],

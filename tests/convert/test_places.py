@@ -11,12 +11,12 @@ import pytest
 
 from ffrfs.convert.convert import convert
 from ffrfs.errors import PackError
-from ffrfs.tfrecord import from_dict
+from tests.convert.messages import serialized
 from tests.convert.test_webdataset import write_tar
 from tests.ffrecord_file import write_folder, write_records
 from tests.tfrecord_file import flip_record, write_tfrecord
 
-GOOD = from_dict({"a": 1}).SerializeToString()
+GOOD = serialized({"a": 1})
 BAD = b"no example at all\n"
 
 
@@ -89,7 +89,7 @@ def test_a_shard_is_not_named_by_the_directory_where_it_is_made(tmp_path: Path) 
 
 
 def test_flat_lines_without_a_type_advise_the_other_form(tmp_path: Path) -> None:
-    records = [from_dict({"a": value}).SerializeToString() for value in (1, b"")]
+    records = [serialized({"a": value}) for value in (1, b"")]
     file = write_tfrecord(tmp_path / "x.tfrecord", records)
     with pytest.raises(PackError, match=r"feature 'a' is bytes_list, .*; leave out --flat$"):
         convert(file, tmp_path / "y.jsonl", flat=True)

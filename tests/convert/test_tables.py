@@ -18,16 +18,10 @@ import pytest
 from ffrfs.convert import other_tables
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import FfrfsError, FormatError, OptionError, PackWarning
-from ffrfs.tfrecord import Example, to_dict
-from tests.tfrecord_file import tfrecord_records
+from tests.convert.messages import examples_of
 
 ZIPPED = gzip.compress(b"a,b\n1,2\n", mtime=0)
 TABLE = pa.table({"id": [1, 2, 3], "text": ["a", "", "é"], "box": [[1], [], [2, 3]]})
-
-
-def examples_of(path: Path) -> list[dict[str, Any]]:
-    found = [to_dict(Example.FromString(each)) for each in tfrecord_records(path.read_bytes())]
-    return [{name: list(values) for name, values in each.items()} for each in found]
 
 
 def write_arrow(path: Path, table: Any, how: str) -> Path:

@@ -14,16 +14,11 @@ from hypothesis import strategies as st
 
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import FormatError, PackError
-from ffrfs.tfrecord import Example, from_dict, to_dict
-from tests.tfrecord_file import framed, tfrecord_records, write_tfrecord
+from tests.convert.messages import examples_of, records_of, serialized
+from tests.tfrecord_file import framed, write_tfrecord
 
 JPEG = b"\xff\xd8\xff\xe0" + bytes(1000)
 Members = dict[str, bytes]
-
-
-def serialized(values: dict[str, object]) -> bytes:
-    message: bytes = from_dict(values).SerializeToString(deterministic=True)
-    return message
 
 
 RECORDS = [
@@ -97,7 +92,7 @@ def test_any_names(
     names = members_of(place / "y.tar")
     assert len({name.lower() for name in names}) == 1 + sum(map(len, features.values()))
     convert(place / "y.tar", place / "z.tfrecord")
-    assert tfrecord_records((place / "z.tfrecord").read_bytes()) == [record]
+    assert records_of(place / "z.tfrecord") == [record]
 
 
 def test_samples_of_another_program(tmp_path: Path) -> None:
@@ -106,8 +101,7 @@ def test_samples_of_another_program(tmp_path: Path) -> None:
         [("a/1.jpg", JPEG), ("a/1.cls", b"7"), ("a/2.cls", b"8"), ("a/2.x.json", b"{}")],
     )
     assert convert(tar, tmp_path / "y.tfrecord") == ConvertSummary(2, 0)
-    records = tfrecord_records((tmp_path / "y.tfrecord").read_bytes())
-    assert [to_dict(Example.FromString(record)) for record in records] == [
+    assert examples_of(tmp_path / "y.tfrecord") == [
         {"__key__": [b"a/1"], "jpg": [JPEG], "cls": [b"7"]},
         {"__key__": [b"a/2"], "cls": [b"8"], "x.json": [b"{}"]},
     ]

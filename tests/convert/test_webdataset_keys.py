@@ -15,10 +15,10 @@ from webdataset.tariterators import group_by_keys, tar_file_expander
 from ffrfs import pack_folder
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import ChecksumError, FormatError, PackError
-from ffrfs.tfrecord import from_dict
+from tests.convert.messages import records_of, serialized
 from tests.convert.test_webdataset import JPEG, members_of, write_tar
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder
-from tests.tfrecord_file import tfrecord_records, write_tfrecord
+from tests.tfrecord_file import write_tfrecord
 
 Samples = dict[str, dict[str, bytes]]
 PAIRS: Tree = {
@@ -93,15 +93,13 @@ def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
 
 
 def test_features_of_other_types_keep_the_key(tmp_path: Path) -> None:
-    records = [
-        from_dict({"__key__": "a/7", "jpg": JPEG, "label": 3}).SerializeToString(deterministic=True)
-    ]
+    records = [serialized({"__key__": "a/7", "jpg": JPEG, "label": 3})]
     convert(write_tfrecord(tmp_path / "x.tfrecord", records), tmp_path / "x.tar")
     assert read_by_library(tmp_path / "x.tar")["a/7"].keys() == {
         *("example.json", "jpg.jpg", "__key__.txt")
     }
     convert(tmp_path / "x.tar", tmp_path / "y.tfrecord")
-    assert tfrecord_records((tmp_path / "y.tfrecord").read_bytes()) == records
+    assert records_of(tmp_path / "y.tfrecord") == records
 
 
 _parts = st.text("aA._/\n\0é-", max_size=5)
@@ -114,17 +112,14 @@ def test_any_key(
 ) -> None:
     """Whatever a data set has as __key__, the library finds a sample for each record."""
     place = tmp_path_factory.mktemp("any")
-    records = [
-        from_dict(each).SerializeToString(deterministic=True)
-        for each in ({**fields, "__key__": key}, {"jpg": JPEG})
-    ]
+    records = [serialized(each) for each in ({**fields, "__key__": key}, {"jpg": JPEG})]
     convert(write_tfrecord(place / "x.tfrecord", records), place / "x.tar")
     assert len(read_by_library(place / "x.tar")) == 2
     assert not any(
         ".." in name.split("/") or name[0] == "/" for name in members_of(place / "x.tar")
     )
     convert(place / "x.tar", place / "y.tfrecord")
-    assert tfrecord_records((place / "y.tfrecord").read_bytes()) == records
+    assert records_of(place / "y.tfrecord") == records
 
 
 @pytest.mark.parametrize(
@@ -160,7 +155,7 @@ def test_links_and_damage(tmp_path: Path) -> None:
 
 
 def test_two_samples_that_would_become_one(tmp_path: Path) -> None:
-    records = [from_dict({"__key__": "7", kind: b""}).SerializeToString() for kind in "ab"]
+    records = [serialized({"__key__": "7", kind: b""}) for kind in "ab"]
     with pytest.raises(PackError, match=r"x\.tfrecord: record 1: has the key .* before it, '7'"):
         convert(write_tfrecord(tmp_path / "x.tfrecord", records), tmp_path / "x.tar")
 
