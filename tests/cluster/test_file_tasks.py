@@ -25,6 +25,7 @@ from ffrfs.folder import verify
 from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.verify import BadRecord
+from tests.ffrecord_file import flip_byte
 from tests.mount.command import ffrfs as command
 
 SHARDS = 5
@@ -57,14 +58,6 @@ def records(tmp_path: Path) -> Path:
     return folder
 
 
-def damage(path: Path, offset: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)
-        file.seek(offset)
-        file.write(bytes([byte[0] ^ 1]))
-
-
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
 
@@ -82,8 +75,8 @@ def test_verify(packs: Path, records: Path, executor_text: str) -> None:
     alone = command("verify", *both)
     assert command("verify", "--executor", executor_text, *both) == alone
     assert alone.status == 0
-    damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
-    damage(records / f"train.tfrecord-00002-of-{SHARDS:05}", 2000)
+    flip_byte(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
+    flip_byte(records / f"train.tfrecord-00002-of-{SHARDS:05}", 2000)
     os.truncate(packs / "part_00003.ffr", 100)
     alone = command("verify", "--json", *both)
     assert command("verify", "--json", "--executor", executor_text, *both) == alone
@@ -94,7 +87,7 @@ def test_verify_of_relative_paths(
     packs: Path, records: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(packs.parent)
-    damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
+    flip_byte(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
     seen: list[tuple[str, str | None, str]] = []
     with ThreadPoolExecutor(2) as pool:
         reports = verify_packs([packs.name], pool, found=lambda *fault: seen.append(fault))
@@ -104,7 +97,7 @@ def test_verify_of_relative_paths(
 
 
 def test_progress_of_records(records: Path) -> None:
-    damage(records / f"train.tfrecord-00002-of-{SHARDS:05}", 2000)
+    flip_byte(records / f"train.tfrecord-00002-of-{SHARDS:05}", 2000)
     seen: list[tuple[int, ...]] = []
     told: list[BadRecord] = []
     with ThreadPoolExecutor(2) as pool:
@@ -168,7 +161,7 @@ def test_convert(records: Path, tmp_path: Path, executor_text: str) -> None:
 def test_a_damaged_file_does_not_keep_the_others(records: Path, tmp_path: Path) -> None:
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
-    damage(broken, 3000)
+    flip_byte(broken, 3000)
     target = tmp_path / "made"
     with pytest.raises(ChecksumError, match=broken.name):
         converted(records, target)
@@ -182,7 +175,7 @@ def test_a_damaged_file_does_not_keep_the_others(records: Path, tmp_path: Path) 
 
 def test_several_failures_are_listed(records: Path, tmp_path: Path) -> None:
     for number in (1, 3):
-        damage(records / f"train.tfrecord-{number:05}-of-{SHARDS:05}", 3000)
+        flip_byte(records / f"train.tfrecord-{number:05}-of-{SHARDS:05}", 3000)
     with pytest.raises(UnfinishedError) as caught:
         converted(records, tmp_path / "made")
     assert str(caught.value).startswith("2 of 5 files failed; ")
@@ -240,7 +233,7 @@ def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) 
 def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> None:
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
-    damage(broken, 3000)
+    flip_byte(broken, 3000)
     target = tmp_path / "made"
     with pytest.raises(ChecksumError, match=broken.name):
         converted(records, target, ConvertOptions("pack"))

@@ -29,6 +29,7 @@ from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import finish, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown, trees
+from tests.packing.test_source import nest
 
 Shows = dict[str, tuple[int, int, bytes | None]]
 
@@ -185,14 +186,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("depth", [DEPTH_LIMIT, DEPTH_LIMIT + 1])
 def test_a_deep_directory(deep: Path, tmp_path: Path, depth: int) -> None:
     """As deep as a pack may be, and one deeper."""
-    fd = os.open(deep, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir("d", dir_fd=fd)
-        below = os.open("d", os.O_RDONLY, dir_fd=fd)
-        os.close(fd)
-        fd = below
-    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
-    os.close(fd)
+    nest(deep, depth)
     if depth <= DEPTH_LIMIT:
         compare(deep)
         return

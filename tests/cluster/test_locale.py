@@ -11,6 +11,7 @@ import pytest
 
 from ffrfs import pack_folder
 from tests.ascii_locale import ASCII
+from tests.cluster.trees import shards_of
 
 # As bytes they have another order than as Python decodes them.
 NAMES = ["a", "dé", "é", "ï", "\uffee", "\U0001f600"]
@@ -19,10 +20,6 @@ NAMES = ["a", "dé", "é", "ï", "\uffee", "\U0001f600"]
 def run(*words: str | Path) -> None:
     command = [sys.executable, "-m", "ffrfs", *map(str, words)]
     subprocess.run(command, env=os.environ | ASCII, check=True, timeout=60)
-
-
-def shards(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.glob("*.ffr")}
 
 
 @pytest.fixture
@@ -56,7 +53,7 @@ def test_plan_is_made_of_the_bytes_of_names(folder: Path, packed: Path, tmp_path
     run("cluster", "plan", "-q", *HOW, plan, folder, target)
     run("cluster", "run", "-q", plan, "--task", "0/1")
     run("cluster", "commit", "-q", plan)
-    assert shards(target) == shards(packed)
+    assert shards_of(target) == shards_of(packed)
 
 
 def test_packs_are_packed_again_by_the_bytes_of_names(

@@ -27,7 +27,7 @@ from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import FormatError, PackError, UnfinishedError
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import finish, kept, planned
+from tests.cluster.trees import Beginning, finish, kept, planned
 from tests.folder.folder_model import make_folder, shown
 from tests.remote.conftest import bucket, give, s3, staging, store
 from tests.remote.reading import reading_urls
@@ -162,11 +162,7 @@ def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) ->
     url = f"s3://{bucket}/two"
     small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
     with contextlib.ExitStack() as stack:
-        made: list[Plan] = []
-
-        def begin() -> None:
-            made.append(stack.enter_context(kept(small, url, 2, tmp_dir=staging)))
-
+        begin = Beginning(stack, small, url, 2, tmp_dir=staging)
         with (
             pytest.raises(PackError, match="of other sources or options; finish it by its own"),
             kept(tree, url, 5, tmp_dir=staging, while_listing=begin),
@@ -175,7 +171,7 @@ def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) ->
         with kept(small, url, 2, tmp_dir=staging) as equal:
             finish(equal, tmp_dir=str(staging))
         before = objects(store, "two")
-        finish(made[0], tmp_dir=str(staging))
+        finish(begin.plan, tmp_dir=str(staging))
     assert objects(store, "two") == before
     assert sorted(before) == [MANIFEST, "part_00000.ffr", "part_00001.ffr"]
 

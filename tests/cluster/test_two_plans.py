@@ -20,7 +20,7 @@ from ffrfs.cluster.planned_set import Plan
 from ffrfs.errors import PackError, UnfinishedError
 from ffrfs.packing.places import locked_set
 from tests.cluster import trees
-from tests.cluster.trees import assert_nothing_else, finish, kept, shards_of
+from tests.cluster.trees import Beginning, assert_nothing_else, finish, kept, shards_of
 from tests.folder.folder_model import make_folder, shown
 
 ROUNDS = 20
@@ -57,16 +57,6 @@ def pack(
     """A whole command."""
     with kept(source, target, shards, append=append, while_listing=while_listing) as plan:
         finish(plan)
-
-
-class Beginning:
-    """Begins a command when it is called, which lasts as long as `stack`."""
-
-    def __init__(self, stack: contextlib.ExitStack, *what: Any, **how: Any) -> None:
-        self._begin = lambda: stack.enter_context(kept(*what, **how))
-
-    def __call__(self, *_: object) -> None:
-        self.plan: Plan = self._begin()
 
 
 def paths(source: Path) -> set[str]:

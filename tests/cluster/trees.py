@@ -81,6 +81,16 @@ def kept(
         yield plan
 
 
+class Beginning:
+    """Begins a command when it is called, which lasts as long as `stack`."""
+
+    def __init__(self, stack: contextlib.ExitStack, *what: Any, **how: Any) -> None:
+        self._begin = lambda: stack.enter_context(kept(*what, **how))
+
+    def __call__(self, *_: object) -> None:
+        self.plan: Plan = self._begin()
+
+
 def finish(plan: Plan, **making: Any) -> Any:
     """Make its shards, and complete the set: pack_by_plan() by two threads."""
     with ThreadPoolExecutor(2) as pool:

@@ -333,13 +333,14 @@ def test_names_that_are_not_utf8_are_refused_or_skipped(folder: Path, is_folder:
 
 
 def nest(folder: Path, depth: int) -> None:
-    """Make folders in each other, deeper than a path can say."""
+    """Make folders in each other, deeper than a path can say, and a file in the last one."""
     here = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("d", dir_fd=here)
         inner = os.open("d", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = inner
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
     os.close(here)
 
 
