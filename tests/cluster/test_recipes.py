@@ -330,9 +330,10 @@ def test_slurm_drains_a_node_only_for_its_own_faults(slurm: Slurm) -> None:
 def test_slurm_job(slurm: Slurm) -> None:
     """Its script with an srun that runs its command once, here."""
     place = slurm.node.place
-    words = {"=/mnt/ffrfs": f"={place}/mnt", "/run/ffrfs-slurm": f"{place}/references"}
-    slurm.write("job.sh", words | {"order.txt": place / "order.txt"})
-    (place / "order.txt").write_text("".join(f"{path}\n" for path in TREE))
+    order, state = place / "order.txt", place / "references"
+    words = {"=/mnt/ffrfs": f"={place}/mnt", "/run/ffrfs-slurm": state, "order.txt": order}
+    slurm.write("job.sh", words)
+    order.write_text("".join(f"{path}\n" for path in TREE))
     for name, text in {
         "srun": 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n',
         "python": f'[ "$1 $2" = "train.py --data" ] || exit 9\n{digest_of("$3")}\n',
@@ -345,8 +346,7 @@ def test_slurm_job(slurm: Slurm) -> None:
     assert done.out.endswith(EXPECTED)
     assert f"\nOK {slurm.mountpoint}: live" in f"\n{done.out}"  # a busy node may need two tries
     assert slurm.run("epilog.sh", 1) == 0
-    sooner = {"timeout 30": "timeout 15", "sleep 1;": "sleep 14;"}
-    slurm.write("job.sh", words | {"order.txt": place / "order.txt"} | sooner)
+    slurm.write("job.sh", words | {"timeout 30": "timeout 15", "sleep 1;": "sleep 14;"})
     done = slurm.as_user(str(place / "job.sh"))
     assert done.status == 1, done.out
     assert "not mounted" in done.out
@@ -494,10 +494,8 @@ def test_kubernetes_pods_see_the_mount_of_another(node: Node, server: Nginx, pla
     wait = kinds["Pod"]["spec"]["initContainers"][0]["command"]
     reader = node.enter(*container_of("slave", ["sh", "-c", f"{shlex.join(wait)}; exec sleep 600"]))
     read = ["sh", "-c", digest_of(names["mounts"] / "imagenet")]
-    startup, umount = (
-        container["startupProbe"]["exec"]["command"],
-        container["lifecycle"]["preStop"]["exec"]["command"],
-    )
+    startup = container["startupProbe"]["exec"]["command"]
+    umount = container["lifecycle"]["preStop"]["exec"]["command"]
 
     def start() -> subprocess.Popen[str]:
         daemon = node.enter(*container_of("unchanged", container["command"]))
