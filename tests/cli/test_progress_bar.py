@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command_run import Run
 from tests.ffrecord_file import write_folder
-from tests.interpreter import python
-from tests.terminal import TIMEOUT_S, UNKNOWN_SIZE, run_on_terminal
+from tests.terminal import UNKNOWN_SIZE, run_on_terminal
 from tests.tfrecord_file import write_tfrecord
 
 # Each with the name that its bar has.
@@ -45,8 +45,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("size", [(24, 80), UNKNOWN_SIZE], ids=["80 columns", "unknown size"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [*((command, (24, 80)) for command in COMMANDS), ("pack tree new.ffr", UNKNOWN_SIZE)],
+)
 def test_bar_is_drawn_at_once_and_taken_away(command: str, size: tuple[int, int]) -> None:
     output = run_on_terminal("-m", "ffrfs", *command.split(), size=size)
     assert output.startswith(f"\r{COMMANDS[command]}: 0.00B [00:00, ?B/s]".encode())
@@ -73,7 +75,7 @@ def test_quiet_command_has_no_bar(command: str) -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_a_terminal_there_is_no_bar(command: str) -> None:
-    done = python("-m", "ffrfs", *command.split(), timeout=TIMEOUT_S, check=True, text=False)
-    assert done.stderr == b""
-    assert b"\r" not in done.stdout
+def test_without_a_terminal_there_is_no_bar(ffrfs: Run, command: str) -> None:
+    done = ffrfs(*command.split())
+    assert (done.status, done.err) == (0, "")
+    assert b"\r" not in done.out

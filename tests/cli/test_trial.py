@@ -1,7 +1,7 @@
 """A new user's trial: commands and mistakes, each with its status and its first line.
 
 trial.txt has "$ COMMAND", and below it "STATUS LINE": what is said on standard error, or printed if
-nothing is said there; "…" is any text. Each command runs in a directory of its own, DIR.
+nothing is said there; "…" is any text. Each command finds the same files in its directory, DIR.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import gzip
 import re
 import shlex
 import shutil
+import stat
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,15 +89,43 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def state(folder: Path) -> dict[Path, tuple[int, ...] | None]:
+    """What is there, and which file it is."""
+    found: dict[Path, tuple[int, ...] | None] = {}
+    for path in folder.rglob("*"):
+        status = path.lstat()
+        is_folder = stat.S_ISDIR(status.st_mode)
+        which = (status.st_ino, status.st_size, status.st_mtime_ns)
+        found[path] = None if is_folder else which
+    return found
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> list[Path]:
+    """Copies of the examples in which the commands so far have changed nothing."""
+    return []
+
+
+@pytest.fixture
+def folder(
+    examples: Path, unchanged: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    if not unchanged:
+        unchanged.append(shutil.copytree(examples, tmp_path_factory.mktemp("trial") / "dir"))
+    before = state(unchanged[0])
+    yield unchanged[0]
+    if state(unchanged[0]) != before:
+        del unchanged[0]
+
+
 @pytest.mark.parametrize("command", ROWS)
 def test_trial(
-    ffrfs: Run, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    ffrfs: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    folder = shutil.copytree(examples, tmp_path / "dir")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "1")
     monkeypatch.setenv("HOME", str(tmp_path))
-    before = sorted(folder.rglob("*"))
+    before = state(folder)
     words = shlex.split(command)
     done = ffrfs(*words)
     said = (done.err or done.out.decode()).replace(str(folder), "DIR")
@@ -103,7 +133,7 @@ def test_trial(
     wanted = re.escape(ROWS[command]).replace("…", ".*")
     assert re.fullmatch(wanted, f"{done.status} {first}".rstrip()), f"{done.status} {first}"
     if done.status and words[:1] not in [[name] for name in KEEPS_WHAT_IS_GOOD]:
-        assert sorted(folder.rglob("*")) == before
+        assert state(folder) == before
     if " --help" in first:
         assert done.status == USAGE.get(words[0] if words else "", 2)
         assert (done.out, done.err.count("\n")) == (b"", 1)
