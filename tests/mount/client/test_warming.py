@@ -24,6 +24,7 @@ from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.hinted_files import figures, increase, settled
 from tests.mount.makers import MakeMount
+from tests.mount.one_engine import by_both
 from tests.tfrecord_example import example, floats
 from tests.tfrecord_file import flip_record, write_tfrecord
 
@@ -46,12 +47,50 @@ warming.warm = warm
 pytestmark = pytest.mark.promise("S76")
 
 
-@pytest.fixture
-def tree(mount: MakeMount, tmp_path: Path) -> Mount:
-    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES), "e": {"large": LARGE}})
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pack")
+    return write_folder(folder / "pack.ffr", {"d": dict(FILES), "e": {"large": LARGE}})
+
+
+@pytest.fixture(scope="module")
+def linked_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It has links to files and directories inside and outside."""
+    folder = tmp_path_factory.mktemp("linked")
+    source = folder / "source"
+    (source / "d").mkdir(parents=True)
+    for name in NAMES:
+        (source / "d" / name).write_bytes(FILES[name])
+    (folder / "outside").mkdir()
+    (folder / "outside/known").touch()
+    links = {"to_folder": "d", "d/to_file": "007", "out": folder / "outside", "above": ".."}
+    for name, target in links.items():
+        (source / name).symlink_to(target)
+    pack_folder(source, folder / "linked.ffr", symlinks="keep")
+    return folder / "linked.ffr"
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of three folders that share their records."""
+    folder = tmp_path_factory.mktemp("packed")
+    for name in "dpq":
+        (folder / "source" / name).mkdir(parents=True)
+        for file in NAMES[1:100]:
+            (folder / "source" / name / file).write_bytes(FILES[file])
+    pack_folder(folder / "source", folder / "packed.ffr", dedup=True)
+    return folder / "packed.ffr"
+
+
+def mounted(mount: MakeMount, pack: Path) -> Mount:
     made: Mount = mount(pack, "--read-around", "off")
     wait_until(lambda: figures(made)["pushed_limit_bytes"] > 0, "what may be pushed")
     return made
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack: Path) -> Mount:
+    return mounted(mount, pack)
 
 
 def read_requests(tree: Mount, folder: str = "d", names: Sequence[str] = NAMES) -> int:
@@ -66,21 +105,7 @@ def read_requests(tree: Mount, folder: str = "d", names: Sequence[str] = NAMES) 
     return max(reads - sum(given_up.values()), 0)
 
 
-def linked(mount: MakeMount, folder: Path) -> Mount:
-    """A mount with links in it, to files and directories inside and outside."""
-    source = folder / "source"
-    (source / "d").mkdir(parents=True)
-    for name in NAMES:
-        (source / "d" / name).write_bytes(FILES[name])
-    links = {"to_folder": "d", "d/to_file": "007", "out": folder / "outside", "above": ".."}
-    for name, target in links.items():
-        (source / name).symlink_to(target)
-    pack_folder(source, folder / "linked.ffr", symlinks="keep")
-    made: Mount = mount(folder / "linked.ffr", "--read-around", "off")
-    wait_until(lambda: figures(made)["pushed_limit_bytes"] > 0, "what may be pushed")
-    return made
-
-
+@by_both
 def test_all(tree: Mount) -> None:
     done = ffrfs("warm", tree.path)
     assert (done.status, done.out, done.err) == (0, "", "")
@@ -91,26 +116,19 @@ def test_all(tree: Mount) -> None:
     assert read_requests(tree) == 0
 
 
-@pytest.mark.parametrize("form", ["d", "/d", "{}/d", "{}/../link/d"])
-def test_a_part(tree: Mount, form: str) -> None:
+def test_a_part(tree: Mount) -> None:
     (tree.path.parent / "link").symlink_to(tree.path)
-    done = ffrfs("warm", "-q", tree.path, form.format(tree.path))
-    assert (done.status, done.err) == (0, "")
-    assert figures(tree)["warm.files"] == len(FILES)
+    for count, form in enumerate(("d", "/d", "{}/d", "{}/../link/d"), 1):
+        done = ffrfs("warm", "-q", tree.path, form.format(tree.path))
+        assert (done.status, done.err) == (0, "")
+        assert figures(tree)["warm.files"] == count * len(FILES)
     assert read_requests(tree) == 0
 
 
 @pytest.mark.parametrize("part", ["/", "p", "q"])
-def test_files_that_share_a_record(mount: MakeMount, tmp_path: Path, part: str) -> None:
+def test_files_that_share_a_record(mount: MakeMount, packed: Path, part: str) -> None:
     """Whichever of them are in the part."""
-    source = tmp_path / "source"
-    for folder in "dpq":
-        (source / folder).mkdir(parents=True)
-        for name in NAMES[1:100]:
-            (source / folder / name).write_bytes(FILES[name])
-    pack_folder(source, tmp_path / "packed.ffr", dedup=True)
-    tree = mount(tmp_path / "packed.ffr", "--read-around", "off")
-    wait_until(lambda: figures(tree)["pushed_limit_bytes"] > 0, "what may be pushed")
+    tree = mounted(mount, packed)
     assert ffrfs("warm", "-q", tree.path, part).status == 0
     found = figures(tree)
     assert found["warm.files"] == found["warm.pushed"] == (99 if part != "/" else 3 * 99)
@@ -126,6 +144,7 @@ def test_what_the_kernel_has_dropped_comes_again(tree: Mount) -> None:
     assert read_requests(tree) > 0
 
 
+@by_both
 def test_damaged_record_is_left_out(mount: MakeMount, tmp_path: Path) -> None:
     pack = write_tfrecord(tmp_path / "x.tfrecord", [example(a=floats(b"1234"))] * 9)
     flip_record(pack, 4, place=20)
@@ -135,35 +154,31 @@ def test_damaged_record_is_left_out(mount: MakeMount, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
 
 
-@pytest.mark.parametrize("path", ["nothing", "../d", "{}/../d"])
-def test_what_is_not_there(tree: Mount, path: str) -> None:
+def test_what_is_not_there(tree: Mount) -> None:
     (tree.path.parent / "d").mkdir()  # beside the mount
-    done = ffrfs("warm", tree.path, path.format(tree.path))
-    assert done.status == 1
-    assert path.format(tree.path) in done.err
+    for path in ("nothing", "../d", f"{tree.path}/../d"):
+        done = ffrfs("warm", tree.path, path)
+        assert done.status == 1
+        assert path in done.err
 
 
-@pytest.mark.parametrize(
-    ("part", "count"), [("to_folder", len(NAMES)), ("to_folder/007", 1), ("d/to_file", 1)]
-)
-def test_links_lead_to_what_is_warmed(
-    mount: MakeMount, tmp_path: Path, part: str, count: int
-) -> None:
-    tree = linked(mount, tmp_path)
-    assert ffrfs("warm", "-q", tree.path, part).status == 0
-    found = figures(tree)
-    assert found["warm.files"] == count
-    assert found["warm.pushed"] == (count if count == 1 else count - 1)  # one of them is empty
+def test_links_lead_to_what_is_warmed(mount: MakeMount, linked_pack: Path) -> None:
+    tree, before = mounted(mount, linked_pack), (0, 0)
+    for part, count in (("to_folder", len(NAMES)), ("to_folder/007", 1), ("d/to_file", 1)):
+        assert ffrfs("warm", "-q", tree.path, part).status == 0
+        found = figures(tree)
+        assert found["warm.files"] - before[0] == count, part
+        # One of them is empty.
+        assert found["warm.pushed"] - before[1] == (count if count == 1 else count - 1), part
+        before = (found["warm.files"], found["warm.pushed"])
 
 
-@pytest.mark.parametrize("part", ["out", "out/known", "above"])
-def test_link_that_leads_out(mount: MakeMount, tmp_path: Path, part: str) -> None:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/known").touch()
-    tree = linked(mount, tmp_path)
-    done = ffrfs("warm", tree.path, part)
-    text = f"{part}: a symbolic link leads it out of the mount at {tree.path}"
-    assert (done.status, done.err) == (1, f"ffrfs: {text}\n")
+def test_link_that_leads_out(mount: MakeMount, linked_pack: Path) -> None:
+    tree = mounted(mount, linked_pack)
+    for part in ("out", "out/known", "above"):
+        done = ffrfs("warm", tree.path, part)
+        text = f"{part}: a symbolic link leads it out of the mount at {tree.path}"
+        assert (done.status, done.err) == (1, f"ffrfs: {text}\n")
 
 
 def test_mount_that_others_have_detached(root_user: None, tree: Mount) -> None:
@@ -183,18 +198,20 @@ def test_what_was_left_out_is_said(
     assert f"ffrfs: /mnt/x: {counts} left out: memory has no room" in capsys.readouterr().err
 
 
-def test_mounted_warm(mount: MakeMount, tmp_path: Path) -> None:
-    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
+def test_mounted_warm(mount: MakeMount, pack: Path) -> None:
     tree: Mount = mount(pack, "--warm")
-    assert figures(tree)["warm.files"] == len(FILES)
+    assert figures(tree)["warm.files"] == len(FILES) + 1
 
 
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("way", ["stream", "no hints", signal.SIGINT, signal.SIGTERM])
 def test_mount_that_cannot_be_warmed_is_not_left(
-    new_mount: MakeMount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str | signal.Signals
+    new_mount: MakeMount,
+    pack: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str | signal.Signals,
 ) -> None:
-    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
     tree = new_mount(f"file://{pack}" if way == "stream" else pack)
     if isinstance(way, signal.Signals):
         (tmp_path / "sitecustomize.py").write_text(SIGNALLED)
@@ -212,15 +229,13 @@ def test_mount_that_cannot_be_warmed_is_not_left(
     assert not tree.path.exists()
 
 
-def test_without_prefetch_it_is_refused(mount: MakeMount, tmp_path: Path) -> None:
-    pack = write_folder(tmp_path / "pack.ffr", {"d": {"x": b"1"}})
+def test_without_prefetch_it_is_refused(mount: MakeMount, pack: Path) -> None:
     tree: Mount = mount(pack, "--prefetch-window", "0")
     done = ffrfs("warm", tree.path)
     assert done.status == 1
     assert "--prefetch-window 0" in done.err
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_few_parts_wait(tree: Mount) -> None:
     with tree.stopped():
         assert tree.process is not None
