@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.mount.conftest import (
     as_ordinary_user,
-    engine,
     mount,
     new_mount,
     pack,
@@ -13,6 +12,7 @@ from tests.mount.conftest import (
     root_user,
     tree,
 )
+from tests.mount.one_engine import engine
 
 __all__ = [
     "as_ordinary_user",

@@ -54,11 +54,6 @@ def test_snapshots_without_a_terminal(tree: Mount) -> None:
     assert re.search(r"^served +0 bytes/s in 0 reads/s$", second, re.MULTILINE)
 
 
-# How it is shown does not depend on the engine.
-one_engine = pytest.mark.parametrize("engine", ["native"], indirect=True)
-
-
-@one_engine
 def test_without_a_terminal_it_goes_on_until_nobody_reads(tree: Mount) -> None:
     process = start_ffrfs("top", tree.path)
     try:
@@ -90,7 +85,6 @@ def test_root_sees_mounts_of_other_users(as_ordinary_user: AskAsUser) -> None:
     assert re.search(r"/mount +live +[0-9.]+ +[0-9.]+ .* MiB +[0-9]+s ", row)
 
 
-@one_engine
 @pytest.mark.parametrize("end", [b"q", b"Q", b"\x03"], ids=["q", "Q", "Ctrl-C"])
 def test_screen_is_filled_and_given_back(tree: Mount, end: bytes) -> None:
     with top(tree.path) as terminal:
@@ -106,7 +100,6 @@ def test_screen_is_filled_and_given_back(tree: Mount, end: bytes) -> None:
         assert terminal.attributes() == terminal.attributes_before
 
 
-@one_engine
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Signals) -> None:
     with top(tree.path) as terminal:
@@ -117,7 +110,6 @@ def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Si
         assert terminal.attributes() == terminal.attributes_before
 
 
-@one_engine
 def test_stopped_it_gives_the_screen_back_until_it_goes_on(tree: Mount) -> None:
     # The kernel lets nobody stop who has no shell to go on by, so it goes on at once.
     with top(tree.path) as terminal:
@@ -161,7 +153,6 @@ def test_a_signal_while_it_takes_the_screen_or_gives_it_back(
         assert terminal.attributes() == terminal.attributes_before
 
 
-@one_engine
 def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
     """After a SIGSTOP, of which it has heard nothing."""
     with top(tree.path) as terminal:
@@ -175,7 +166,6 @@ def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
         assert terminal.attributes() == terminal.attributes_before
 
 
-@one_engine
 @pytest.mark.parametrize("arguments", [1, 0], ids=["one", "all"])
 def test_screen_fits_every_size(tree: Mount, arguments: int) -> None:
     with top(*[tree.path][:arguments], size=(50, 300)) as terminal:
@@ -216,7 +206,6 @@ def show_until(terminal: LiveTerminal, text: str) -> str:
     return found
 
 
-@one_engine
 def test_busy_mount_is_drawn(tree: Mount) -> None:
     with top(tree.path) as terminal:
         show_until(terminal, "live")
@@ -228,7 +217,6 @@ def test_busy_mount_is_drawn(tree: Mount) -> None:
         assert terminal.wait() == 0
 
 
-@one_engine
 def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> None:
     with top(tree.path) as terminal:
         show_until(terminal, "live")
@@ -242,7 +230,6 @@ def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> No
         assert terminal.wait() == 0
 
 
-@one_engine
 def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
     with top(tree.path, size=(24, 200)) as terminal:
         show_until(terminal, "live")
@@ -254,7 +241,6 @@ def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
         assert terminal.wait() == 0
 
 
-@one_engine
 def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> None:
     assert ffrfs("umount", tree.path).status == 0
     mount_command_fails(ffrfs("top", tree.path), 1, f"{tree.path}: not mounted")
@@ -263,7 +249,6 @@ def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> No
         assert terminal.output == f"ffrfs: {tree.path}: not mounted\r\n".encode()
 
 
-@one_engine
 def test_keys_of_the_list(tree: Mount) -> None:
     """Other mounts of this machine may be in it, too."""
     with top(size=(500, 150)) as terminal:
@@ -301,7 +286,6 @@ def test_keys_of_the_list(tree: Mount) -> None:
         assert terminal.wait() == 0
 
 
-@one_engine
 def test_paused_screen_stays(tree: Mount) -> None:
     with top(tree.path) as terminal:
         show_until(terminal, "live")
@@ -320,7 +304,6 @@ def below_title(screen: str) -> list[str]:
     return screen.splitlines()[1:]
 
 
-@one_engine
 @pytest.mark.parametrize("arguments", [1, 0], ids=["one", "all"])
 def test_names_never_reach_the_terminal_raw(
     mount: MakeMount, pack_tree: PackTree, places: Path, arguments: int
@@ -334,7 +317,6 @@ def test_names_never_reach_the_terminal_raw(
         assert terminal.wait() == 0
 
 
-@one_engine
 def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -349,7 +331,6 @@ def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPa
         assert terminal.wait() == 0
 
 
-@one_engine
 @pytest.mark.parametrize(
     ("before", "shown"),
     [

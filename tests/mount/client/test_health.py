@@ -23,6 +23,7 @@ from tests.mount.child import child
 from tests.mount.command import Done, Mount, ffrfs, mount_command_fails, stop, wait_until
 from tests.mount.disk import Disk
 from tests.mount.makers import AskAsUser, MakeMount, PackTree
+from tests.mount.one_engine import by_both
 from tests.own_mounts import with_copy_of
 
 TREE = {"a": b"alpha" * 10_000, "b": b"beta"}
@@ -58,6 +59,7 @@ def test_mount_that_is_well(tree: Mount) -> None:
     assert is_in_time(tree.path)
 
 
+@by_both
 @pytest.mark.promise("S59")
 def test_file_that_could_not_be_read_is_a_warning(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(dict(TREE))
@@ -95,6 +97,7 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
     assert tree.ask(probes.read, "a") == TREE["a"]
 
 
+@by_both
 @pytest.mark.promise("S59")
 def test_daemon_that_is_stopped(tree: Mount) -> None:
     assert tree.process is not None
@@ -116,7 +119,6 @@ def test_daemon_whose_socket_is_gone(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S59")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_worker_that_is_stopped(tree: Mount) -> None:
     assert tree.worker is not None
     stop(tree.worker.pid)
@@ -128,7 +130,6 @@ def test_worker_that_is_stopped(tree: Mount) -> None:
     tree.checked(0)
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_advised_commands_hold_for_a_place_with_a_space(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
@@ -144,6 +145,7 @@ def test_advised_commands_hold_for_a_place_with_a_space(
     assert ffrfs("umount", tree.path).status == 0
 
 
+@by_both
 @pytest.mark.promise("S59")
 def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
     assert tree.process is not None
@@ -224,7 +226,6 @@ def test_several_at_once_and_the_worst_counts(
 
 @pytest.mark.long
 @pytest.mark.promise("S59")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:

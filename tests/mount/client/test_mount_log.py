@@ -39,12 +39,6 @@ NOBODY = Process(1, 1)
 
 
 @pytest.fixture
-def engine(fuse: None) -> str:
-    """One: the daemon logs before there is an engine, and after it."""
-    return "native"
-
-
-@pytest.fixture
 def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
     """With a log of its own; not mounted yet."""
     return new_mount(pack_tree(dict(TREE)))
@@ -186,7 +180,6 @@ def test_following_ends_with_a_daemon_that_ends(tree: Mount, signal_number: int)
 
 
 @pytest.mark.promise("S57")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_following_goes_on_with_the_next_daemon(tree: Mount) -> None:
     mount(tree)
     with following(tree.path) as process:
@@ -201,7 +194,6 @@ def test_following_goes_on_with_the_next_daemon(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S57")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_following_goes_on_in_the_file_of_a_new_configuration(tree: Mount, tmp_path: Path) -> None:
     config = tmp_path / "ffrfs.toml"
     config.touch()
@@ -221,7 +213,6 @@ def test_following_goes_on_in_the_file_of_a_new_configuration(tree: Mount, tmp_p
     assert rest.endswith(f"{tree.path}: ended\n")
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_following_ends_by_ctrl_c(tree: Mount) -> None:
     mount(tree)
     with following(tree.path) as process:
@@ -247,7 +238,6 @@ def test_daemon_that_lingers_is_told_apart(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S57")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_journal_is_named(tree: Mount, tmp_path: Path) -> None:
     with open(tmp_path / "journal", "w") as journal:
         status = os.fstat(journal.fileno())

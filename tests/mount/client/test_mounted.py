@@ -26,9 +26,9 @@ from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import TIMEOUT_S, kill_group, wait_until
 from tests.mount.makers import PackTree
+from tests.mount.one_engine import by_both
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
-
 
 # With the engine that is taken of its own accord, but for one.
 pytestmark = pytest.mark.usefixtures("fuse")
@@ -75,6 +75,7 @@ def test_mounts_and_unmounts(pack_tree: PackTree, places: Path) -> None:
     assert not root.exists()
 
 
+@by_both
 def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, engine: str) -> None:
     place = places / "here"
     place.mkdir()

@@ -20,12 +20,6 @@ from tests.mount.makers import MakeMount
 TREE = {"a": b"alpha" * 10_000}
 
 
-@pytest.fixture
-def engine(fuse: None) -> str:
-    """One: where it was mounted is no matter of an engine."""
-    return "native"
-
-
 def check_told(tree: Mount, place: Path) -> None:
     """Errors name the path where it was made, and do not advise to unmount it."""
     for command in ("stats", "restart", "log"):

@@ -33,6 +33,7 @@ from tests.mount.hinted_files import (
     settled,
     shuffled,
 )
+from tests.mount.one_engine import by_both
 from tests.mount.waiting import sends
 
 MIB = 1 << 20
@@ -57,6 +58,7 @@ def check_all_is_there(tree: Mount, names: list[str]) -> None:
     assert found["prefetch.hit"] + found["prefetch.late"] == len(names)
 
 
+@by_both
 def test_arguments_and_a_file_of_paths(tree: Mount, tmp_path: Path) -> None:
     first, second, *names = shuffled(1)
     listed = tmp_path / "list"
@@ -100,6 +102,7 @@ def test_pipe_is_followed_as_it_comes(tree: Mount) -> None:
     check_all_is_there(tree, NAMES[:6])
 
 
+@by_both
 def test_command_that_is_killed_drops_its_hints(tree: Mount) -> None:
     with command(tree) as process:
         write(process, b"".join(b"%d\n" % record for record in range(COUNT)))

@@ -21,6 +21,7 @@ from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import TIMEOUT_S, Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.one_engine import by_both
 from tests.mount.prefetch_probes import read_files
 
 COUNT = 60
@@ -49,6 +50,7 @@ def shuffled() -> list[str]:
     return names
 
 
+@by_both
 def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
     tree.ask(probes.listdir, "d")  # the kernel knows their inodes
     names = shuffled()
@@ -65,6 +67,7 @@ def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
     assert tree.ask(probes.digests, "d").keys() == TREE.keys()
 
 
+@by_both
 def test_mount_that_goes_ends_the_hints(tree: Mount) -> None:
     def forever() -> Any:
         while True:
@@ -89,6 +92,7 @@ def test_mount_without_prefetch(mount: MakeMount, pack_tree: PackTree) -> None:
     assert set(prefetched(tree).values()) == {0}
 
 
+@by_both
 def test_options_reach_the_engine(mount: MakeMount, pack_tree: PackTree) -> None:
     window = ("--prefetch-window", "4,1M", "--prefetch-ttl", "0.2")
     tree = mount(pack_tree({"d": dict(TREE)}), *window)
@@ -107,7 +111,6 @@ def test_options_reach_the_engine(mount: MakeMount, pack_tree: PackTree) -> None
     check_files(tree, list(TREE))
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_stopped_worker_holds_up_neither_hints_nor_daemon(tree: Mount) -> None:
     assert tree.worker is not None
     with tree.stopped():
@@ -123,7 +126,6 @@ def test_stopped_worker_holds_up_neither_hints_nor_daemon(tree: Mount) -> None:
     assert ask(probes.read, tree / "d/01") == TREE["01"]
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_killed_worker_that_the_kernel_holds_is_replaced(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, number: signal.Signals

@@ -21,6 +21,7 @@ from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, stop, wait_until
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.one_engine import by_both
 from tests.mount.waiting import waited_s
 
 TREE = {"a": b"alpha" * 10_000}
@@ -46,6 +47,7 @@ def seen(tree: Mount) -> dict[str, Any]:
     return found
 
 
+@by_both
 @pytest.mark.promise("S51")
 def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> None:
     assert tree.process is not None
@@ -96,7 +98,6 @@ def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["native"])
 def test_kernels_list_is_not_read_for_each_mount(
     tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +115,6 @@ def test_kernels_list_is_not_read_for_each_mount(
     assert len(reads) <= 2
 
 
-@pytest.mark.parametrize("engine", ["native"])
 def test_a_mount_is_one_line_whatever_its_name(
     mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:

@@ -13,6 +13,7 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount.command import ENGINES, Done, ffrfs, mount_command_fails
 from tests.mount.machine import Machine
 from tests.mount.makers import ORDINARY_USER_ID, MakeMount, PackTree
+from tests.mount.one_engine import by_both
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def check(*arguments: str | os.PathLike[str]) -> Done:
     return ffrfs("mount", "--check", *arguments)
 
 
+@by_both
 @pytest.mark.promise("S45")
 @pytest.mark.parametrize("exists", [True, False])
 def test_nothing_is_left(
@@ -48,7 +50,13 @@ def test_nothing_is_left(
 
 
 @pytest.mark.promise("S45")
-@pytest.mark.parametrize("what", ["named", "named, there", "default", "default, there"])
+@pytest.mark.parametrize(
+    ("engine", "what"),
+    [
+        *(("native", what) for what in ("named", "named, there", "default", "default, there")),
+        ("pyfuse3", "default"),
+    ],
+)
 def test_no_cache_is_left(
     engine: str, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -64,7 +72,13 @@ def test_no_cache_is_left(
 
 
 @pytest.mark.promise("S45")
-@pytest.mark.parametrize("what", ["file", "below a file", "dangling", "open to all"])
+@pytest.mark.parametrize(
+    ("engine", "what"),
+    [
+        *(("native", what) for what in ("file", "below a file", "dangling", "open to all")),
+        ("pyfuse3", "file"),
+    ],
+)
 def test_cache_that_cannot_be_used(
     new_mount: MakeMount, pack: Path, places: Path, engine: str, what: str
 ) -> None:
@@ -143,7 +157,9 @@ def test_says_what_mounting_says(
 
 
 @pytest.mark.promise("S45")
-@pytest.mark.parametrize("form", ["{}", "file://{}"])
+@pytest.mark.parametrize(
+    ("engine", "form"), [("native", "{}"), ("native", "file://{}"), ("pyfuse3", "file://{}")]
+)
 def test_memory_that_is_enough_is_so_for_both(
     engine: str, new_mount: MakeMount, pack: Path, form: str
 ) -> None:

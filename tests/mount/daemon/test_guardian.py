@@ -48,7 +48,6 @@ REPLACED = "the daemon before this one"
 RESIDENT_KB_MAX = 1000
 
 pytestmark = pytest.mark.promise("S19")
-native = pytest.mark.parametrize("engine", ["native"], indirect=True)
 lasting = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 
 
@@ -86,7 +85,6 @@ def test_no_reader_notices_a_death(tree: Mount) -> None:
     tree.wait_for_daemon()
 
 
-@native
 def test_daemon_and_worker_at_once(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     tree.expect_log("the worker has ended")
@@ -102,7 +100,6 @@ def test_daemon_and_worker_at_once(tree: Mount) -> None:
     assert tree.statistics()["worker"]["causes"] == {"unknown": 3, "SIGKILL": 1}
 
 
-@native
 def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
     tree.expect_log("the guardian has died; another one begins")
     tree.expect_log(REPLACED)
@@ -121,7 +118,6 @@ def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
         tree.find_daemon()
 
 
-@native
 def test_guardian_that_cannot_be_started_is_tried_again(tree: Mount) -> None:
     """The daemon has no descriptor for it, and later has."""
     tree.expect_log("the guardian has died; another one begins")
@@ -201,7 +197,6 @@ def test_guardian_without_descriptors_keeps_the_mount_that_it_has(tmp_path: Path
         assert guardian.wait(TIMEOUT_S) == 0
 
 
-@native
 def test_guardian_takes_little_memory(tree: Mount) -> None:
     assert tree.guardian is not None
     status = Path(f"/proc/{tree.guardian.pid}/status").read_text()
@@ -209,7 +204,6 @@ def test_guardian_takes_little_memory(tree: Mount) -> None:
     assert int(resident_kb) < RESIDENT_KB_MAX
 
 
-@native
 def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     tree.signal_daemon(signal.SIGKILL)
@@ -218,7 +212,6 @@ def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     mount_command_fails(tree.mount(), 32, str(tree.path), "already")
 
 
-@native
 def test_the_guardian_is_recorded_though_others_hold_the_lock(
     new_mount: MakeMount, pack: Path
 ) -> None:
@@ -244,7 +237,6 @@ def test_the_guardian_is_recorded_though_others_hold_the_lock(
     assert known[1].guardian is not None
 
 
-@native
 def test_commands_wait_where_the_guardian_was_replaced_as_well(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +262,6 @@ def test_commands_wait_where_the_guardian_was_replaced_as_well(
     assert not found
 
 
-@native
 def test_command_asks_the_next_daemon_though_none_is_recorded(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,7 +285,6 @@ def test_command_asks_the_next_daemon_though_none_is_recorded(
     monkeypatch.undo()
 
 
-@native
 @pytest.mark.promise("S59")
 def test_check_warns_until_the_next_daemon_comes(tree: Mount) -> None:
     tree.expect_log(REPLACED)
@@ -312,7 +302,6 @@ def test_check_warns_until_the_next_daemon_comes(tree: Mount) -> None:
     tree.checked(0)
 
 
-@native
 def test_mount_without_a_daemon_can_be_unmounted(tree: Mount) -> None:
     with child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
@@ -355,7 +344,6 @@ def test_mount_of_a_program_ends_with_the_program(pack: Path, tmp_path: Path) ->
         tree.close()
 
 
-@native
 def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) -> None:
     """The next daemon writes to one of its own."""
     tree = new_mount(pack)
@@ -372,7 +360,6 @@ def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) ->
     tree.wait_for_daemon()
 
 
-@native
 def test_next_daemon_needs_neither_metrics_nor_the_list_of_files(
     new_mount: MakeMount, tmp_path: Path
 ) -> None:
@@ -393,7 +380,6 @@ def test_next_daemon_needs_neither_metrics_nor_the_list_of_files(
     assert metrics.read_text() == "somebody else's"
 
 
-@native
 def test_daemon_without_a_guardian_takes_the_mount_along(tree: Mount) -> None:
     assert tree.process is not None
     kill_for_good(tree.process.pid)
@@ -423,7 +409,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@native
 @pytest.mark.parametrize("part", ["task", "engine"])
 def test_daemon_that_fails_is_replaced(part: str, new_mount: MakeMount, pack: Path) -> None:
     tree: Mount = new_mount(pack)
@@ -456,7 +441,6 @@ threading.Thread.start = start_or_fail
 """
 
 
-@native
 def test_daemon_that_cannot_begin_leaves_the_mount_to_the_next(
     new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,7 +469,6 @@ time.time = lambda: now_s() - 86400 * os.path.exists(os.environ["SET_BACK"])
 """
 
 
-@native
 def test_age_is_right_whatever_the_clock_is_set_to(
     new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from tests.mount import probes
 from tests.mount.command import Mount, kill_group, wait_until
 from tests.mount.makers import MakeMount, PackTree
 from tests.mount.notify_socket import TIMEOUT_S
+from tests.mount.one_engine import by_both
 
 DAMAGED_COUNT = 40
 TREE = {f"{i:02d}": b"damaged %d" % i for i in range(DAMAGED_COUNT)} | {"z": b"well"}
@@ -105,6 +106,7 @@ def test_stderr_that_is_not_the_journal_gets_times(
     assert all(re.match(STAMP + "INFO ", line) for line in lines), lines
 
 
+@by_both
 @pytest.mark.promise("S49")
 def test_many_failures_of_one_cause_become_their_number(mount: MakeMount, damaged: Path) -> None:
     tree = mount(damaged)

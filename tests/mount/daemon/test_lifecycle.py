@@ -24,7 +24,6 @@ from tests.mount.child import child
 from tests.mount.command import (
     ENDED,
     TIMEOUT_S,
-    WAYS,
     Mount,
     check_nothing_left,
     ffrfs,
@@ -33,15 +32,11 @@ from tests.mount.command import (
     start_ffrfs,
     wait_until,
 )
-from tests.mount.makers import MakeMount, PackTree, engine_of
+from tests.mount.makers import MakeMount, PackTree
+from tests.mount.one_engine import by_all_ways
 from tests.own_mounts import with_copy_of, with_own_mounts
 
 TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
-
-
-@pytest.fixture(params=WAYS)
-def engine(request: pytest.FixtureRequest, fuse: None) -> str:
-    return engine_of(request)
 
 
 @pytest.mark.promise("S18")
@@ -53,6 +48,7 @@ def test_signal_unmounts(tree: Mount, number: signal.Signals) -> None:
     assert f"{number.name}: unmounting" in tree.log()
 
 
+@by_all_ways
 def test_umount_returns_when_the_daemon_has_ended(tree: Mount) -> None:
     done = ffrfs("umount", tree.path)
     assert (done.status, done.out, done.err) == (0, "", "")
@@ -61,6 +57,7 @@ def test_umount_returns_when_the_daemon_has_ended(tree: Mount) -> None:
     mount_command_fails(ffrfs("umount", tree.path), 1, str(tree.path), "not mounted")
 
 
+@by_all_ways
 def test_system_umount_ends_the_daemon_too(root_user: None, tree: Mount) -> None:
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
     check_nothing_left(tree)
@@ -88,6 +85,7 @@ def test_command_during_an_unmount_says_so(tree: Mount, command: str) -> None:
     check_nothing_left(tree)
 
 
+@by_all_ways
 @pytest.mark.promise("S18")
 @pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
 def test_busy_mount_is_detached_and_served_until_its_file_closes(tree: Mount, by: str) -> None:
@@ -133,6 +131,7 @@ def test_place_can_be_used_again_while_the_old_mount_lingers(
     assert again.ask(probes.read, "d/b") == b"beta"
 
 
+@by_all_ways
 def test_second_signal_ends_at_once(tree: Mount) -> None:
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
@@ -144,6 +143,7 @@ def test_second_signal_ends_at_once(tree: Mount) -> None:
         check_nothing_left(tree)
 
 
+@by_all_ways
 @pytest.mark.promise("S19")
 def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
     # Past the kernel's cache, which may outlive the daemon.
@@ -220,6 +220,7 @@ def test_signal_unmounts_what_was_moved(new_mount: MakeMount, pack_tree: PackTre
     assert state.find(str(tree.path)) is None
 
 
+@by_all_ways
 def test_signal_leaves_nothing_of_a_mount_whose_state_was_lost(tree: Mount) -> None:
     found = state.find(str(tree.path))
     assert found is not None
@@ -229,6 +230,7 @@ def test_signal_leaves_nothing_of_a_mount_whose_state_was_lost(tree: Mount) -> N
     assert not tree.path.exists()
 
 
+@by_all_ways
 @pytest.mark.promise("S18")
 def test_umount_does_not_wait_for_a_stopped_daemon(tree: Mount) -> None:
     with tree.stopped():
@@ -277,6 +279,7 @@ def test_umount_says_when_the_daemon_does_not_end(tree: Mount) -> None:
     check_nothing_left(tree)
 
 
+@by_all_ways
 def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
@@ -298,6 +301,7 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     assert not re.search("WARNING|ERROR|Traceback", err)
 
 
+@by_all_ways
 @pytest.mark.promise("S47")
 @pytest.mark.parametrize(("is_unmounted", "status"), [(False, 32), (True, 0)])
 def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
@@ -338,6 +342,7 @@ def test_foreground_fails_as_the_background_does(new_mount: MakeMount, tmp_path:
     assert not tree.path.exists()
 
 
+@by_all_ways
 def test_daemon_keeps_nothing_of_its_caller(tree: Mount) -> None:
     assert tree.process is not None
     proc = Path(f"/proc/{tree.process.pid}")
@@ -371,6 +376,7 @@ def test_caller_that_ignores_the_ends_of_children(
     assert tree.ask(probes.read, "a") == TREE["a"]
 
 
+@by_all_ways
 def test_descriptors_of_the_caller_are_closed(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     reading, writing = os.pipe()
@@ -446,7 +452,6 @@ sys.meta_path.insert(0, Finder())"""
 
 
 @pytest.mark.promise("S16")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -470,7 +475,6 @@ def test_what_is_missing_is_named(
 
 
 @pytest.mark.promise("S16")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_notice_that_nobody_reads_is_no_failure(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     with open("/dev/full", "wb") as full:

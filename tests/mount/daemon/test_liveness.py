@@ -19,10 +19,7 @@ from tests.mount.makers import MakeMount, PackTree
 
 PATIENCE_S = 15.0
 
-pytestmark = [
-    pytest.mark.promise("S19"),
-    pytest.mark.parametrize("engine", ["native"], indirect=True),
-]
+pytestmark = pytest.mark.promise("S19")
 
 
 def test_stopped_worker_is_replaced(mount: MakeMount, pack_tree: PackTree) -> None:

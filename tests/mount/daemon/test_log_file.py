@@ -39,12 +39,6 @@ NOT_FILES = {"pipe": "a pipe", "socket": "a socket", "folder": "a directory", "d
 __all__ = ["configured"]  # a fixture
 
 
-@pytest.fixture
-def engine(fuse: None) -> str:
-    """One: the log is the daemon's."""
-    return "native"
-
-
 @pytest.fixture(params=NOT_FILES)
 def not_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / request.param

@@ -23,9 +23,10 @@ from ffrfs.mount.daemon.memory_limit import MemoryLimit, anonymous_bytes
 from tests.ffrecord_file import write_folder
 from tests.mount import memory_loads, probes
 from tests.mount.child import child
-from tests.mount.command import WAYS, Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.hinted_files import DIGESTS, NAMES, hint_all, shuffled, texts, write_hinted_files
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.one_engine import by_all_ways, by_both
 from tests.page_cache import forget_pages
 
 MIB = 1 << 20
@@ -124,7 +125,7 @@ def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flo
 @pytest.mark.long
 @pytest.mark.promise("S52")
 @pytest.mark.promise("S15")
-@pytest.mark.parametrize("engine", WAYS, indirect=True)
+@by_all_ways
 def test_max_memory_holds_in_the_worst_loads(
     engine: str, mount: MakeMount, large_pack: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_max_memory_holds_in_the_worst_loads(
     assert highest_bytes <= limit_mb * MIB
 
 
+@by_both
 @pytest.mark.promise("S15")
 def test_cache_mb_is_all_that_is_held(mount: MakeMount, large_pack: Path) -> None:
     """Buffers of every kind; beside them stacks of threads, and what malloc does not give back."""
@@ -173,6 +175,7 @@ def test_max_memory_that_cannot_hold_is_refused(new_mount: MakeMount, pack_tree:
     assert tree.ask(probes.read, "a") == b"content"
 
 
+@by_both
 @pytest.mark.promise("S53")
 def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)

@@ -22,6 +22,7 @@ from tests.mount.disk import Disk
 from tests.mount.disk_files import content
 from tests.mount.makers import MakeMount, PackTree, StartService
 from tests.mount.notify_socket import Service, ServiceManager
+from tests.mount.one_engine import by_both
 from tests.mount.waiting import waited_s
 
 TREE = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
@@ -59,6 +60,7 @@ def test_ready_and_what_is_mounted(
     check_nothing_left(tree)
 
 
+@by_both
 @pytest.mark.promise("S47")
 def test_not_ready_while_the_disk_stalls(
     disk: Disk, start_service: StartService, manager: ServiceManager
@@ -73,7 +75,6 @@ def test_not_ready_while_the_disk_stalls(
 
 
 @pytest.mark.promise("S47")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_not_ready_while_the_tree_does_not_answer(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_not_ready_while_the_tree_does_not_answer(
     service.wait_until_ready()
 
 
+@by_both
 @pytest.mark.promise("S47")
 def test_stopping_comes_before_the_end(service: Service, manager: ServiceManager) -> None:
     tree = service.tree
@@ -135,7 +137,6 @@ def test_umount_ends_the_service_well(service: Service, manager: ServiceManager)
 
 
 @pytest.mark.promise("S47")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_service_lives_on_when_its_worker_dies(service: Service, manager: ServiceManager) -> None:
     tree = service.tree
     tree.expect_log("killed by SIGKILL")

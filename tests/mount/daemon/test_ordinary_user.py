@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from tests.mount.command import WAYS
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser
+from tests.mount.one_engine import by_all_ways
 
 
-@pytest.mark.parametrize("engine", WAYS, indirect=True)
+@by_all_ways
 def test_mount_read_and_unmount_as_an_ordinary_user(
     engine: str, as_ordinary_user: AskAsUser
 ) -> None:
@@ -35,7 +35,6 @@ def test_mount_read_and_unmount_as_an_ordinary_user(
 
 
 @pytest.mark.promise("S18")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_unmount_by_a_program(engine: str, as_ordinary_user: AskAsUser) -> None:
     assert as_ordinary_user("ordinary_user.py", engine, "unmounts_for_a_program") == {
         "language": [True, True, "content"],

@@ -33,6 +33,7 @@ from tests.mount.hinted_files import (
     write_hinted_files,
 )
 from tests.mount.makers import MakeMount
+from tests.mount.one_engine import by_both
 from tests.page_cache import forget_pages
 
 MIB = 1 << 20
@@ -71,6 +72,7 @@ def limit_mb(tree: Mount) -> float:
     return limit_bytes / MIB
 
 
+@by_both
 @pytest.mark.long
 def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)
@@ -165,7 +167,6 @@ def groups_short_of_memory() -> Iterator[tuple[Path, MemoryGroup]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["native"])
 def test_real_shortage_in_a_control_group(
     new_mount: MakeMount, root_user: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

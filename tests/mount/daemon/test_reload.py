@@ -15,6 +15,7 @@ from tests.mount.child import child
 from tests.mount.command import Mount, check_nothing_left, engine_settings, ffrfs, wait_until
 from tests.mount.makers import MakeMount, PackTree, StartService
 from tests.mount.notify_socket import ServiceManager
+from tests.mount.one_engine import by_both
 from tests.mount.process_status import open_files
 
 TREE = {"a": b"alpha" * 1000}
@@ -74,7 +75,6 @@ def test_limits_of_memory_change(configured: Configured) -> None:
 
 
 @pytest.mark.promise("S19", "S49")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path: Path) -> None:
     configured.write()
     configured.mount()
@@ -221,6 +221,7 @@ def test_mistake_changes_nothing(configured: Configured, text: str | None) -> No
     check_serves(tree)
 
 
+@by_both
 def test_many_signals_at_once_are_obeyed(configured: Configured) -> None:
     configured.write(cache_mb=64)
     configured.mount()

@@ -24,8 +24,9 @@ from tests.checkout import CHECKOUT
 from tests.index_file import Index, Tree, indexed_pack
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import WAYS, Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
+from tests.mount.one_engine import by_all_ways, by_both
 from tests.mount.process_status import CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, open_files, privileges
 
 NOTHING = {field: {0} for field in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
@@ -89,6 +90,7 @@ def test_worker_of_a_url_has_none_either(
     assert found.items() >= {**NOTHING, "NoNewPrivs": {1}, "Seccomp": {FILTERED}}.items()
 
 
+@by_both
 @pytest.mark.promise("S54")
 def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount) -> None:
     use(tree)
@@ -109,7 +111,7 @@ def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount
 
 @needs_filter
 @pytest.mark.promise("S54")
-@pytest.mark.parametrize("engine", WAYS, indirect=True)
+@by_all_ways
 def test_processes_of_an_ordinary_user(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "has_privileges")
     assert (seen["bytes"], seen["left"]) == ("content", ["ffrfs"])
@@ -121,7 +123,6 @@ def test_processes_of_an_ordinary_user(engine: str, as_ordinary_user: AskAsUser)
 
 
 @pytest.mark.promise("S54")
-@pytest.mark.parametrize("engine", ["native"])
 def test_worker_that_is_stopped_by_the_filter_is_named(tree: Mount) -> None:
     tree.expect_log("the worker was killed by SIGSYS")
     assert tree.worker is not None
@@ -132,7 +133,6 @@ def test_worker_that_is_stopped_by_the_filter_is_named(tree: Mount) -> None:
 
 @needs_filter
 @pytest.mark.promise("S54")
-@pytest.mark.parametrize("engine", ["native"])
 def test_replacement_is_confined_as_well(tree: Mount) -> None:
     tree.expect_log("the worker was killed by SIGKILL")
     assert tree.worker is not None
@@ -144,7 +144,6 @@ def test_replacement_is_confined_as_well(tree: Mount) -> None:
 
 @needs_filter
 @pytest.mark.promise("S54")
-@pytest.mark.parametrize("engine", ["native"])
 def test_without_seccomp_it_goes_on_and_says_so(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
@@ -160,7 +159,6 @@ def test_without_seccomp_it_goes_on_and_says_so(
     assert found.items() >= NOTHING.items()
 
 
-@pytest.mark.parametrize("engine", ["native"])
 @pytest.mark.parametrize("call", ["pidfd_open", "memfd_create", "flock"])
 @pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
 def test_a_call_that_a_container_denies_is_named(
@@ -195,6 +193,7 @@ def test_worker_holds_nothing_but_its_mount(tree: Mount) -> None:
     }
 
 
+@by_both
 def test_what_the_caller_has_open_is_not_inherited(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
@@ -244,6 +243,7 @@ def claim_power(index: Index) -> None:
     index.inodes[4].mode |= 0o7000
 
 
+@by_both
 @pytest.mark.promise("S55")
 def test_special_bits_and_devices_are_never_shown(
     root_user: None, new_mount: MakeMount, tmp_path: Path

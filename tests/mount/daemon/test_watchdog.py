@@ -32,6 +32,7 @@ from tests.mount.command import (
 from tests.mount.disk import Disk
 from tests.mount.makers import MakeMount, PackTree, StartService
 from tests.mount.notify_socket import Service, ServiceManager
+from tests.mount.one_engine import by_both
 
 TREE = {"d": {"a": b"alpha" * 1000}, "large": bytes(5 << 20)}
 INTERVAL_S = 0.15
@@ -92,6 +93,7 @@ def stopped(process: Process) -> Iterator[None]:
         os.kill(process.pid, signal.SIGCONT)
 
 
+@by_both
 @pytest.mark.promise("S48")
 def test_fed_by_reads_that_the_engine_answers(service: Service, manager: ServiceManager) -> None:
     wait_until_fed(manager)
@@ -136,7 +138,6 @@ def test_not_fed_while_the_daemon_is_stopped(service: Service, manager: ServiceM
 
 
 @pytest.mark.promise("S48")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_not_fed_while_the_worker_is_stopped(service: Service, manager: ServiceManager) -> None:
     wait_until_fed(manager)
     assert service.tree.worker is not None
@@ -145,6 +146,7 @@ def test_not_fed_while_the_worker_is_stopped(service: Service, manager: ServiceM
     wait_until_fed(manager, 2)
 
 
+@by_both
 @pytest.mark.promise("S48")
 def test_not_fed_while_the_disk_stalls(
     stalling_service: Service, disk: Disk, manager: ServiceManager
@@ -158,7 +160,6 @@ def test_not_fed_while_the_disk_stalls(
 
 
 @pytest.mark.promise("S19", "S48")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_probe_that_waits_holds_up_no_kill(
     stalling_service: Service, disk: Disk, manager: ServiceManager
 ) -> None:
@@ -176,6 +177,7 @@ def test_probe_that_waits_holds_up_no_kill(
     assert tree.worker.wait(TIMEOUT_S)
 
 
+@by_both
 @pytest.mark.promise("S48")
 def test_probe_that_waits_holds_up_no_unmounting(
     stalling_service: Service, disk: Disk, manager: ServiceManager
@@ -258,6 +260,7 @@ def test_tree_that_hides_from_its_owner_is_asked_by_statfs(
     wait_until_fed(manager, 3)
 
 
+@by_both
 @pytest.mark.promise("S48")
 def test_fed_while_a_detached_mount_serves_its_open_files(
     root_user: None, service: Service, manager: ServiceManager

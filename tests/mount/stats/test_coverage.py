@@ -23,7 +23,6 @@ NAMES = [f"{n % 2}/{n:02}" for n in range(20)]
 TREE = {top: {f"{n:02}": b"%d" % n * 100 for n in range(int(top), 20, 2)} for top in "01"}
 OPTIONS = ("--read-around", "off")
 ORDER = sorted(NAMES)  # of the pack
-native = pytest.mark.parametrize("engine", ["native"], indirect=True)
 COUNTS = ("files", "hinted_once", "hinted_more", "requested", "requested_only", "pushed_only")
 
 
@@ -52,7 +51,6 @@ def digest_of(names: list[str]) -> str:
     return hashlib.sha256("".join(f"/{name}\0" for name in names).encode()).hexdigest()
 
 
-@native
 def test_requests_are_counted_and_marks_forget_them(tree: Mount) -> None:
     tree.ask(probes.read, NAMES[0])
     tree.ask(probes.read, NAMES[3])
@@ -77,7 +75,6 @@ def test_requests_are_counted_and_marks_forget_them(tree: Mount) -> None:
     assert lines[7:] == [f"never: {name}" for name in ORDER if name != NAMES[5]]
 
 
-@native
 def test_hints_are_counted_with_their_order(tree: Mount) -> None:
     order = [*reversed(NAMES), NAMES[4]]
     hint(tree, order)
@@ -98,7 +95,6 @@ def test_hints_are_counted_with_their_order(tree: Mount) -> None:
     assert covered(tree)["orders"][-1]["sha256"] == digest_of([NAMES[17]])
 
 
-@native
 def test_what_is_warmed_was_perhaps_read(mount: MakeMount, pack_tree: PackTree) -> None:
     tree: Mount = mount(pack_tree(dict(TREE)))
     assert ffrfs("warm", tree.path, "0").status == 0
@@ -107,7 +103,6 @@ def test_what_is_warmed_was_perhaps_read(mount: MakeMount, pack_tree: PackTree) 
     assert found["never_files"] == ORDER[10:]
 
 
-@native
 def test_the_next_worker_goes_on(tree: Mount) -> None:
     tree.ask(probes.read, NAMES[0])
     worker = tree.statistics()["worker_pid"]

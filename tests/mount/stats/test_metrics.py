@@ -19,6 +19,7 @@ from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.exposition import Figures
 from tests.mount.makers import MakeDisk, MakeMount, PackTree
+from tests.mount.one_engine import by_both
 
 DURATIONS = "ffrfs_request_duration_seconds"
 TREE = {f"file{i:02d}": random.Random(i).randbytes(5000) for i in range(30)}
@@ -38,6 +39,7 @@ def told_to_prometheus(tree: Mount) -> Figures:
     return Figures(done.out)
 
 
+@by_both
 @pytest.mark.promise("S56")
 def test_figures_are_those_of_stats(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(dict(TREE)))
@@ -91,7 +93,6 @@ def test_file_is_there_while_the_mount_is(
     assert not file.exists()
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_mount_serves_without_the_folder_of_the_file(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
@@ -104,7 +105,6 @@ def test_mount_serves_without_the_folder_of_the_file(
     assert ffrfs("umount", tree.path).status == 0
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_daemon_that_was_killed_leaves_a_file_which_the_next_one_takes_over(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
@@ -123,6 +123,7 @@ def test_daemon_that_was_killed_leaves_a_file_which_the_next_one_takes_over(
     assert not file.exists()
 
 
+@by_both
 @pytest.mark.promise("S56")
 def test_slow_request_is_logged_and_counted(
     new_disk: MakeDisk, new_mount: MakeMount, pack_tree: PackTree

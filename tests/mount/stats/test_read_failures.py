@@ -14,6 +14,7 @@ from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.one_engine import by_both
 
 DAMAGED = ["a: colon", "b\nbreak", "c"]
 PATHS = [name.replace("\n", "\\n") for name in DAMAGED]  # as they are shown
@@ -40,6 +41,7 @@ def counts(tree: Mount) -> dict[str, int]:
     return {file["path"]: file["count"] for file in listed(tree)["files"]}
 
 
+@by_both
 @pytest.mark.promise("S58")
 def test_files_that_could_not_be_read(tree: Mount) -> None:
     assert listed(tree) == {"files": [], "other_count": 0}
@@ -77,7 +79,6 @@ def test_files_that_could_not_be_read(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S58", "S59")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_next_daemon_knows_them(tree: Mount) -> None:
     tree.expect_log("the daemon before this one")
     for name in DAMAGED:

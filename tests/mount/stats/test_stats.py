@@ -25,6 +25,7 @@ from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import content
 from tests.mount.makers import AskAsUser, MakeMount, PackTree
+from tests.mount.one_engine import by_both
 
 SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
@@ -64,6 +65,7 @@ def differences(before: dict[str, int], after: dict[str, int]) -> dict[str, int]
     return {name: after[name] - before[name] for name in before if after[name] != before[name]}
 
 
+@by_both
 @pytest.mark.promise("S22")
 def test_first_read_of_a_file_is_one_request(tree: Mount) -> None:
     tree.ask(probes.read, "a")  # what is asked only once per mount is behind us
@@ -83,6 +85,7 @@ def test_first_read_of_a_file_is_one_request(tree: Mount) -> None:
     assert (after["checksums_failed"], after["queue_depth"]) == (0, 0)
 
 
+@by_both
 @pytest.mark.promise("S22")
 def test_second_read_of_a_file_is_none(tree: Mount) -> None:
     opened = {"open": 1, "release": 1} if tree.engine == "pyfuse3" else {}
@@ -96,6 +99,7 @@ def test_second_read_of_a_file_is_none(tree: Mount) -> None:
     wait_until(lambda: differences(before, counts(tree)) == opened, f"just {opened}")
 
 
+@by_both
 def test_damaged_record_is_counted(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(dict(TREE))
     offset, _ = record_extents(pack)[0]
@@ -111,6 +115,7 @@ def test_damaged_record_is_counted(mount: MakeMount, pack_tree: PackTree) -> Non
     assert (found["checksums_failed"], found["bytes_served"]) == (failed, SIZE)
 
 
+@by_both
 def test_every_field_is_there(tree: Mount) -> None:
     done = ffrfs("stats", tree.path, "--json")
     assert (done.status, done.err) == (0, "")
@@ -171,6 +176,7 @@ def test_asking_asks_nothing_of_the_mount(tree: Mount) -> None:
     assert tree.requests() == before
 
 
+@by_both
 @pytest.mark.promise("S22")
 def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
@@ -192,7 +198,6 @@ def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> Non
     assert found["cache_bytes"] <= found["cache_limit_bytes"]
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_worker_that_is_stopped_does_not_matter(tree: Mount) -> None:
     worker = stats(tree)["worker_pid"]
     os.kill(worker, signal.SIGSTOP)

@@ -1,0 +1,20 @@
+"""The engine of tests of what both engines share: the native one, unless a test names others.
+
+Not here: the tests of what each engine does for itself (tests/mount/engines), which all run by
+both. A test elsewhere runs by both where its path leads through an engine's own code.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mount.command import ENGINES, WAYS
+from tests.mount.makers import engine_of
+
+by_both = pytest.mark.parametrize("engine", ENGINES, indirect=True)
+by_all_ways = pytest.mark.parametrize("engine", WAYS, indirect=True)
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, fuse: None) -> str:
+    return engine_of(request) if hasattr(request, "param") else "native"
