@@ -1,7 +1,7 @@
 """Real shells, and what they make of a line when asked to complete it.
 
 bash and zsh are run on a terminal of their own, where keys are pressed: a key that inserts all
-candidates, and one that tells the line. fish answers a question. No file of any user is read.
+candidates, and one that tells the line. fish answers questions. No file of any user is read.
 """
 
 from __future__ import annotations
@@ -110,23 +110,43 @@ class Terminal:
 
 
 class Fish:
+    """Answers questions, one after the other."""
+
     def __init__(self, scripts: Path, folder: Path) -> None:
-        self._scripts, self._folder = scripts, folder
+        question = "while read --null line; complete -C $line; printf '\\0'; end"
+        program = f"source $argv[1]/ffrfs.fish; {question}"
+        self._process = subprocess.Popen(
+            ["fish", "--no-config", "-c", program, str(scripts)],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def complete(self, before: str, word: str) -> list[str]:
-        program = 'source $argv[1]/ffrfs.fish; complete -C "$argv[2]"'
-        done = subprocess.run(
-            ["fish", "--no-config", "-c", program, str(self._scripts), f"{before} {word}"],
-            cwd=self._folder,
-            env={"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(self._folder)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        return [candidate.partition("\t")[0] for candidate in done.stdout.splitlines()]
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{before} {word}\0".encode())
+        self._process.stdin.flush()
+        answer = self._answer()
+        return [candidate.partition("\t")[0] for candidate in answer.splitlines()]
+
+    def close(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        told, end_s = b"", time.monotonic() + TIMEOUT_S
+        while not told.endswith(b"\0"):
+            left_s = max(0.0, end_s - time.monotonic())
+            ready, _, _ = select.select([self._process.stdout], [], [], left_s)
+            assert ready, f"fish does not answer: {told!r}"
+            chunk = os.read(self._process.stdout.fileno(), 65536)
+            assert chunk, f"fish has ended: {told!r}"
+            told += chunk
+        return told[:-1].decode()
 
 
 Shell = Terminal | Fish
@@ -136,7 +156,8 @@ Shell = Terminal | Fish
 def open_shell(name: str, scripts: Path, folder: Path) -> Iterator[Shell]:
     """`scripts` are in a folder of that name; the shell stands, and is at home, in `folder`."""
     if name == "fish":
-        yield Fish(scripts, folder)
+        with contextlib.closing(Fish(scripts, folder)) as fish:
+            yield fish
         return
     arguments, setup = _COMMANDS[name]
     terminal = Terminal(arguments, folder)
