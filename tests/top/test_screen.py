@@ -6,6 +6,8 @@ import os
 import random
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,16 @@ pytestmark = pytest.mark.promise("S56")
 
 def top(*arguments: Path, size: tuple[int, int] = (24, 80)) -> LiveTerminal:
     return LiveTerminal("-m", "ffrfs", "top", *arguments, size=size)
+
+
+@contextmanager
+def watching(*arguments: Path, size: tuple[int, int] = (24, 80)) -> Iterator[LiveTerminal]:
+    """Until the key q, which ends it well."""
+    with top(*arguments, size=size) as terminal:
+        yield terminal
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+        assert terminal.attributes() == terminal.attributes_before
 
 
 def snapshots(text: str) -> list[str]:
@@ -112,15 +124,12 @@ def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Si
 
 def test_stopped_it_gives_the_screen_back_until_it_goes_on(tree: Mount) -> None:
     # The kernel lets nobody stop who has no shell to go on by, so it goes on at once.
-    with top(tree.path) as terminal:
+    with watching(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
         terminal.press(b"\x1a")
         terminal.read_until(LEAVE)
         assert terminal.read_until(ENTER) == ENTER
         terminal.read_until(END_OF_SCREEN)
-        terminal.press(b"q")
-        assert terminal.wait() == 0
-        assert terminal.attributes() == terminal.attributes_before
 
 
 INTERRUPTED = """
@@ -155,20 +164,17 @@ def test_a_signal_while_it_takes_the_screen_or_gives_it_back(
 
 def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
     """After a SIGSTOP, of which it has heard nothing."""
-    with top(tree.path) as terminal:
+    with watching(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
         stop(terminal.process.pid)
         terminal.process.send_signal(signal.SIGCONT)
         terminal.read_until(ENTER)
         terminal.read_until(END_OF_SCREEN)
-        terminal.press(b"q")
-        assert terminal.wait() == 0
-        assert terminal.attributes() == terminal.attributes_before
 
 
 @pytest.mark.parametrize("arguments", [1, 0], ids=["one", "all"])
 def test_screen_fits_every_size(tree: Mount, arguments: int) -> None:
-    with top(*[tree.path][:arguments], size=(50, 300)) as terminal:
+    with watching(*[tree.path][:arguments], size=(50, 300)) as terminal:
         assert b"mounted for" in terminal.read_until(END_OF_SCREEN) or not arguments
         for rows, columns in [(5, 20), (10, 40), (1, 1), (2, 3), (24, 80)]:
             terminal.resize(rows, columns)
@@ -176,8 +182,6 @@ def test_screen_fits_every_size(tree: Mount, arguments: int) -> None:
                 lambda: fits(last_screen(terminal), rows, columns),  # noqa: B023
                 f"{rows} rows of {columns}",
             )
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def last_screen(terminal: LiveTerminal) -> str:
@@ -207,18 +211,16 @@ def show_until(terminal: LiveTerminal, text: str) -> str:
 
 
 def test_busy_mount_is_drawn(tree: Mount) -> None:
-    with top(tree.path) as terminal:
+    with watching(tree.path) as terminal:
         show_until(terminal, "live")
         tree.ask(probes.read_all_in, "", list(TREE))
         busy = show_until(terminal, "\nMB/s  ")
         assert re.search(r"^MB/s +[\u2581-\u2588 ]+ +[0-9.<]+\s*$", busy, re.MULTILINE)
         assert re.search(r"^read  ", busy, re.MULTILINE)
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> None:
-    with top(tree.path) as terminal:
+    with watching(tree.path) as terminal:
         show_until(terminal, "live")
         with tree.stopped():
             assert "mounted for" not in show_until(terminal, "no answer")
@@ -226,19 +228,15 @@ def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> No
             show_until(terminal, "quit  any key back")
             terminal.press(b"h")
         show_until(terminal, "live")
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
-    with top(tree.path, size=(24, 200)) as terminal:
+    with watching(tree.path, size=(24, 200)) as terminal:
         show_until(terminal, "live")
         tree.kill()
         assert f"ffrfs umount {tree.path}" in show_until(terminal, "dead")
         assert ffrfs("umount", tree.path).status == 0
         show_until(terminal, "not mounted any more")
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> None:
@@ -251,7 +249,7 @@ def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> No
 
 def test_keys_of_the_list(tree: Mount) -> None:
     """Other mounts of this machine may be in it, too."""
-    with top(size=(500, 150)) as terminal:
+    with watching(size=(500, 150)) as terminal:
         show_until(terminal, str(tree.path))
         for column in ("STATE", "MB/S", "REQ/S"):
             terminal.press(b"s")
@@ -282,12 +280,10 @@ def test_keys_of_the_list(tree: Mount) -> None:
         terminal.press(b"\x1b")
         show_until(terminal, "Enter open")
         terminal.press(b"\x1b[B\x1b[A")
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def test_paused_screen_stays(tree: Mount) -> None:
-    with top(tree.path) as terminal:
+    with watching(tree.path) as terminal:
         show_until(terminal, "live")
         terminal.press(b"p")
         paused = show_until(terminal, "paused")
@@ -296,8 +292,6 @@ def test_paused_screen_stays(tree: Mount) -> None:
         assert below_title(show_until(terminal, "paused")) == below_title(paused)
         terminal.press(b"p ")  # and now
         show_until(terminal, "\nMB/s  ")
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def below_title(screen: str) -> list[str]:
@@ -310,25 +304,21 @@ def test_names_never_reach_the_terminal_raw(
 ) -> None:
     place = places / os.fsdecode(b"a\x1b]0;title\x07\xff\xe2\x80\xae\n")
     made = mount(pack_tree(dict(TREE)), mountpoint=place)
-    with top(*[made.path][:arguments], size=(500, 200)) as terminal:
+    with watching(*[made.path][:arguments], size=(500, 200)) as terminal:
         shown = terminal.read_until(rb"a\x1b]0;title\x07\xff\u202e\n")
         assert not re.search(rb"\x1b\]|\x07|\xff|\xe2\x80\xae", shown)
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("NO_COLOR", "1")
-    with top(tree.path) as terminal:
+    with watching(tree.path) as terminal:
         shown = terminal.read_until(b"live")
         tree.ask(probes.read_all_in, "", list(TREE))
         shown += terminal.read_until(b"requests/s")
         shown += terminal.read_until(END_OF_SCREEN)
         assert shown.isascii()
         assert not re.search(rb"\x1b\[[0-9;]*(?:3|4|9)[0-9][;m]", shown)  # a colour
-        terminal.press(b"q")
-        assert terminal.wait() == 0
 
 
 @pytest.mark.parametrize(
