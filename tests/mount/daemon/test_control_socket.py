@@ -284,11 +284,15 @@ def print_stats(mountpoint: str) -> int:
     return main(["stats", mountpoint])
 
 
+def socket_path(known: state.MountState) -> str:
+    return state.socket_path(str(Path(known.mountpoint).parent), known.mountpoint)
+
+
 def answered_with(
-    known: state.MountState, tmp_path: Path, answer: bytes, asking: Callable[[str], Any] = ask
+    known: state.MountState, answer: bytes, asking: Callable[[str], Any] = ask
 ) -> Any:
     """What is made of a daemon that sends this, and closes."""
-    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+    with control_socket.listen(socket_path(known)) as listener:
 
         def serve() -> None:
             client, _ = listener.accept()
@@ -317,24 +321,20 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_answer_without_sense_is_an_error(
-    known: state.MountState, tmp_path: Path, name: str
-) -> None:
+def test_answer_without_sense_is_an_error(known: state.MountState, name: str) -> None:
     with pytest.raises(MountError, match="gave an answer that ffrfs does not understand"):
-        answered_with(known, tmp_path, NO_ANSWERS[name])
+        answered_with(known, NO_ANSWERS[name])
 
 
-def test_answer_about_as_many_packs_as_can_be_named(
-    known: state.MountState, tmp_path: Path
-) -> None:
+def test_answer_about_as_many_packs_as_can_be_named(known: state.MountState) -> None:
     packs = ["/" + 300 * "x"] * 6500
     answer = json.dumps({"result": {"packs": packs}}).encode() + b"\n"
-    assert answered_with(known, tmp_path, answer) == {"packs": packs}
+    assert answered_with(known, answer) == {"packs": packs}
 
 
-def test_no_answer_is_an_error(known: state.MountState, tmp_path: Path) -> None:
+def test_no_answer_is_an_error(known: state.MountState) -> None:
     with pytest.raises(MountError, match="it closed the connection"):
-        answered_with(known, tmp_path, b"")
+        answered_with(known, b"")
 
 
 @pytest.mark.parametrize("has_guardian", [True, False], ids=["guarded", "between two guardians"])
@@ -347,7 +347,7 @@ def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
     assert process is not None
     guarded = replace(known, process=process, guardian=Process.current())
     state.save(str(tmp_path), guarded if has_guardian else replace(known, process=process))
-    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+    with control_socket.listen(socket_path(known)) as listener:
 
         def serve() -> None:
             with listener.accept()[0]:
@@ -373,7 +373,7 @@ def test_daemon_of_a_service_has_died_while_it_was_asked(
     process = Process.of(ending.pid)
     assert process is not None
     state.save(str(tmp_path), replace(known, process=process, is_managed=True))
-    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+    with control_socket.listen(socket_path(known)) as listener:
 
         def end() -> None:
             listener.accept()[0].close()
@@ -387,18 +387,18 @@ def test_daemon_of_a_service_has_died_while_it_was_asked(
         thread.join()
 
 
-def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -> None:
-    assert answered_with(known, tmp_path, b'{"result": {"a": 1}}\n') == {"a": 1}
+def test_answers_are_told_as_they_are(known: state.MountState) -> None:
+    assert answered_with(known, b'{"result": {"a": 1}}\n') == {"a": 1}
     with pytest.raises(MountError, match=r"process \d+\) answers: not now$"):
-        answered_with(known, tmp_path, b'{"error": "not now"}\n')
+        answered_with(known, b'{"error": "not now"}\n')
 
 
-def test_daemon_of_a_version_without_restarts(known: state.MountState, tmp_path: Path) -> None:
+def test_daemon_of_a_version_without_restarts(known: state.MountState) -> None:
     answer = json.dumps({"error": "no such command: 'restart'"}).encode() + b"\n"
     with pytest.raises(MountError, match="of a version that cannot be replaced: unmount, and mo"):
-        answered_with(known, tmp_path, answer, restart)
+        answered_with(known, answer, restart)
     with pytest.raises(MountError, match=r"answers: no such command: 'restart'$"):
-        answered_with(known, tmp_path, answer)
+        answered_with(known, answer)
 
 
 NUMBERS: dict[str, object] = {
@@ -473,11 +473,11 @@ open                 5,000      1.5 ms       1.5 s       1,200
 
 
 def test_lines_for_people(
-    known: state.MountState, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    known: state.MountState, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     answer = json.dumps({"result": NUMBERS}).encode() + b"\n"
     command = ["stats", "--verbose", known.mountpoint]
-    assert answered_with(known, tmp_path, answer, lambda _: main(command)) == 0
+    assert answered_with(known, answer, lambda _: main(command)) == 0
     assert capfdbinary.readouterr() == (LINES.encode(), b"")
 
 
@@ -491,24 +491,23 @@ def test_lines_for_people(
 )
 def test_a_row_is_left_out_only_if_all_of_it_is_zero(
     known: state.MountState,
-    tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     changed: dict[str, dict[str, int]],
     row: str,
 ) -> None:
     numbers = NUMBERS | {name: NUMBERS[name] | values for name, values in changed.items()}
     answer = json.dumps({"result": numbers}).encode() + b"\n"
-    assert answered_with(known, tmp_path, answer, lambda _: main(["stats", known.mountpoint])) == 0
+    assert answered_with(known, answer, lambda _: main(["stats", known.mountpoint])) == 0
     shown = capfd.readouterr().out
     assert row in shown and "\ncache  " not in shown
 
 
 def test_rows_without_a_number_but_zero_are_left_out(
-    known: state.MountState, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    known: state.MountState, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     numbers = NUMBERS | {"pack": "/data/0.ffr", "queue_depth": 0, "unreadable_files": 0}
     answer = json.dumps({"result": numbers}).encode() + b"\n"
-    assert answered_with(known, tmp_path, answer, print_stats) == 0
+    assert answered_with(known, answer, print_stats) == 0
     zero = ("queue", "could", "cache", "left ")
     rows = [line for line in LINES.splitlines() if line[:5] not in zero]
     rows[1] = "pack             /data/0.ffr"
@@ -518,12 +517,11 @@ def test_rows_without_a_number_but_zero_are_left_out(
 @pytest.mark.parametrize("changes", [{"age_s": None}, {"requests": []}, {"requests": {"x": 1}}])
 def test_daemon_of_another_version_is_told(
     known: state.MountState,
-    tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     changes: dict[str, object],
 ) -> None:
     answer = json.dumps({"result": NUMBERS | changes}).encode() + b"\n"
-    assert answered_with(known, tmp_path, answer, print_stats) == 1
+    assert answered_with(known, answer, print_stats) == 1
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith(f"ffrfs: {known.mountpoint}: the daemon has another version of ffrfs")
@@ -536,10 +534,8 @@ def test_missing_socket_is_an_error_that_names_the_daemon(known: state.MountStat
 
 
 @pytest.mark.parametrize("waiting", [0, 100])
-def test_daemon_that_does_nothing_is_not_waited_for(
-    known: state.MountState, tmp_path: Path, waiting: int
-) -> None:
-    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+def test_daemon_that_does_nothing_is_not_waited_for(known: state.MountState, waiting: int) -> None:
+    with control_socket.listen(socket_path(known)) as listener:
         clients = []
         for _ in range(waiting):  # until its queue is full
             client = socket.socket(socket.AF_UNIX)

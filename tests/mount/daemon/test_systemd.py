@@ -23,6 +23,7 @@ from tests.mount.pid_one import SYSTEMD, PidOne, new_pid_one
 
 TREE = {"a": b"alpha" * 50_000, "b": b"beta"}
 PLACE = "/mnt/data"
+CONFIGURED = f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n'
 # DAC_OVERRIDE, SETPCAP, SYS_ADMIN
 CAPABILITIES = 1 << 1 | 1 << 8 | 1 << 21
 
@@ -59,7 +60,7 @@ def service(pid_one: PidOne) -> Iterator[str]:
     """ffrfs@data.service, started; stopped after the test, when nothing may be left."""
     unit = "ffrfs@data.service"
     pid_one.forget_log()
-    pid_one.write_configuration("data", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.write_configuration("data", CONFIGURED)
     done = pid_one.systemctl("start", unit)
     assert done.status == 0, (done.err, pid_one.log())
     yield unit
@@ -73,7 +74,7 @@ def start_with(pid_one: PidOne, name: str, drop_in: str) -> str:
     """Start a service that a drop-in changes; return its unit."""
     unit = f"ffrfs@{name}.service"
     pid_one.add_drop_in(unit, drop_in)
-    pid_one.write_configuration(name, f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.write_configuration(name, CONFIGURED)
     pid_one.systemctl("daemon-reload")
     assert pid_one.systemctl("start", unit).status == 0, pid_one.log()
     return unit
@@ -83,6 +84,11 @@ def check_nothing_left(pid_one: PidOne) -> None:
     wait_until(lambda: not pid_one.processes(), "daemon and worker have ended")
     assert pid_one.mounts() == []
     assert list(pid_one.mnt.iterdir()) == []
+
+
+def check_stops(pid_one: PidOne, unit: str) -> None:
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
 
 
 def check_served(pid_one: PidOne) -> None:
@@ -108,8 +114,7 @@ def test_started_means_that_the_tree_answers(pid_one: PidOne, service: str) -> N
 
 @pytest.mark.promise("S46")
 def test_stop_leaves_nothing(pid_one: PidOne, service: str) -> None:
-    assert pid_one.systemctl("stop", service).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, service)
     assert pid_one.show(service, "ActiveState", "Result") == ["inactive", "success"]
 
 
@@ -129,11 +134,10 @@ def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
     unit, probe = "ffrfs@probed.service", CHECKOUT / "tests/mount" / "confined_probe.py"
     command = f'"{sys.executable}" -I "{probe}" /srv/answer'
     pid_one.add_drop_in(unit, f"[Service]\nExecStartPost={command}\n")
-    pid_one.write_configuration("probed", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.write_configuration("probed", CONFIGURED)
     pid_one.systemctl("daemon-reload")
     assert pid_one.systemctl("start", unit).status == 0
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
     found = json.loads((pid_one.srv / "answer").read_text())
     assert {name: errno.errorcode.get(number, "") for name, number in found.items()} == {
         "the FUSE device": "",
@@ -151,20 +155,19 @@ def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
 @pytest.mark.promise("S46")
 def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
     """TOML says it all: there is no environment file."""
-    unit, text = "ffrfs@toml.service", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n'
+    unit = "ffrfs@toml.service"
     pid_one.forget_log()
-    pid_one.write_configuration("toml", f"{text}cache_mb = 64\n")
+    pid_one.write_configuration("toml", f"{CONFIGURED}cache_mb = 64\n")
     assert pid_one.systemctl("start", unit).status == 0
     assert cache_limit_bytes(pid_one) == 64 << 20
     before = pid_one.show(unit, "MainPID")
-    pid_one.write_configuration("toml", f"{text}cache_mb = 32\n")
+    pid_one.write_configuration("toml", f"{CONFIGURED}cache_mb = 32\n")
     assert pid_one.systemctl("reload", unit).status == 0
     wait_until(lambda: cache_limit_bytes(pid_one) == 32 << 20, "applied")
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "reloaded")
     assert pid_one.show(unit, "MainPID") == before
     check_served(pid_one)
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
     assert no_warning(pid_one)
 
 
@@ -185,8 +188,7 @@ def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
     assert pid_one.systemctl("start", unit).status == 0
     check_served(pid_one)
     assert cache_limit_bytes(pid_one) == 32 << 20
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
     assert no_warning(pid_one)
     assert (
         "/etc/ffrfs/both.conf: a later version ignores this file; write its PACKS, MOUNTPOINT and "
@@ -271,8 +273,7 @@ def test_check_while_the_next_daemon_is_awaited(pid_one: PidOne) -> None:
         assert re.fullmatch(rf"WARNING {PLACE}: its daemon .* {said}{PLACE}\n", done.out)
     finally:
         assert pid_one.run(*command, "umount", PLACE).status == 0
-        assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+        check_stops(pid_one, unit)
 
 
 @pytest.mark.promise("S19", "S46")
@@ -291,8 +292,7 @@ def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: Pi
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "it serves")
     check_served(pid_one)
     assert pid_one.daemon_and_worker()[1] == worker, "it has served on"
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
 
 
 def look_at_the_tree(pid_one: PidOne) -> tuple[str, str]:
@@ -335,8 +335,7 @@ def test_restart_of_a_busy_service_mounts_anew(pid_one: PidOne) -> None:
         wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "it serves again")
         check_served(pid_one)
         assert len(pid_one.mounts()) == 1
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
 
 
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
@@ -345,20 +344,16 @@ def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
     wait_until(lambda: pid_one.show(unit, "NRestarts") != ["0"], "restarted")
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "mounted again")
     check_served(pid_one)
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
 
 
 def test_engine_in_python_is_served_under_the_same(pid_one: PidOne) -> None:
     unit = "ffrfs@python.service"
     pid_one.forget_log()
-    pid_one.write_configuration(
-        "python", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\nengine = "pyfuse3"\n'
-    )
+    pid_one.write_configuration("python", f'{CONFIGURED}engine = "pyfuse3"\n')
     assert pid_one.systemctl("start", unit).status == 0
     check_served(pid_one)
-    assert pid_one.systemctl("stop", unit).status == 0
-    check_nothing_left(pid_one)
+    check_stops(pid_one, unit)
     assert no_warning(pid_one)
 
 
@@ -381,7 +376,7 @@ def test_what_cannot_be_mounted_is_not_tried_again(pid_one: PidOne) -> None:
 
 
 def test_living_mount_is_left_alone(pid_one: PidOne, service: str) -> None:
-    pid_one.write_configuration("second", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.write_configuration("second", CONFIGURED)
     assert pid_one.systemctl("start", "ffrfs@second.service").status == 1
     pid_one.systemctl("stop", "ffrfs@second.service")
     assert "is already mounted there" in pid_one.log()
@@ -416,7 +411,7 @@ def test_automount_unit(pid_one: PidOne) -> None:
 
 def test_target_starts_and_stops_what_is_enabled(pid_one: PidOne) -> None:
     unit = "ffrfs@enabled.service"
-    pid_one.write_configuration("enabled", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.write_configuration("enabled", CONFIGURED)
     pid_one.enable("ffrfs@.service", unit)
     assert pid_one.systemctl("start", "ffrfs.target").status == 0
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "started with it")

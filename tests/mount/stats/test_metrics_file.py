@@ -94,6 +94,13 @@ def during(file: MetricsFile, body: Callable[[], Awaitable[None]]) -> None:
     trio.run(main)
 
 
+def during_until(file: MetricsFile, condition: Callable[[], object]) -> None:
+    async def body() -> None:
+        await until(condition)
+
+    during(file, body)
+
+
 async def until(condition: Callable[[], object]) -> None:
     while not condition():
         await trio.sleep(0.005)
@@ -167,10 +174,9 @@ def test_it_is_written_again_and_again(tmp_path: Path) -> None:
             return 0
         return Figures(path.read_text()).value("ffrfs_mount_age_seconds", mountpoint="/mnt")
 
-    async def body() -> None:
-        await until(lambda: age_s() >= 5)
-
-    during(MetricsFile(str(path), lambda: statistics(age_s=next(ages_s))), body)
+    during_until(
+        MetricsFile(str(path), lambda: statistics(age_s=next(ages_s))), lambda: age_s() >= 5
+    )
 
 
 def test_it_moves_when_told(tmp_path: Path) -> None:
@@ -227,10 +233,7 @@ def test_figures_that_cannot_be_made_do_no_harm(
     def fail() -> dict[str, Any]:
         raise RuntimeError("no figures")
 
-    async def body() -> None:
-        await until(lambda: caplog.messages)
-
-    during(MetricsFile(str(tmp_path / "x.prom"), fail), body)
+    during_until(MetricsFile(str(tmp_path / "x.prom"), fail), lambda: caplog.messages)
     (message,) = caplog.messages
     assert message.endswith("RuntimeError: no figures")
 
@@ -246,10 +249,7 @@ def test_kernel_that_does_not_list_mounts_does_no_harm(
 
     path = tmp_path / "x.prom"
 
-    async def body() -> None:
-        await until(path.exists)
-
-    during(MetricsFile(str(path), statistics, is_mounted=is_mounted), body)
+    during_until(MetricsFile(str(path), statistics, is_mounted=is_mounted), path.exists)
     assert "Too many open files" in caplog.messages[0]
 
 
@@ -262,10 +262,7 @@ def test_a_file_of_others_is_neither_replaced_nor_removed(
     with pytest.raises(OptionError, match=r"x.prom: exists \(a text file\), and is not metrics"):
         check_metrics_file(str(path))
 
-    async def body() -> None:
-        await until(lambda: bool(caplog.messages))
-
-    during(MetricsFile(str(path), statistics), body)
+    during_until(MetricsFile(str(path), statistics), lambda: bool(caplog.messages))
     assert path.read_text() == "mine"
     replace_file(str(tmp_path / "y.prom"), prometheus(statistics()))
     replace_file(str(tmp_path / "y.prom"), prometheus(statistics()))
@@ -276,10 +273,7 @@ def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
     victim.write_text("untouched")
     path.symlink_to(victim)
 
-    async def body() -> None:
-        await until(lambda: not path.is_symlink())
-
-    during(MetricsFile(str(path), statistics), body)
+    during_until(MetricsFile(str(path), statistics), lambda: not path.is_symlink())
     assert victim.read_text() == "untouched"
     assert list(tmp_path.iterdir()) == [victim]
 
@@ -295,10 +289,9 @@ def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
         replace_file(path, text)
         written.set()
 
-    async def body() -> None:
-        await until(begun.is_set)
-
-    during(MetricsFile(str(path), statistics, replace_late, replace_limit_s=0.05), body)
+    during_until(
+        MetricsFile(str(path), statistics, replace_late, replace_limit_s=0.05), begun.is_set
+    )
     assert not path.exists()
     may_go.set()
     assert written.wait(20)
@@ -347,10 +340,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptu
     path = tmp_path / "pipe"
     os.mkfifo(path)
 
-    async def body() -> None:
-        await until(lambda: caplog.messages)
-
-    during(MetricsFile(str(path), statistics), body)
+    during_until(MetricsFile(str(path), statistics), lambda: caplog.messages)
     assert caplog.messages == [
         f"metrics are not written to {path}: {path}: must be a regular file, but is a pipe; name "
         "another file"
