@@ -54,8 +54,13 @@ def test_ctrl_c_is_one_line_and_130(pack: Path) -> None:
         assert process.stderr.read() == b"ffrfs: interrupted\n"
 
 
-@pytest.mark.parametrize("way", ["command", "python -m ffrfs"])
-@pytest.mark.parametrize("module", ["ffrfs.cli.main", "ffrfs.cli.parser", "ffrfs.cli.ls"])
+@pytest.mark.parametrize(
+    ("way", "module"),
+    [
+        *(("command", f"ffrfs.cli.{name}") for name in ("main", "parser", "ls")),
+        ("python -m ffrfs", "ffrfs.cli.main"),
+    ],
+)
 def test_ctrl_c_during_the_imports_is_the_same(way: str, module: str) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     entry, _, function = project["scripts"]["ffrfs"].partition(":")
@@ -145,10 +150,12 @@ def test_closed_stdout_and_stderr_are_no_error(pack: Path) -> None:
     assert (done.stdout, done.stderr) == (b"0\n1\n", b"")
 
 
-@pytest.mark.parametrize("is_full", [True, False], ids=["full", "reader gone"])
 @pytest.mark.parametrize(
-    ("line", "status"),
-    {"ls {}": 0, "ls {}.none": 1, "ls": 2, "ls {} --bogus": 2, "mount --bogus": 1, "x": 2}.items(),
+    ("line", "status", "is_full"),
+    [
+        *(("ls {}", 0, True), ("ls {}.none", 1, True), ("ls", 2, True), ("mount --bogus", 1, True)),
+        *(("ls {}.none", 1, False), ("x", 2, False)),
+    ],
 )
 def test_stderr_that_accepts_nothing_does_not_change_the_status(
     pack: Path, line: str, status: int, is_full: bool
