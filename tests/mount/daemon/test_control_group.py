@@ -27,7 +27,7 @@ from tests.mount.hinted_files import figures
 from tests.mount.makers import MakeMount, PackTree
 from tests.page_cache import forget_pages
 
-LOAD_S = 2.0
+LOAD_S = 1.2
 
 
 def limit_mb(tree: Mount) -> float:

@@ -95,12 +95,11 @@ def test_lines_for_the_journal_have_a_priority_and_no_time(
     assert not [line for line in lines if re.search(STAMP, line)]
 
 
-@pytest.mark.parametrize("journal", ["{dev}:1", "1:{ino}", "", "nonsense"])
 def test_stderr_that_is_not_the_journal_gets_times(
-    new_mount: MakeMount, pack_tree: PackTree, journal: str
+    new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree({"a": b"alpha"}))
-    with foreground(tree, journal) as lines:
+    with foreground(tree, "{dev}:1") as lines:
         pass
     assert lines
     assert all(re.match(STAMP + "INFO ", line) for line in lines), lines
@@ -229,14 +228,13 @@ def test_change_of_the_target_loses_nothing() -> None:
     assert second.lines[1].startswith("ERROR … and 2 more like it")
 
 
-def test_traceback_is_one_line_of_the_journal(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def lines_of_a_failure(monkeypatch: pytest.MonkeyPatch, journal: str) -> list[str]:
+    """What is logged to a pipe as stderr, of which JOURNAL_STREAM says this."""
     reading, writing = os.pipe()
     status = os.fstat(writing)
-    monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
-    with open(writing, "w", encoding="utf-8") as journal:
-        monkeypatch.setattr("sys.stderr", journal)
+    monkeypatch.setenv("JOURNAL_STREAM", journal.format(dev=status.st_dev, ino=status.st_ino))
+    with open(writing, "w", encoding="utf-8") as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
         with logging_to(None):
             try:
                 raise ValueError("two\nlines")
@@ -244,6 +242,16 @@ def test_traceback_is_one_line_of_the_journal(
                 logging.getLogger("test").exception("it failed")
     assert select.select([reading], [], [], 0)[0]
     with open(reading, encoding="utf-8") as pipe:
-        (line,) = pipe.read().splitlines()
+        return pipe.read().splitlines()
+
+
+@pytest.mark.parametrize("journal", ["{dev}:1", "1:{ino}", "", "nonsense"])
+def test_another_stream_is_not_the_journal(monkeypatch: pytest.MonkeyPatch, journal: str) -> None:
+    lines = lines_of_a_failure(monkeypatch, journal)
+    assert re.fullmatch(STAMP + "ERROR it failed.*", lines[0])
+
+
+def test_traceback_is_one_line_of_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = lines_of_a_failure(monkeypatch, "{dev}:{ino}")
     assert line.startswith("<3>it failed\\nTraceback (most recent call last):\\n")
     assert line.endswith("ValueError: two\\nlines")

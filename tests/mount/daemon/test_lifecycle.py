@@ -23,7 +23,9 @@ from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import (
     ENDED,
+    ENGINES,
     TIMEOUT_S,
+    WAYS,
     Mount,
     check_nothing_left,
     ffrfs,
@@ -33,7 +35,7 @@ from tests.mount.command import (
     wait_until,
 )
 from tests.mount.makers import MakeMount, PackTree
-from tests.mount.one_engine import by_all_ways
+from tests.mount.one_engine import by_all_ways, by_both
 from tests.own_mounts import with_copy_of, with_own_mounts
 
 TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
@@ -279,7 +281,7 @@ def test_umount_says_when_the_daemon_does_not_end(tree: Mount) -> None:
     check_nothing_left(tree)
 
 
-@by_all_ways
+@by_both
 def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
@@ -301,9 +303,12 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     assert not re.search("WARNING|ERROR|Traceback", err)
 
 
-@by_all_ways
 @pytest.mark.promise("S47")
-@pytest.mark.parametrize(("is_unmounted", "status"), [(False, 32), (True, 0)])
+@pytest.mark.parametrize(
+    ("engine", "is_unmounted", "status"),
+    [*((way, False, 32) for way in WAYS), *((engine, True, 0) for engine in ENGINES)],
+    indirect=["engine"],
+)
 def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
     root_user: None,
     new_mount: MakeMount,

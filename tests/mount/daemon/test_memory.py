@@ -31,7 +31,7 @@ from tests.page_cache import forget_pages
 
 MIB = 1 << 20
 READERS = 16  # in each of four processes
-LOAD_S = 2.5
+LOAD_S = 1.2
 CLIENTS = 80  # more than are let in
 RECORD_COUNT = 1000
 ROUNDS = 200
