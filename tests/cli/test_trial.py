@@ -10,11 +10,11 @@ import gzip
 import re
 import shlex
 import shutil
-import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISDIR
 
 import pytest
 
@@ -89,15 +89,13 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def state(folder: Path) -> dict[Path, tuple[int, ...] | None]:
-    """What is there, and which file it is."""
-    found: dict[Path, tuple[int, ...] | None] = {}
-    for path in folder.rglob("*"):
-        status = path.lstat()
-        is_folder = stat.S_ISDIR(status.st_mode)
-        which = (status.st_ino, status.st_size, status.st_mtime_ns)
-        found[path] = None if is_folder else which
-    return found
+def state(folder: Path) -> dict[Path, tuple[int, ...]]:
+    """What is there; of a file also which one it is, its size and time."""
+    found = {path: path.lstat() for path in folder.rglob("*")}
+    return {
+        path: () if S_ISDIR(status.st_mode) else (status.st_ino, status.st_size, status.st_mtime_ns)
+        for path, status in found.items()
+    }
 
 
 @pytest.fixture(scope="module")

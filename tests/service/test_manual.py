@@ -175,11 +175,7 @@ PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_s
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     words = text.replace("`", "").split()
     page = roff.page(
-        [
-            *roff.header("x", 1, "2026-01-01"),
-            roff.section("text"),
-            *roff.paragraph(" ".join(words)),
-        ]
+        [*roff.header("x", 1, "2026-01-01"), roff.section("text"), *roff.paragraph(" ".join(words))]
     )
     shown = set_page(page).partition("TEXT\n")[2].rpartition("\n\n")[0]
     assert shown.split() == words

@@ -265,10 +265,7 @@ def test_journal_is_named(tree: Mount, tmp_path: Path) -> None:
     ("group", "match"),
     [
         ("0::/system.slice/ffrfs@data.service", "--unit=ffrfs@data.service"),
-        (
-            "2:cpu:/x\n0::/user.slice/user@1000.service/app.slice/m.service",
-            "--user-unit=m.service",
-        ),
+        ("2:cpu:/x\n0::/user.slice/user@1000.service/app.slice/m.service", "--user-unit=m.service"),
         ("0::/user.slice/session-2.scope", "_PID={pid}"),
         ("0::/", "_PID={pid}"),
     ],

@@ -125,10 +125,7 @@ def test_large_file_of_paths(known: state.MountState, taker: HintTaker, tmp_path
 
 
 def test_file_without_end_of_line(
-    known: state.MountState,
-    taker: HintTaker,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    known: state.MountState, taker: HintTaker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "list"
     file.write_bytes(b"x" * 1_000_000)

@@ -186,7 +186,7 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
     assert (done.status, done.err) == (0, "")
     title, *lines = done.out.splitlines()
     columns = [
-        *("STATE", "PID", "WORKER", "TRANSPORT", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS"),
+        *("STATE", "PID", "WORKER", "TRANSPORT", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS")
     ]
     assert title.split() == columns
     (live,) = [line for line in lines if f" {tree.path} " in line]

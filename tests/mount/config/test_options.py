@@ -95,8 +95,7 @@ def test_rw_is_a_warning(new_mount: MakeMount, pack_tree: PackTree) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--cache-mb", "0"], ["--while-open", "99"], ["--while-open", "0"]],
+    "arguments", [["--cache-mb", "0"], ["--while-open", "99"], ["--while-open", "0"]]
 )
 def test_bad_values_of_the_command(
     new_mount: MakeMount, pack_tree: PackTree, arguments: list[str]

@@ -516,9 +516,7 @@ def test_rows_without_a_number_but_zero_are_left_out(
 
 @pytest.mark.parametrize("changes", [{"age_s": None}, {"requests": []}, {"requests": {"x": 1}}])
 def test_daemon_of_another_version_is_told(
-    known: state.MountState,
-    capfd: pytest.CaptureFixture[str],
-    changes: dict[str, object],
+    known: state.MountState, capfd: pytest.CaptureFixture[str], changes: dict[str, object]
 ) -> None:
     answer = json.dumps({"result": NUMBERS | changes}).encode() + b"\n"
     assert answered_with(known, answer, print_stats) == 1

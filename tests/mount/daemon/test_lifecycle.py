@@ -310,11 +310,7 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     indirect=["engine"],
 )
 def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
-    root_user: None,
-    new_mount: MakeMount,
-    pack_tree: PackTree,
-    is_unmounted: bool,
-    status: int,
+    root_user: None, new_mount: MakeMount, pack_tree: PackTree, is_unmounted: bool, status: int
 ) -> None:
     """By fusectl, or by `umount -f`: a service manager starts again only what has failed."""
     tree = new_mount(pack_tree(TREE))

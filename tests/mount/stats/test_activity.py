@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 
 from ffrfs.mount.daemon.statistics import counted
 from ffrfs.mount.engines.counter_page import Counters
-from ffrfs.mount.stats.activity import (
-    BAD_ANSWER,
-    Activity,
-    Times,
-    activity,
-    by_second,
-    read_answer,
-)
+from ffrfs.mount.stats.activity import BAD_ANSWER, Activity, Times, activity, by_second, read_answer
 
 
 def answer(age_s: float, counters: Counters | None = None) -> dict[str, Any]:

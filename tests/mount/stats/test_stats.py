@@ -7,16 +7,13 @@ import os
 import random
 import signal
 import stat
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
-from ffrfs.mount.daemon.control_server import CLIENTS_MAX, LINE_SIZE_MAX
-from ffrfs.mount.kernel import control_socket, state
+from ffrfs.mount.kernel import state
 from ffrfs.mount.stats.request_times import KINDS
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
@@ -238,42 +235,11 @@ def test_dead_daemon_is_told_and_its_socket_goes(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S22")
-def test_stopped_daemon_is_told_and_not_waited_for(tree: Mount) -> None:
-    with tree.stopped(), pytest.raises(MountError, match=r"has not answered within 0\.3 s"):
-        control_client.ask(str(tree.path), "stats", timeout_s=0.3)
-    assert stats(tree)["pack"] == str(tree.pack)
-
-
-@pytest.mark.parametrize("engine", ["pyfuse3"], indirect=True)
 def test_command_does_not_hang_with_a_stopped_daemon(tree: Mount) -> None:
     with tree.stopped():
         done = ffrfs("stats", tree.path)
     mount_command_fails(done, 1, str(tree.path), "has not answered within 5 s")
-
-
-@pytest.mark.promise("S22")
-def test_whatever_is_sent_the_mount_serves_on(tree: Mount) -> None:
-    path = str(socket_of(tree))
-    with ExitStack() as stack:
-        for i in range(CLIENTS_MAX + 10):
-            client = stack.enter_context(control_socket.connect(path, 20))
-            data = [b"\xff\0\n", b"{}\n", b'{"command": 1}\n', b"x" * (LINE_SIZE_MAX + 1)][i % 4]
-            try:
-                client.sendall(data)
-            except (BrokenPipeError, ConnectionResetError):
-                assert i >= CLIENTS_MAX or len(data) > LINE_SIZE_MAX
-        assert tree.ask(probes.read, "a") == TREE["a"]
-    wait_until(lambda: answers(tree), "there is room for clients again")
-    assert tree.ask(probes.read, "b") == TREE["b"]
-    assert tree.is_served
-
-
-def answers(tree: Mount) -> bool:
-    try:
-        return bool(stats(tree))
-    except MountError as error:
-        assert "too many clients" in str(error)
-        return False
+    assert stats(tree)["pack"] == str(tree.pack)
 
 
 def test_mount_that_lingers_does_not_answer_for_a_new_one(

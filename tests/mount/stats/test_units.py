@@ -9,18 +9,18 @@ from ffrfs.mount.stats import units
 
 def test_numbers() -> None:
     assert [units.megabytes(value) for value in (None, 0, 5, 312.44e6, 1.5e9)] == [
-        *("-", "0", "<0.1", "312.4", "1,500"),
+        *("-", "0", "<0.1", "312.4", "1,500")
     ]
     assert [units.number(value) for value in (None, 0, 0.26, 8123.4)] == ["-", "0", "0.3", "8,123"]
     assert [units.size(value) for value in (None, 0, 999, 1000, 65e6, 230e6, 5e18)] == [
-        *("-", "0 B", "999 B", "1.0 KiB", "62.0 MiB", "219 MiB", "4.3 EiB"),
+        *("-", "0 B", "999 B", "1.0 KiB", "62.0 MiB", "219 MiB", "4.3 EiB")
     ]
     assert [units.time(value) for value in (None, 0.3, 33, 1234, 123_456, 1.25e6)] == [
-        *("-", "1 us", "33 us", "1.2 ms", "123 ms", "1.2 s"),
+        *("-", "1 us", "33 us", "1.2 ms", "123 ms", "1.2 s")
     ]
     assert [units.percent(value) for value in (None, 0, 0.999, 1)] == ["-", "0%", "99%", "100%"]
     assert [units.age(value) for value in (None, 5, 65, 3700, 90_000)] == [
-        *("-", "5s", "1m05s", "1h01m", "1d01h"),
+        *("-", "5s", "1m05s", "1h01m", "1d01h")
     ]
 
 
