@@ -17,8 +17,9 @@ from tests.mount.notify_socket import Service
 
 ORDINARY_USER_ID = 65534
 
-# For tests of what is the same over both transports, or by both engines.
-over_engines = pytest.mark.parametrize("engine", ENGINES, indirect=True)
+# For tests that are not run by the engines of their directory.
+by_all_ways = pytest.mark.parametrize("engine", WAYS, indirect=True)
+by_both = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 by_native = pytest.mark.parametrize("engine", ["native"], indirect=True)
 
 PackTree = Callable[[Tree], Path]

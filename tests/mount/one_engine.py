@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mount.command import ENGINES, WAYS
 from tests.mount.makers import engine_of
-
-by_both = pytest.mark.parametrize("engine", ENGINES, indirect=True)
-by_all_ways = pytest.mark.parametrize("engine", WAYS, indirect=True)
 
 
 @pytest.fixture

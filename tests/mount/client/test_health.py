@@ -22,8 +22,7 @@ from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Done, Mount, ffrfs, mount_command_fails, stop, wait_until
 from tests.mount.disk import Disk
-from tests.mount.makers import AskAsUser, MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import AskAsUser, MakeMount, PackTree, by_both
 from tests.own_mounts import with_copy_of
 
 TREE = {"a": b"alpha" * 10_000, "b": b"beta"}

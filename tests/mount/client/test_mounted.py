@@ -25,8 +25,7 @@ from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import TIMEOUT_S, kill_group, wait_until
-from tests.mount.makers import PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import PackTree, by_both
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 

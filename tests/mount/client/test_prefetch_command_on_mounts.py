@@ -33,7 +33,7 @@ from tests.mount.hinted_files import (
     settled,
     shuffled,
 )
-from tests.mount.one_engine import by_both
+from tests.mount.makers import by_both
 from tests.mount.waiting import sends
 
 MIB = 1 << 20

@@ -20,8 +20,7 @@ from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.child import ask, child
 from tests.mount.command import TIMEOUT_S, Mount, ffrfs, mount_command_fails, wait_until
-from tests.mount.makers import MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import MakeMount, PackTree, by_both
 from tests.mount.prefetch_probes import read_files
 
 COUNT = 60

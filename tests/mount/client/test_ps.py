@@ -20,8 +20,7 @@ from tests.leftovers import check_nothing_left, run_alone
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, stop, wait_until
-from tests.mount.makers import MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import MakeMount, PackTree, by_both
 from tests.mount.waiting import waited_s
 
 TREE = {"a": b"alpha" * 10_000}

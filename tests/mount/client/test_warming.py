@@ -23,8 +23,7 @@ from tests.mount import cached_files, probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.hinted_files import figures, increase, settled
-from tests.mount.makers import MakeMount
-from tests.mount.one_engine import by_both
+from tests.mount.makers import MakeMount, by_both
 from tests.tfrecord_example import example, floats
 from tests.tfrecord_file import flip_record, write_tfrecord
 

@@ -12,8 +12,7 @@ import pytest
 from ffrfs.mount.kernel.mount_table import mount_at
 from tests.mount.command import ENGINES, Done, ffrfs, mount_command_fails
 from tests.mount.machine import Machine
-from tests.mount.makers import ORDINARY_USER_ID, MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import ORDINARY_USER_ID, MakeMount, PackTree, by_both
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from ffrfs.mount.daemon.log_limit import CAUSES_MAX, LINES_MAX, LimitedHandler
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.command import Mount, kill_group, wait_until
-from tests.mount.makers import MakeMount, PackTree
+from tests.mount.makers import MakeMount, PackTree, by_both
 from tests.mount.notify_socket import TIMEOUT_S
-from tests.mount.one_engine import by_both
 
 DAMAGED_COUNT = 40
 TREE = {f"{i:02d}": b"damaged %d" % i for i in range(DAMAGED_COUNT)} | {"z": b"well"}

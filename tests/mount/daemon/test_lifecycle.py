@@ -34,8 +34,7 @@ from tests.mount.command import (
     start_ffrfs,
     wait_until,
 )
-from tests.mount.makers import MakeMount, PackTree
-from tests.mount.one_engine import by_all_ways, by_both
+from tests.mount.makers import MakeMount, PackTree, by_all_ways, by_both
 from tests.own_mounts import with_copy_of, with_own_mounts
 
 TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}

@@ -25,8 +25,7 @@ from tests.mount import memory_loads, probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.hinted_files import DIGESTS, NAMES, hint_all, shuffled, texts, write_hinted_files
-from tests.mount.makers import MakeMount, PackTree
-from tests.mount.one_engine import by_all_ways, by_both
+from tests.mount.makers import MakeMount, PackTree, by_all_ways, by_both
 from tests.page_cache import forget_pages
 
 MIB = 1 << 20

@@ -20,9 +20,8 @@ from tests.mount.child import child
 from tests.mount.command import check_nothing_left, ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import content
-from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.makers import MakeMount, PackTree, StartService, by_both
 from tests.mount.notify_socket import Service, ServiceManager
-from tests.mount.one_engine import by_both
 from tests.mount.waiting import waited_s
 
 TREE = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}

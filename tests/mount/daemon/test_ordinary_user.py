@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tests.mount.makers import ORDINARY_USER_ID, AskAsUser
-from tests.mount.one_engine import by_all_ways
+from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, by_all_ways
 
 
 @by_all_ways

@@ -32,8 +32,7 @@ from tests.mount.hinted_files import (
     texts,
     write_hinted_files,
 )
-from tests.mount.makers import MakeMount
-from tests.mount.one_engine import by_both
+from tests.mount.makers import MakeMount, by_both
 from tests.page_cache import forget_pages
 
 MIB = 1 << 20

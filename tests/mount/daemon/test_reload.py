@@ -13,9 +13,8 @@ import pytest
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, check_nothing_left, engine_settings, ffrfs, wait_until
-from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.makers import MakeMount, PackTree, StartService, by_both
 from tests.mount.notify_socket import ServiceManager
-from tests.mount.one_engine import by_both
 from tests.mount.process_status import open_files
 
 TREE = {"a": b"alpha" * 1000}

@@ -25,8 +25,14 @@ from tests.index_file import Index, Tree, indexed_pack
 from tests.mount import probes
 from tests.mount.child import ask
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
-from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
-from tests.mount.one_engine import by_all_ways, by_both
+from tests.mount.makers import (
+    ORDINARY_USER_ID,
+    AskAsUser,
+    MakeMount,
+    PackTree,
+    by_all_ways,
+    by_both,
+)
 from tests.mount.process_status import CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, open_files, privileges
 
 NOTHING = {field: {0} for field in ("CapInh", "CapPrm", "CapEff", "CapAmb")}

@@ -30,9 +30,8 @@ from tests.mount.command import (
     wait_until,
 )
 from tests.mount.disk import Disk
-from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.makers import MakeMount, PackTree, StartService, by_both
 from tests.mount.notify_socket import Service, ServiceManager
-from tests.mount.one_engine import by_both
 
 TREE = {"d": {"a": b"alpha" * 1000}, "large": bytes(5 << 20)}
 INTERVAL_S = 0.15

@@ -19,7 +19,7 @@ from ffrfs.mount.kernel import state
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
-from tests.mount.makers import MakeMount, PackTree, by_native, over_engines
+from tests.mount.makers import MakeMount, PackTree, by_both, by_native
 
 TREE = {"a": b"alpha" * 1000}
 
@@ -34,7 +34,7 @@ def mount_with(tree: Mount, limit: int, *options: str) -> int:
     return done.status
 
 
-@over_engines
+@by_both
 @pytest.mark.long
 @pytest.mark.promise("S16")
 def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
@@ -111,7 +111,7 @@ def times_woken(tree: Mount) -> int:
     return int(count)
 
 
-@over_engines
+@by_both
 def test_daemon_without_descriptors_serves(mount: MakeMount, pack_tree: PackTree) -> None:
     """What it does every second needs none."""
     tree = mount(pack_tree(TREE))
@@ -148,7 +148,7 @@ def test_reader_waits_until_there_are_descriptors_for_a_worker(
         assert reader.answer() == TREE["a"]
 
 
-@over_engines
+@by_both
 def test_daemon_without_descriptors_unmounts(mount: MakeMount, pack_tree: PackTree) -> None:
     """Whatever else has taken its descriptors, there are some for that."""
     tree = mount(pack_tree(TREE))
@@ -158,7 +158,7 @@ def test_daemon_without_descriptors_unmounts(mount: MakeMount, pack_tree: PackTr
     assert not tree.path.exists()
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S38")
 def test_packs_are_not_left_out_for_want_of_descriptors(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path

@@ -22,7 +22,7 @@ from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_r
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs
-from tests.mount.makers import MakeMount, PackTree, over_engines
+from tests.mount.makers import MakeMount, PackTree, by_both
 
 MIB = 1 << 20
 BLOCK_SIZE = 64 << 10  # of an index, with a checksum of its own
@@ -74,7 +74,7 @@ def many_files(path: Path, count: int) -> Path:
 # Modes and times.
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S4")
 def test_modes_and_times_are_those_that_were_packed(mount: MakeMount, source: Path) -> None:
     modes = {"run": 0o755, "private": 0o600, "odd": 0o4461, "none": 0o000}
@@ -108,7 +108,7 @@ def damaged(tmp_path: Path) -> tuple[Path, int]:
     return path, slot
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S40")
 def test_damage_of_the_index_is_eio_for_what_it_tells_and_the_rest_is_there(
     new_mount: MakeMount, damaged: tuple[Path, int]
@@ -145,7 +145,7 @@ def test_hints_of_damaged_entries_do_no_harm(
     assert tree.is_served
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S12", "S40")
 def test_pack_that_loses_its_index_while_mounted_gives_errors(
     new_mount: MakeMount, tmp_path: Path
@@ -162,7 +162,7 @@ def test_pack_that_loses_its_index_while_mounted_gives_errors(
     assert tree.is_served
 
 
-@over_engines
+@by_both
 @pytest.mark.long
 @pytest.mark.promise("S12", "S40")
 def test_pack_that_is_cut_off_and_restored_ends_no_mount(
@@ -334,7 +334,7 @@ def test_a_part_of_a_large_file_reads_and_verifies_only_what_it_touches(
     assert counted["checksums_failed"] == 0
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S11", "S42")
 def test_damage_in_a_large_file_is_eio_for_that_part(mount: MakeMount, pack_tree: PackTree) -> None:
     content = random.Random(1).randbytes(24 * MIB)

@@ -27,7 +27,7 @@ from tests.mount.hinted_files import (
     texts,
     write_hinted_files,
 )
-from tests.mount.makers import MakeMount, over_engines
+from tests.mount.makers import MakeMount, by_both
 from tests.page_cache import forget_pages
 
 MIB = 1 << 20
@@ -48,7 +48,7 @@ def cold(mount: MakeMount, pack: Path, *arguments: str) -> Mount:
     return tree
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S15")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
 def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str) -> None:

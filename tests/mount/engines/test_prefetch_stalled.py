@@ -30,7 +30,7 @@ from tests.mount.command import (
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, SMALL_NAMES, content
 from tests.mount.hinted_files import FILES, figures, hinted, shuffled, texts, write_hinted_files
-from tests.mount.makers import MakeMount, by_native, over_engines
+from tests.mount.makers import MakeMount, by_both, by_native
 from tests.page_cache import forget_pages
 
 ROUNDS = 2
@@ -50,7 +50,7 @@ def check_others_can_be_read(tree: Mount, names: list[str]) -> None:
 # Whoever mounts has listed the root, so the kernel knows all of these inodes.
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S14", "S32")
 def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
@@ -65,7 +65,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, di
             assert reader.answer() == content("stalled")
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S14", "S35")
 def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
     stalling: Mount, disk: Disk
@@ -79,7 +79,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
     assert stalling.ask(probes.read, "small12") == content("small12")
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S14", "S32")
 def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Disk) -> None:
     """However many clients hint what stalls."""
@@ -95,7 +95,7 @@ def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Di
     assert stalling.ask(probes.read, "stalled") == content("stalled")
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S11", "S32")
 def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
     stalling: Mount, disk: Disk
@@ -111,7 +111,7 @@ def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
         assert stalling.ask(probes.read, "stalled") == content("stalled")
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S11", "S32")
 def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
     stalling: Mount, disk: Disk

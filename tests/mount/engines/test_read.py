@@ -16,7 +16,7 @@ from tests.interpreter import python
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import wait_until
-from tests.mount.makers import MakeMount, PackTree, over_engines
+from tests.mount.makers import MakeMount, PackTree, by_both
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (4 << 20) + 1]
 
@@ -57,7 +57,7 @@ def test_ranges_are_cut_at_the_end_only(mount: MakeMount, pack_tree: PackTree) -
             assert part == data[offset : offset + count], (size, offset, count)
 
 
-@over_engines
+@by_both
 @pytest.mark.long
 @pytest.mark.promise("S15")
 def test_file_larger_than_the_cache_reads_in_bounded_memory(
@@ -97,7 +97,7 @@ def test_parallel_readers_get_their_own_bytes(mount: MakeMount, pack_tree: PackT
             assert reader.answer() == expected
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S10", "S11")
 @pytest.mark.parametrize("size", [1, 5000, 3 << 20])
 def test_corrupt_record_is_eio_and_the_others_are_fine(
@@ -126,7 +126,7 @@ def spoil_second_checksum(header: Header) -> None:
     header.checksums[1] ^= 1
 
 
-@over_engines
+@by_both
 def test_log_line_of_an_odd_name_is_one_line(mount: MakeMount, tmp_path: Path) -> None:
     name = "two\nlines \x1b[31m\udcff"
     tree = mount(
@@ -159,7 +159,7 @@ def test_wrong_checksum_in_the_header_is_eio_for_that_record(
     assert ends == [0, -signal.SIGBUS]
 
 
-@over_engines
+@by_both
 def test_plain_file_cut_inside_its_last_record_loses_only_that(
     mount: MakeMount, tmp_path: Path
 ) -> None:
@@ -172,7 +172,7 @@ def test_plain_file_cut_inside_its_last_record_loses_only_that(
     assert [tree.ask(probes.read, name) for name in ("000000000", "000000001")] == records[:2]
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S12")
 def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     mount: MakeMount, tmp_path: Path
@@ -188,7 +188,7 @@ def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     assert tree.ask(probes.read, "first") == content(5000)
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S12")
 def test_pack_that_is_overwritten_while_mounted_is_eio(
     mount: MakeMount, pack_tree: PackTree
@@ -202,7 +202,7 @@ def test_pack_that_is_overwritten_while_mounted_is_eio(
     assert tree.ask(probes.errno_of, "unread", "read") == errno.EIO
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S10", "S12")
 def test_large_file_that_is_overwritten_after_its_check_gives_no_new_byte(
     mount: MakeMount, pack_tree: PackTree
@@ -218,7 +218,7 @@ def test_large_file_that_is_overwritten_after_its_check_gives_no_new_byte(
         assert reader.next() == errno.EIO
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S3")
 def test_pack_that_is_replaced_stays_what_it_was(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree({"first": content(5000), "second": content(5000, 1)})

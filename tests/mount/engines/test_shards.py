@@ -14,7 +14,7 @@ from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_r
 from tests.mount import probes
 from tests.mount.child import ask
 from tests.mount.command import Done, Mount, ffrfs, mount_command_fails
-from tests.mount.makers import MakeMount, over_engines, write_files
+from tests.mount.makers import MakeMount, by_both, write_files
 from tests.tfrecord_file import write_tfrecord
 
 TREE = {
@@ -81,7 +81,7 @@ def notices(done: Done) -> list[str]:
     return done.err.splitlines()
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S37")
 def test_folder_of_shards_is_the_tree_that_was_packed(
     mount: MakeMount, shards: Path, source: Path
@@ -138,7 +138,7 @@ def test_inode_numbers_are_the_same_at_every_mount_of_the_same_packs(
     assert len(set(inodes.values())) == len(inodes)
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S11", "S37")
 def test_damaged_record_is_eio_for_its_file_alone(mount: MakeMount, two_packs: list[Path]) -> None:
     offset, _ = record_extents(two_packs[1])[0]
@@ -161,7 +161,7 @@ def clashing(tmp_path: Path) -> list[Path]:
     ]
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S37")
 def test_conflict_is_refused_and_names_the_path_and_both_packs(
     new_mount: MakeMount, clashing: list[Path]
@@ -222,7 +222,7 @@ def rename(pack: Path) -> None:
     pack.rename(pack.with_suffix(".old"))
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S16", "S38")
 @pytest.mark.parametrize(
     ("lose", "number"),
@@ -248,7 +248,7 @@ def test_set_that_lacks_a_shard_is_refused_or_the_rest_is_shown(
     assert any(content is not None for content in found.values())
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S38")
 def test_pack_that_is_not_there_is_refused_or_left_out(
     new_mount: MakeMount, two_packs: list[Path], tmp_path: Path
@@ -326,7 +326,7 @@ def test_hidden_files_and_others_in_the_folder_do_not_count(
     assert mount(folder).ask(probes.contents, "") == UNITED
 
 
-@over_engines
+@by_both
 @pytest.mark.long
 def test_more_packs_than_a_process_may_usually_open(new_mount: MakeMount, tmp_path: Path) -> None:
     folder = tmp_path / "many"

@@ -16,7 +16,7 @@ from tests.ffrecord_file import flip_byte
 from tests.mount import probes
 from tests.mount.command import ffrfs, mount_command_fails
 from tests.mount.hinted_files import hint_all, settled
-from tests.mount.makers import MakeMount, over_engines
+from tests.mount.makers import MakeMount, by_both
 from tests.tfrecord_file import tfrecord_extents, tfrecord_records, write_tfrecord
 
 SERVED_BY = ["native"]
@@ -54,7 +54,7 @@ def write_info(data: Path, *splits: dict[str, Any], **more: Any) -> None:
     (data / "dataset_info.json").write_text(json.dumps(given))
 
 
-@over_engines
+@by_both
 @pytest.mark.promise("S26")
 def test_each_split_is_a_directory_of_its_records(mount: MakeMount, data: Path) -> None:
     tree = mount(data, "-o", "xattr")

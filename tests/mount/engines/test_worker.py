@@ -50,7 +50,7 @@ FILE_COUNT = 40
 READER_COUNT = 4
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
-over_both = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+over_transports = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
     check_nothing_left(tree)
 
 
-@over_both
+@over_transports
 @pytest.mark.long
 @pytest.mark.promise("S25")
 def test_signals_of_terminals_and_service_managers_are_the_daemons(tree: Mount) -> None:
@@ -191,7 +191,7 @@ def worker_stopped(tree: Mount) -> Iterator[None]:
             kill_worker(tree, signal.SIGCONT)
 
 
-@over_both
+@over_transports
 def test_stopped_worker_holds_up_no_unmounting(tree: Mount) -> None:
     with worker_stopped(tree):
         tree.signal(signal.SIGTERM)
@@ -200,7 +200,7 @@ def test_stopped_worker_holds_up_no_unmounting(tree: Mount) -> None:
     check_nothing_left(tree)
 
 
-@over_both
+@over_transports
 def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
     with child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
@@ -245,7 +245,7 @@ def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
     check_nothing_left(tree)
 
 
-@over_both
+@over_transports
 @pytest.mark.promise("S19")
 def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk: Disk) -> None:
     tree = new_mount(disk.pack)
@@ -263,7 +263,7 @@ def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk:
     check_nothing_left(tree)
 
 
-@over_both
+@over_transports
 @pytest.mark.promise("S19")
 def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     new_mount: MakeMount, disk: Disk
@@ -310,7 +310,7 @@ def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
     check_nothing_left(tree)
 
 
-@over_both
+@over_transports
 @pytest.mark.promise("S18", "S25")
 def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree({"d": dict(TREE)}))

@@ -18,8 +18,7 @@ from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.exposition import Figures
-from tests.mount.makers import MakeDisk, MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import MakeDisk, MakeMount, PackTree, by_both
 
 DURATIONS = "ffrfs_request_duration_seconds"
 TREE = {f"file{i:02d}": random.Random(i).randbytes(5000) for i in range(30)}

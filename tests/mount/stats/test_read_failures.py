@@ -13,8 +13,7 @@ from ffrfs.mount.engines.read_failures import FILES_MAX, ReadFailures
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.command import Mount, ffrfs, wait_until
-from tests.mount.makers import MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import MakeMount, PackTree, by_both
 
 DAMAGED = ["a: colon", "b\nbreak", "c"]
 PATHS = [name.replace("\n", "\\n") for name in DAMAGED]  # as they are shown

@@ -21,8 +21,7 @@ from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import content
-from tests.mount.makers import AskAsUser, MakeMount, PackTree
-from tests.mount.one_engine import by_both
+from tests.mount.makers import AskAsUser, MakeMount, PackTree, by_both
 
 SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
