@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+
 import pytest
 
 from tests.folder.cut_samples import Sample, small_samples
+
+# Once for all processes that a test process starts that way, each of which takes seconds to.
+multiprocessing.set_forkserver_preload(["torch.utils.data", "pytest"])
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.adapters.torch.program_run import TORCH_PROGRAMS, run
+from ffrfs.adapters.compat.__main__ import main
+from tests.adapters.torch.program_run import TORCH_PROGRAMS, run_forked
 from tests.checkout import CHECKOUT
 
 SCRIPTS = sorted((CHECKOUT / "tests" / "adapters" / "compat" / "scripts").glob("*.py"))
@@ -16,11 +18,18 @@ SCRIPTS = sorted((CHECKOUT / "tests" / "adapters" / "compat" / "scripts").glob("
 pytestmark = TORCH_PROGRAMS
 
 
+def run_compat(script: str, folder: str) -> None:
+    """As `python -m ffrfs.compat` does in that directory, which comes first in sys.path."""
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    sys.argv = ["ffrfs.compat", script, folder]
+    main()
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_script(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script(script: Path, tmp_path: Path) -> None:
     text = script.read_text()
     assert "ffrfs" not in text
     if "torch" in text and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not here: pip install ffrfs[torch]")
-    monkeypatch.chdir(tmp_path)
-    run(sys.executable, "-m", "ffrfs.compat", str(script), str(tmp_path))
+    run_forked(run_compat, str(script), str(tmp_path))

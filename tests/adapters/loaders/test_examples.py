@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 import ffrfs
+from tests.adapters.torch.program_run import run_script
 from tests.checkout import CHECKOUT
-from tests.interpreter import python
 
 EXAMPLES = CHECKOUT / "examples"
 LINES_MAX = 30
@@ -53,15 +52,12 @@ def test_an_example(name: str, pack: Path, tmp_path: Path, request: pytest.Fixtu
     mountpoint = []
     if name in MOUNTING:
         request.getfixturevalue("fuse")
-        mountpoint = [tmp_path / "mnt"]
-        mountpoint[0].mkdir()
+        (tmp_path / "mnt").mkdir()
+        mountpoint = [str(tmp_path / "mnt")]
     pack = pack.with_name("labelled.ffr") if name in LABELLED else pack
-    done = python(
-        *(EXAMPLES / f"with_{name}.py", pack, *mountpoint),
-        env={**os.environ, "HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")},
-        timeout=100,
-    )
-    assert (done.returncode, done.stdout) == (0, shown), done.stderr
+    home = {"HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")}
+    script = EXAMPLES / f"with_{name}.py"
+    assert run_script(script, str(pack), *mountpoint, environment=home) == shown
 
 
 def test_examples_are_short_and_all_of_them_run() -> None:

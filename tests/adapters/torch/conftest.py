@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-# Once for all workers that a test process starts that way, each of which takes seconds to.
-multiprocessing.set_forkserver_preload(["torch"])
-
 
 @pytest.fixture
 def workers_end() -> Iterator[None]:

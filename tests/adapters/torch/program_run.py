@@ -1,7 +1,8 @@
 """Runs a program that has workers of its own, and ends all of them.
 
-run() starts an interpreter; run_module() takes a fork of a process that has imported torch, which
-takes a second and a half. That process is multiprocessing's fork server (conftest.py).
+run() starts an interpreter; run_module() and run_script() take a fork of a process that has
+imported torch, which takes a second and a half. That process is multiprocessing's fork server
+(tests/adapters/conftest.py).
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
+import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -44,10 +48,22 @@ def run(*command: str) -> str:
 
 def run_module(name: str, *words: str) -> str:
     """The same of what main() of a module beside this one prints, with these words."""
+    return run_forked(_main, name, *words)
+
+
+def run_script(path: Path, *words: str, environment: Mapping[str, str]) -> str:
+    """The same of a script as the main program."""
+    return run_forked(_script, str(path), *words, environment=environment)
+
+
+def run_forked(
+    function: Callable[..., object], *words: str, environment: Mapping[str, str] | None = None
+) -> str:
     with tempfile.TemporaryDirectory() as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
         process = multiprocessing.get_context("forkserver").Process(
-            target=_become, args=(name, words, str(output), str(errors))
+            target=_become,
+            args=(str(output), str(errors), dict(environment or {}), function, words),
         )
         process.start()
         try:
@@ -61,13 +77,29 @@ def run_module(name: str, *words: str) -> str:
         return output.read_text()
 
 
-def _become(name: str, words: tuple[str, ...], output: str, errors: str) -> None:
+def _become(
+    output: str,
+    errors: str,
+    environment: dict[str, str],
+    function: Callable[..., object],
+    words: tuple[str, ...],
+) -> None:
     os.setsid()
+    os.environ.update(environment)
     for standard, path in ((1, output), (2, errors)):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(fd, standard)
         os.close(fd)
-    import torch
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    function(*words)
 
-    torch.set_num_threads(1)
+
+def _main(name: str, *words: str) -> None:
     importlib.import_module(f"{__package__}.{name}").main(*words)
+
+
+def _script(path: str, *words: str) -> None:
+    sys.argv = [path, *words]
+    sys.path.insert(0, os.path.dirname(path))
+    runpy.run_path(path, run_name="__main__")

@@ -42,16 +42,17 @@ def train(rank, data_dir):
         dataset, 4, sampler=sampler, num_workers=1, pin_memory=False, collate_fn=collate
     )
     model = torch.nn.Linear(3 * 8 * 8, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     seen = []
     for epoch in range(2):
         sampler.set_epoch(epoch)
         for images, labels in loader:
             outputs = model(images.flatten(1))
             loss = torch.nn.functional.cross_entropy(outputs, torch.tensor(labels) % 2)
-            optimizer.zero_grad()
+            model.zero_grad()
             loss.backward()
-            optimizer.step()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * parameter.grad
             seen += labels
     Path(f"seen{rank}").write_text(" ".join(map(str, seen)))
 
