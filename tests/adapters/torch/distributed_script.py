@@ -3,7 +3,9 @@
 Each rank prints a line: the SHA-256 of its batches and random numbers, and that of their files,
 as the hints of a mount have it. In the middle it waits for the file GO.
 
-python distributed_script.py FOLDER WORKERS GO
+python distributed_script.py FOLDER WORKERS GO [RANK MEETING]
+
+torchrun says by the environment which rank it is; else RANK does, and ranks meet in a file.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-BATCH = 4
+RANKS, BATCH = 2, 4
 TIMEOUT_S = 60
 
 
@@ -42,8 +44,11 @@ def wait_for(go: str) -> None:
         time.sleep(0.01)
 
 
-def main(folder: str, workers: str, go: str) -> None:
-    dist.init_process_group("gloo")
+def main(folder: str, workers: str, go: str, number: str = "-1", meeting: str = "") -> None:
+    if meeting:
+        dist.init_process_group("gloo", f"file://{meeting}", rank=int(number), world_size=RANKS)
+    else:
+        dist.init_process_group("gloo")
     rank = dist.get_rank()
     torch.manual_seed(rank)
     dataset = Shown(folder)

@@ -11,6 +11,7 @@ the mount. Prints nothing, and ends with status 0, if all is right.
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import random
 import sys
@@ -70,7 +71,7 @@ def same(items: list[Any]) -> list[Any]:
     return items
 
 
-def check_epoch(batches: Iterable[list[Any]], processes: int = WORKERS) -> list[int]:
+def check_epoch(batches: Iterable[list[Any]], processes: int) -> list[int]:
     """The numbers of what came, which was right."""
     items = list(itertools.chain.from_iterable(batches))
     assert all(is_right for _, is_right, _, _ in items)
@@ -109,23 +110,25 @@ def wait_for_hints(root: Path, count: int) -> None:
 def loaders(root: Path, method: str) -> None:
     """torch's own loader, whose workers persist, for two epochs; then ours, in mid-epoch."""
     dataset = Files(root)
+    workers = 1 if method == "spawn" else WORKERS  # each of which imports torch again
+    multiprocessing.set_forkserver_preload(["torch.utils.data"])
     how: dict[str, Any] = {
-        **{"num_workers": WORKERS, "multiprocessing_context": method},
+        **{"num_workers": workers, "multiprocessing_context": method},
         **{"collate_fn": same, "timeout": TIMEOUT_S},
     }
     theirs = TorchDataLoader(
         dataset, **how, **hinted(dataset, by_batches=True), persistent_workers=True
     )
-    first = check_epoch(theirs)
+    first = check_epoch(theirs, workers)
     wait_for_hints(root, COUNT)
-    second = check_epoch(theirs)
+    second = check_epoch(theirs, workers)
     wait_for_hints(root, 2 * COUNT)
     assert sorted(first) == sorted(second) == list(range(COUNT))
     assert first != second
     del theirs
     ours: DataLoader[Any] = DataLoader(dataset, **how, **hinted(dataset))
     ours.set_step(STEP)
-    assert check_epoch(ours) == first[STEP * BATCH_SIZE :]
+    assert check_epoch(ours, workers) == first[STEP * BATCH_SIZE :]
     wait_for_hints(root, 3 * COUNT - STEP * BATCH_SIZE)
     assert prefetched(root)["fetched"] > 0
 
@@ -167,7 +170,7 @@ def forks(root: Path) -> None:
     reader = threading.Thread(target=read_until, args=(dataset, has_ended))
     reader.start()
     try:
-        assert sorted(check_epoch(forking())) == list(range(COUNT))
+        assert sorted(check_epoch(forking(), WORKERS)) == list(range(COUNT))
         for pid in children:
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     finally:

@@ -152,15 +152,19 @@ def run(
     return found, draws
 
 
+WORKERS = {"num_workers": 2}
+
+
 @pytest.mark.parametrize(
-    ("kind", "how"),
+    ("kind", "has_generator", "how"),
     [
-        *((kind, {}) for kind in SAMPLERS),
-        *((kind, {"num_workers": 2}) for kind in ("random", "custom")),
-        *((kind, {"num_workers": 2, "persistent_workers": True}) for kind in ("random", "custom")),
+        *((kind, has_generator, {}) for kind in SAMPLERS for has_generator in (False, True)),
+        ("random", False, WORKERS),
+        ("custom", True, WORKERS),
+        ("random", True, WORKERS | {"persistent_workers": True}),
+        ("custom", False, WORKERS | {"persistent_workers": True}),
     ],
 )
-@pytest.mark.parametrize("has_generator", [False, True])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_batches_are_the_same(
     mount: Mount, root: str, kind: str, has_generator: bool, how: dict[str, Any]
@@ -231,7 +235,7 @@ def test_stateful_loader_resumes(mount: Mount, root: str) -> None:
         ),
     ]
     for number, make in enumerate(makers):
-        loader = make()
+        loader = hint(make(), 200, root)
         batches = []
         for step, batch in enumerate(loader):
             batches.append(batch)
@@ -241,7 +245,8 @@ def test_stateful_loader_resumes(mount: Mount, root: str) -> None:
         again.load_state_dict(state)
         found = numbers(again)
         assert found == numbers(batches[3:])
-        assert mount.indices(number, len(found)) == found
+        for which, expected in enumerate((numbers(batches), found), 2 * number):
+            assert mount.indices(which, len(expected)) == expected
 
 
 @pytest.mark.parametrize("kind", [Hidden, Batched])

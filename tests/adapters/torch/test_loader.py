@@ -178,11 +178,19 @@ def same(item: Any) -> Any:
     return item
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
-@pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS.keys())
-def test_batches_are_those_of_an_uninterrupted_run(
-    source: Callable[[], dict[str, Any]], workers: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        *(("here", kind) for kind in SOURCES),
+        # Those that draw before the workers begin, meanwhile, not at all; and single items.
+        *(("workers", kind) for kind in ("drop_last", "eager batch_sampler", "list as sampler")),
+        *(("workers", kind) for kind in ("sampler that draws as it goes", "no batches")),
+        *(("persistent workers", kind) for kind in ("shuffle", "eager batch_sampler")),
+        *(("persistent workers", kind) for kind in ("sampler that draws as it goes", "no batches")),
+    ],
+)
+def test_batches_are_those_of_an_uninterrupted_run(how: str, kind: str) -> None:
+    source, workers = SOURCES[kind], WORKERS[how]
     options = dict(workers, collate_fn=same)
     resumed = [(1, 1)]  # which begins with an epoch that is passed over
     if workers:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,15 @@ if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
 from ffrfs.mount.client import control_client
+from tests.adapters.torch.distributed_script import BATCH, RANKS
 from tests.adapters.torch.hint_mount import wait_until
 from tests.adapters.torch.program_run import TORCH_PROGRAMS, run_module
 from tests.adapters.torch.test_run import COUNT, ENVIRONMENT, RUN, TIMEOUT_S, root, source
 
 __all__ = ["root", "source"]  # fixtures
 
-RANKS, BATCH = 2, 4
-SCRIPTS = Path(__file__).parent
+SCRIPT = str(Path(__file__).with_name("distributed_script.py"))
 TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
-MODULE = [sys.executable, "-m", "torch.distributed.run"]
 
 pytestmark = TORCH_PROGRAMS
 
@@ -56,27 +56,28 @@ def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
     return output
 
 
-def launch(folder: str, go: Path) -> list[str]:
-    # Without a directory for its logs, torchrun makes one in /tmp, and leaves it.
-    ranks = ["--standalone", "--nproc-per-node", str(RANKS), "--log-dir", str(go.parent)]
-    return [*ranks, str(SCRIPTS / "distributed_script.py"), folder, "2", str(go)]
+def without_hints(source: Path, place: Path) -> list[str]:
+    """What the ranks print."""
+    (place / "gone").touch()
+    how = ["distributed_script", str(source), "2", str(place / "gone")]
+    with ThreadPoolExecutor() as threads:
+        ranks = [
+            threads.submit(run_module, *how, str(rank), str(place / "meeting"))
+            for rank in range(RANKS)
+        ]
+    return [line for rank in ranks for line in rank.result().splitlines()]
 
 
-@pytest.fixture(scope="module")
-def plain(source: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the ranks print without hints."""
-    go = tmp_path_factory.mktemp("plain") / "go"
-    return sorted(run([TORCHRUN, *launch(str(source), go)], (go, lambda: True)).splitlines())
-
-
-@pytest.mark.parametrize("begin", [[TORCHRUN], MODULE], ids=["torchrun", "module"])
-def test_ranks(root: str, plain: list[str], tmp_path: Path, begin: list[str]) -> None:
+def test_ranks(root: str, source: Path, tmp_path: Path) -> None:
     """Each rank hints at its own share, in its order, and gets the same batches."""
     go = tmp_path / "go"
+    # Without a directory for its logs, torchrun makes one in /tmp, and leaves it.
+    ranks = ["--standalone", "--nproc-per-node", str(RANKS), "--log-dir", str(tmp_path)]
     said = run(
-        [*RUN, *begin, *launch(root, go)],
+        [*RUN, TORCHRUN, *ranks, SCRIPT, root, "2", str(go)],
         (go, lambda: coverage(root)["hinted_once"] == COUNT),
     )
+    plain = without_hints(source, tmp_path)
     assert sorted(said.splitlines()) == plain
     wait_until(lambda: len(coverage(root)["orders"]) == RANKS)
     assert {each["sha256"] for each in coverage(root)["orders"]} == {
@@ -84,11 +85,10 @@ def test_ranks(root: str, plain: list[str], tmp_path: Path, begin: list[str]) ->
     }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_stateful_loader(root: str, tmp_path: Path, workers: int) -> None:
+def test_a_stateful_loader(root: str, tmp_path: Path) -> None:
     """Both loaders, the one that saves its state and the one that goes on, give hints."""
     pytest.importorskip("torchdata.stateful_dataloader")
-    how = [root, str(workers), str(tmp_path / "go"), str(tmp_path / "state")]
+    how = [root, "2", str(tmp_path / "go"), str(tmp_path / "state")]
     go1, go2 = tmp_path / "go1", tmp_path / "go2"
     go1.touch()
     go2.touch()

@@ -64,12 +64,12 @@ def test_each_store_has_its_own(
             assert (packed, record["x"], drawn["x"], batch) == ([data, 0], data, data, [data])
 
 
-def test_a_spawned_worker_knows_the_store(
+def test_a_worker_that_is_no_fork_knows_the_store(
     urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with reading_urls(monkeypatch, tmp_path, "http://127.0.0.1:9"):
         dataset = PackedFolderDataset("s3://b/pack.ffr", endpoint_url=urls[1], anonymous=True)
         loader = DataLoader(
-            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
         )
         assert [*loader] == [[STORES[1], 0]]

@@ -7,6 +7,7 @@ Prints the numbers that each epoch gave, a line per epoch, after all bytes were 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,7 @@ def same(items: list[Any]) -> list[Any]:
 
 
 def main(method: str, records: str, folder: str, step: str) -> None:
+    multiprocessing.set_forkserver_preload(["torch.utils.data"])
     dataset = Both(records, folder)
     # The parent has read, so that threads and queues are there when it forks.
     here = dataset.__getitems__([*range(len(dataset))])

@@ -52,7 +52,7 @@ def train(rank, data_dir):
             loss.backward()
             with torch.no_grad():
                 for parameter in model.parameters():
-                    parameter -= 0.1 * parameter.grad
+                    parameter.sub_(0.1 * parameter.grad)
             seen += labels
     Path(f"seen{rank}").write_text(" ".join(map(str, seen)))
 
