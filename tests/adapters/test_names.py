@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.adapters.torch.program_run import run_forked
+from tests.adapters.program_run import run_forked
 from tests.interpreter import python
 
 NAMES = {

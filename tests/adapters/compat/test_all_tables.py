@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
-
-from tests.checkout import CHECKOUT
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 from tests.adapters.compat import test_ffrecord_table
 from tests.adapters.torch import test_tfrecord_table
+from tests.checkout import CHECKOUT
 from tests.schema import test_tfdv_table
 from tests.tfrecord import test_tf_table
 

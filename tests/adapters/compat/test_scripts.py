@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.adapters.compat.__main__ import main
-from tests.adapters.torch.program_run import TORCH_PROGRAMS, run_forked
+from tests.adapters.program_run import TORCH_PROGRAMS, run_forked
 from tests.checkout import CHECKOUT
 
 SCRIPTS = sorted((CHECKOUT / "tests" / "adapters" / "compat" / "scripts").glob("*.py"))

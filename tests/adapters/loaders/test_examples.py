@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import ffrfs
-from tests.adapters.torch.program_run import run_script
+from tests.adapters.program_run import run_script
 from tests.checkout import CHECKOUT
 
 EXAMPLES = CHECKOUT / "examples"

@@ -41,7 +41,7 @@ def wait_for(go: str) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while not os.path.exists(go):
         assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def main(folder: str, workers: str, go: str, number: str = "-1", meeting: str = "") -> None:

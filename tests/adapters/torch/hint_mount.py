@@ -75,4 +75,4 @@ def wait_until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+        time.sleep(0.05)

@@ -102,7 +102,7 @@ def wait_for_hints(root: Path, count: int) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while prefetched(root)["hinted"] < count:
         assert time.monotonic() < deadline_s, f"{prefetched(root)}, not {count} hinted"
-        time.sleep(0.02)
+        time.sleep(0.05)
     time.sleep(0.1)
     assert prefetched(root)["hinted"] == count
 

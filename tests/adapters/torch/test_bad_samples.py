@@ -15,11 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-# There, a missing torch is a failure: all that follows imports it.
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 from torch.utils.data import ConcatDataset as TorchConcat
 from torch.utils.data import DataLoader as TorchLoader
 
@@ -372,7 +367,6 @@ def keep_one(pipe: Any) -> None:
     pipe.send((_kept[0]._notes, os.path.exists(_kept[0]._notes)))
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_a_process_that_makes_a_data_set_leaves_no_file(method: str) -> None:
     context = multiprocessing.get_context(method)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
 from collections.abc import Callable
@@ -12,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tfrecord.reader import tfrecord_loader
+from torch.utils.data import DataLoader, RandomSampler, Subset
 
 from ffrfs.errors import ChecksumError, FormatError
 from ffrfs.tfrecord import (
@@ -22,16 +23,8 @@ from ffrfs.tfrecord import (
     VarLenFeature,
     from_dict,
 )
-from tests.tfrecord_file import tfrecord_records, write_tfrecord
-
-# There, a missing torch is a failure: all that follows imports it.
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import torch
-from torch.utils.data import DataLoader, RandomSampler, Subset
-
 from ffrfs.torch import TFRecordDataset
+from tests.tfrecord_file import tfrecord_records, write_tfrecord
 
 pytestmark = pytest.mark.usefixtures("workers_end")
 
@@ -297,8 +290,6 @@ def loader(dataset: TFRecordDataset, method: str | None = None, **options: Any) 
     return DataLoader(dataset, batch_size=8, **options)
 
 
-# Python 3.12 and later warn of what this is about.
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", [None, *METHODS])
 def test_data_loader(file: Path, method: str | None) -> None:
     dataset = TFRecordDataset(file, FEATURES)
@@ -314,7 +305,6 @@ def test_data_loader(file: Path, method: str | None) -> None:
     ]
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", [None, "fork"])
 def test_data_loader_shuffles(file: Path, method: str | None) -> None:
     dataset = TFRecordDataset(file, FEATURES, number_of)
@@ -325,7 +315,6 @@ def test_data_loader_shuffles(file: Path, method: str | None) -> None:
     assert len({*map(tuple, (first, second, range(COUNT)))}) == 3
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_workers_error_reaches_the_reader(file: Path) -> None:
     batches = iter(loader(TFRecordDataset(file, ["absent"]), "fork"))
     for first in range(0, COUNT, 8):

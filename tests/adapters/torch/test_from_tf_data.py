@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
-from tests.checkout import CHECKOUT
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import cv2
-
 from ffrfs.tfrecord import TFRecordOptions, TFRecordWriter, from_dict
-from tests.adapters.torch.program_run import run
+from tests.adapters.program_run import run
+from tests.checkout import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "tfrecord.md").read_text()
 SECTION = PAGE.partition("\n## From tf.data\n")[2]

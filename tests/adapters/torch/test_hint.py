@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import sys
 import threading
@@ -11,13 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import pytest
-
-# There, a missing torch is a failure: all that follows imports it.
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 import numpy as np
+import pytest
 import torch
 from torch.utils.data import (
     BatchSampler,
@@ -165,7 +159,6 @@ WORKERS = {"num_workers": 2}
         ("custom", False, WORKERS | {"persistent_workers": True}),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_batches_are_the_same(
     mount: Mount, root: str, kind: str, has_generator: bool, how: dict[str, Any]
 ) -> None:
@@ -182,7 +175,6 @@ def test_batches_are_the_same(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_hints_are_what_comes(mount: Mount, root: str, workers: int) -> None:
     loader = DataLoader(Shown(root), BATCH_SIZE, shuffle=True, collate_fn=same, num_workers=workers)
     assert hint(loader, COUNT, root) is loader
@@ -251,7 +243,6 @@ def test_stateful_loader_resumes(mount: Mount, root: str) -> None:
 
 @pytest.mark.parametrize("kind", [Hidden, Batched])
 @pytest.mark.parametrize("how", [{}, {"num_workers": 2, "timeout": TIMEOUT_S}])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_paths_are_learned(
     mount: Mount,
     root: str,

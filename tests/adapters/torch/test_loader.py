@@ -5,22 +5,15 @@ from __future__ import annotations
 import copy
 import inspect
 import multiprocessing
-import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.ffrecord_file import write_records
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import torch
 from torch.utils.data import (
     BatchSampler,
     DistributedSampler,
@@ -34,15 +27,13 @@ from torch.utils.data import (
 from torch.utils.data import DataLoader as TorchDataLoader
 
 from ffrfs.torch import DataLoader, Dataset
+from tests.ffrecord_file import write_records
 
 COUNT = 23
 TIMEOUT_S = 60
 EPOCHS = 3
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
-    pytest.mark.usefixtures("workers_end"),
-]
+pytestmark = pytest.mark.usefixtures("workers_end")
 
 
 class Numbers:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.ffrecord_file import write_folder
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
+from tests.adapters.program_run import run_module
 from tests.adapters.torch.mount_run import files
-from tests.adapters.torch.program_run import run_module
+from tests.ffrecord_file import write_folder
 
 pytestmark = [pytest.mark.usefixtures("fuse"), pytest.mark.promise("S36")]
 

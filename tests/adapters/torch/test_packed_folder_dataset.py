@@ -11,21 +11,16 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import torch
 from PIL import Image, UnidentifiedImageError
+from torch.utils.data import DataLoader, Subset
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import ChecksumError, FormatError, NotAFolderError, PathNotFoundError
+from ffrfs.torch import PackedFolderDataset
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 from tests.remote.reading import reading_urls
 from tests.remote.servers.nginx import nginx
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import torch
-from torch.utils.data import DataLoader, Subset
-
-from ffrfs.torch import PackedFolderDataset
 
 ANIMALS = {
     "cat": {"1.png": b"cat 1", "0.PNG": b"cat 0"},

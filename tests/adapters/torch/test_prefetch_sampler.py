@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import random
 import socket
@@ -14,11 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-# There, a missing torch is a failure: all that follows imports it.
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, Subset
 from torch.utils.data.distributed import DistributedSampler
@@ -240,7 +234,6 @@ class Numbers(torch.utils.data.Dataset[int]):
     ("method", "by_batches"),
     [("fork", False), ("fork", True), ("forkserver", False)],
 )
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_data_loader_with_workers(mount: Mount, method: str, by_batches: bool) -> None:
     order = flat(list(batched()))
     wrapped: Any = batched() if by_batches else shuffled()
@@ -276,7 +269,6 @@ class Files(torch.utils.data.Dataset[bytes]):
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
     contents = [random.Random(i).randbytes(10_000 + i) for i in range(200)]
     source = tmp_path / "source"

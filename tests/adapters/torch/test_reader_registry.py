@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ffrfs import FileReader
-from tests.ffrecord_file import write_records
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 from torch.utils.data import ConcatDataset as TorchConcatDataset
 from torch.utils.data import Subset as TorchSubset
 
+from ffrfs import FileReader
 from ffrfs.torch import ConcatDataset, Dataset, ReaderRegistry, Subset
+from tests.ffrecord_file import write_records
 
 
 class Holder(ReaderRegistry):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-# There, a missing torch is a failure: all that follows imports it.
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 import torch
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler, Subset
@@ -25,8 +19,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from ffrfs import mounted, pack_folder, prefetch
 from ffrfs.mount.client import control_client
 from ffrfs.torch import DataLoader, PackedFolderDataset
+from tests.adapters.program_run import TORCH_PROGRAMS, run
 from tests.adapters.torch.hint_mount import wait_until
-from tests.adapters.torch.program_run import TORCH_PROGRAMS, run
 from tests.ffrecord_file import record_extents
 from tests.folder.folder_model import make_folder
 
@@ -41,8 +35,6 @@ WORKERS: dict[str, dict[str, Any]] = {
     },
 }
 how = pytest.mark.parametrize("how", WORKERS.values(), ids=WORKERS.keys())
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
 class Numbers:

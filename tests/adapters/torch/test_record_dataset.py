@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,20 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ffrfs.errors import ChecksumError
-from tests.ffrecord_file import flip_byte, record_extents, write_records
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import torch
 from torch.utils.data import DataLoader, random_split
 from torch.utils.data import Subset as TorchSubset
 
+from ffrfs.errors import ChecksumError
 from ffrfs.torch import ConcatDataset, Dataset, Subset
+from tests.ffrecord_file import flip_byte, record_extents, write_records
 
 COUNT = 20
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tfrecord.reader import multi_tfrecord_loader, tfrecord_loader
 from tfrecord.tools.tfrecord2idx import create_index as package_index
+from torch.utils.data import DataLoader, IterableDataset
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord import RecordDataset, from_dict
 from ffrfs.tfrecord.sidecar import create_index
-from tests.tfrecord_file import write_tfrecord
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import torch
-from torch.utils.data import DataLoader, IterableDataset
-
 from ffrfs.torch import MultiTFRecordDataset, RecordStream, TFRecordDataset
+from tests.tfrecord_file import write_tfrecord
 
 pytestmark = pytest.mark.usefixtures("workers_end")
 
@@ -68,8 +62,6 @@ def numbers(data: Any, workers: int, method: str = "fork") -> list[int]:
     return [int(n) for batch in DataLoader(data, batch_size=4, **options) for n in batch]
 
 
-# Python 3.12 and later warn of what this is about.
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("by", ["auto", "record"])
 @pytest.mark.parametrize("workers", [0, 2, 4])
 def test_workers_give_every_record_once(files: list[Path], workers: int, by: Any) -> None:
@@ -96,7 +88,6 @@ def run_rank(rank: int, meeting: str, files: list[Path], method: str, pipe: Any)
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_ranks_give_every_record_once(tmp_path: Path, files: list[Path], method: str) -> None:
     context = multiprocessing.get_context("forkserver")

@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-# There, a missing torch is a failure: all that follows imports it.
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 from ffrfs import mounted, pack_folder
 from ffrfs.mount.client import control_client
+from tests.adapters.program_run import TORCH_PROGRAMS, run_module
 from tests.adapters.torch.hint_mount import wait_until
-from tests.adapters.torch.program_run import TORCH_PROGRAMS, run_module
 
 SCRIPT = str(Path(__file__).with_name("unmodified_script.py"))
 RUN = [sys.executable, "-m", "ffrfs", "run"]

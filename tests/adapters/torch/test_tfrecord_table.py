@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,20 +10,15 @@ from typing import Any
 
 import pytest
 import tfrecord.torch
+import torch
 from tfrecord.reader import tfrecord_loader
 from tfrecord.tools import tfrecord2idx
 
 from ffrfs.errors import FormatError, TruncatedError
 from ffrfs.tfrecord import RecordDataset, create_index, from_dict
+from ffrfs.torch import MultiTFRecordDataset, RecordStream, TFRecordDataset
 from tests.docs.compatibility import row_names
 from tests.tfrecord_file import write_tfrecord
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-import torch
-
-from ffrfs.torch import MultiTFRecordDataset, RecordStream, TFRecordDataset
 
 ROWS = row_names("The tfrecord package and tf.data")
 COUNT = 6

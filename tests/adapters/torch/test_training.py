@@ -11,15 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import CHECKOUT
-from tests.ffrecord_file import write_records
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.tfrecord import TFRecordWriter, from_dict
-from tests.adapters.torch.program_run import run
+from tests.adapters.program_run import run
+from tests.checkout import CHECKOUT
+from tests.ffrecord_file import write_records
 
 DOCUMENT = CHECKOUT / "docs" / "training.md"
 EXAMPLE = CHECKOUT / "examples" / "train.py"

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from torch.utils.data import DataLoader
 
 from ffrfs.tfrecord import from_dict
+from ffrfs.torch import Dataset, MultiTFRecordDataset, PackedFolderDataset, TFRecordDataset
 from tests.ffrecord_file import write_folder, write_records
 from tests.remote.reading import reading_urls
 from tests.remote.servers.nginx import nginx
 from tests.tfrecord_file import write_tfrecord
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
-from torch.utils.data import DataLoader
-
-from ffrfs.torch import Dataset, MultiTFRecordDataset, PackedFolderDataset, TFRecordDataset
 
 STORES = (b"ours", b"them")  # of the same size, as what is cached could be taken for the other
 

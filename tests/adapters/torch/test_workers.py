@@ -6,15 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-
-from tests.adapters.torch.program_run import run_module
-from tests.ffrecord_file import write_folder, write_records
-
-if not os.environ.get("CI"):
-    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
-
 import torch
 from torch.utils.data import DataLoader
+
+from tests.adapters.program_run import run_module
+from tests.ffrecord_file import write_folder, write_records
 
 COUNT = 40
 BATCH_SIZE = 4
@@ -23,8 +19,6 @@ STEP = 3
 TIMEOUT_S = 90.0
 
 
-# Python 3.12 and later warn of what this is about.
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers(tmp_path: Path, method: str) -> None:
     # Of several sizes, over a page and over what one request may read.

@@ -2,7 +2,7 @@
 
 run() starts an interpreter; run_module() and run_script() take a fork of a process that has
 imported torch, which takes a second and a half. That process is multiprocessing's fork server
-(tests/adapters/conftest.py).
+(conftest.py).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(*command: str) -> str:
 
 
 def run_module(name: str, *words: str) -> str:
-    """The same of what main() of a module beside this one prints, with these words."""
+    """The same of what main() of a module of tests/adapters/torch prints, with these words."""
     return run_forked(_main, name, *words)
 
 
@@ -96,7 +96,7 @@ def _become(
 
 
 def _main(name: str, *words: str) -> None:
-    importlib.import_module(f"{__package__}.{name}").main(*words)
+    importlib.import_module(f"{__package__}.torch.{name}").main(*words)
 
 
 def _script(path: str, *words: str) -> None:
