@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.adapters.other_process import Run, other_process
 from tests.folder.cut_samples import Sample, small_samples
 
 # Once for all processes that a test process starts that way, each of which takes seconds to.
@@ -25,9 +26,26 @@ def workers_end() -> Iterator[None]:
     assert multiprocessing.active_children() == []
 
 
+# Of the module: other tests look for processes that were left.
+@pytest.fixture(scope="module")
+def in_dask() -> Iterator[Run]:
+    """A cluster of Dask, started once for all tests of a module, in a process of its own."""
+    with other_process("tests.adapters.dask.dask_process", "distributed", "ffrfs[dask]") as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def in_ray() -> Iterator[Run]:
+    with other_process("tests.adapters.ray.ray_process", "ray", "ffrfs[ray]") as run:
+        yield run
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Python 3.12 and later warn of workers that are forks, which many of these tests have."""
+    # Python 3.12 and later warn of workers that are forks, which many of these tests have.
     warning = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
     for item in items:
         if "/adapters/torch/" in item.nodeid:
             item.add_marker(warning)
+        for large in {"in_dask", "in_ray"}.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(large))  # in one process of pytest-xdist

@@ -17,13 +17,6 @@ import pytest
 Run = Callable[..., Any]
 
 
-def run_together(items: list[pytest.Item], fixture: str) -> None:
-    """In one process of pytest-xdist, as what the fixture starts is large."""
-    for item in items:
-        if fixture in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(fixture))
-
-
 def _call(module: str, name: str, *arguments: Any, **options: Any) -> Any:
     return getattr(importlib.import_module(module), name)(*arguments, **options)
 
