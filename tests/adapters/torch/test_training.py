@@ -30,8 +30,13 @@ root, *order = sys.argv[1:]
 paths = Path(order[0]).read_text().splitlines() if order else Path(root).rglob("*.jpg")
 assert len({{Path(path).read_bytes() for path in paths}}) == {PHOTOS}
 """
-# Programs that keep to no start method are run by one that has them all: with fork.
-FORKING = "import multiprocessing\nmultiprocessing.set_start_method('fork')\n"
+# Runs programs that keep to no start method one after another, with fork: torch is imported once.
+FORKING = """\
+import multiprocessing, runpy, sys
+multiprocessing.set_start_method("fork")
+for program in sys.argv[1:]:
+    runpy.run_path(program, run_name="__main__")
+"""
 
 pytestmark = pytest.mark.usefixtures("fuse")
 
@@ -59,10 +64,13 @@ def script(work: Path, mountpoint: Path) -> str:
     ]
     blocks = BLOCK.findall(DOCUMENT.read_text().replace("/mnt/photos", str(mountpoint)))
     assert len(blocks) == DOCUMENT.read_text().count("\n```") / 2
+    (work / "forking.py").write_text(FORKING)
     for number, (language, text) in enumerate(blocks):
         if language == "python":
-            (work / f"block{number}.py").write_text(FORKING + text)
-            lines.append(f"python block{number}.py")
+            (work / f"block{number}.py").write_text(text)
+            if not lines[-1].startswith("python forking.py"):
+                lines.append("python forking.py")
+            lines[-1] += f" block{number}.py"
         elif language == "sh":
             lines.append(text)
     return "\n".join(lines)
