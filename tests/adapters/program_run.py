@@ -51,7 +51,7 @@ def run_module(name: str, *words: str) -> str:
     return run_forked(_main, name, *words)
 
 
-def run_script(path: Path, *words: str, environment: Mapping[str, str]) -> str:
+def run_script(path: Path, *words: str, environment: Mapping[str, str] | None = None) -> str:
     """The same of a script as the main program."""
     return run_forked(_script, str(path), *words, environment=environment)
 

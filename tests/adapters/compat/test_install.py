@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import py_compile
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TIMEOUT_S = 60
+from tests.interpreter import python
+
 SHOW = "import ffrecord, sys; print(ffrecord.FileReader.__module__, *sys.argv, sys.path[0])\n"
 
 
-def python(*args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *args],
-        cwd=cwd,
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
-def run(program: str, cwd: Path, **env: str) -> str:
-    done = python("-c", program, cwd=cwd, **env)
+def run(program: str, cwd: Path) -> str:
+    done = python("-c", program, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -30,7 +30,7 @@ from ffrfs.torch import (
     Subset,
     TFRecordDataset,
 )
-from tests.ffrecord_file import record_extents, write_records
+from tests.ffrecord_file import flip_byte, record_extents, write_records
 from tests.interpreter import python
 from tests.tfrecord_file import flip_record, tfrecord_extents, write_tfrecord
 
@@ -49,11 +49,7 @@ def flat(batches: Iterable[list[Any]]) -> list[Any]:
 def flip(pack: Path, numbers: Sequence[int]) -> None:
     extents = record_extents(pack)
     for number in numbers:
-        with open(pack, "r+b") as file:
-            file.seek(extents[number][0])
-            byte = file.read(1)
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte[0] ^ 1]))
+        flip_byte(pack, extents[number][0])
 
 
 @pytest.fixture

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from pathlib import Path
 
 import cv2
 import numpy as np
-import pytest
 
 from ffrfs.tfrecord import TFRecordOptions, TFRecordWriter, from_dict
-from tests.adapters.program_run import run
+from tests.adapters.program_run import run_script
 from tests.checkout import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "tfrecord.md").read_text()
@@ -20,7 +18,7 @@ SECTION = PAGE.partition("\n## From tf.data\n")[2]
 OURS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHARDS, RECORDS = 4, 16  # of each
 # Programs that keep to no start method are run by one that has them all: with fork.
-FORKING = "import multiprocessing\nmultiprocessing.set_start_method('fork')\n"
+FORKING = "import multiprocessing\nmultiprocessing.set_start_method('fork', force=True)\n"
 
 
 def write_shard(path: Path, options: TFRecordOptions | None = None) -> None:
@@ -37,7 +35,7 @@ def write_shard(path: Path, options: TFRecordOptions | None = None) -> None:
             writer.write(from_dict(example).SerializeToString())
 
 
-def test_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document(tmp_path: Path) -> None:
     blocks = OURS.findall(SECTION)
     # The pipeline of tf.data, which nothing runs, is marked py.
     assert len(blocks) + SECTION.count("\n```py\n") == SECTION.count("\n```") / 2
@@ -49,9 +47,10 @@ def test_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             (tmp_path / folder).mkdir(exist_ok=True)
             write_shard(tmp_path / folder / f"{name}{ending}", options)
-    (tmp_path / "program.py").write_text(FORKING + "\n".join(blocks))
-    monkeypatch.chdir(tmp_path)
-    run(sys.executable, "program.py")
+    (tmp_path / "program.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n")
+    with open(tmp_path / "program.py", "a") as program:
+        program.write(FORKING + "\n".join(blocks))
+    run_script(tmp_path / "program.py")
 
 
 def test_names_in_the_text_exist() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import pickle
-import random
 import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +15,10 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, Subset
 from torch.utils.data.distributed import DistributedSampler
 
-from ffrfs import mounted, pack_folder
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client, hint_paths
 from ffrfs.torch import PrefetchSampler
-from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount, wait_until
+from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount
 
 pytestmark = pytest.mark.usefixtures("workers_end")
 
@@ -162,27 +159,21 @@ def test_without_any_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch)
         assert list(sampler) == list(batched())
 
 
-def test_paths_of_no_mount_are_one_warning(mount: Mount) -> None:
-    sampler = PrefetchSampler(SequentialSampler(range(COUNT)), ["/usr/x"] * COUNT, PLACE)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        assert len(list(sampler)) == COUNT
-        assert len(list(sampler)) == COUNT
-    assert [str(each.message) for each in told] == [
-        "nothing is read ahead: none of the paths is in an ffrfs mount"
-    ]
-
-
-def test_paths_of_another_mount_are_one_warning(mount: Mount) -> None:
-    paths = [path if i % 2 else "/usr/x" for i, path in enumerate(PATHS)]
+@pytest.mark.parametrize(
+    ("every", "said"),
+    [
+        (1, "nothing is read ahead: none of the paths is in an ffrfs mount"),
+        (2, "only the files of one mount are read ahead: others are in another one, or in none"),
+    ],
+)
+def test_paths_of_no_mount_are_one_warning(mount: Mount, every: int, said: str) -> None:
+    paths = ["/usr/x" if i % every == 0 else path for i, path in enumerate(PATHS)]
     sampler = PrefetchSampler(BatchSampler(SequentialSampler(range(COUNT)), 2, False), paths, PLACE)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(2):
             assert len(list(sampler)) == COUNT // 2
-    assert [str(each.message) for each in told] == [
-        "only the files of one mount are read ahead: others are in another one, or in none"
-    ]
+    assert [str(each.message) for each in told] == [said]
 
 
 def test_everything_else_is_the_wrapped_samplers(mount: Mount) -> None:
@@ -251,57 +242,6 @@ def test_data_loader_with_workers(mount: Mount, method: str, by_batches: bool) -
         assert sorted(found) == list(range(COUNT))
         hinted = mount.indices_up_to(epoch, found[-1])
         check_hints(hinted, found, 100)
-
-
-class Files(torch.utils.data.Dataset[bytes]):
-    """The content of files, read in workers only, which do something with each."""
-
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = paths
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, index: int) -> bytes:
-        assert torch.utils.data.get_worker_info() is not None
-        time.sleep(0.002)
-        return Path(self._paths[index]).read_bytes()
-
-
-@pytest.mark.parametrize("method", ["fork", "forkserver"])
-def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
-    contents = [random.Random(i).randbytes(10_000 + i) for i in range(200)]
-    source = tmp_path / "source"
-    source.mkdir()
-    for i, content in enumerate(contents):
-        (source / f"{i}").write_bytes(content)
-    pack_folder(source, tmp_path / "x.ffr")
-    with mounted(tmp_path / "x.ffr", read_around="off") as root:
-        paths = [str(root / f"{i}") for i in range(200)]
-        order = RandomSampler(paths, generator=torch.Generator().manual_seed(1))
-        sampler = PrefetchSampler(order, paths)
-        loader = DataLoader(
-            Files(paths),
-            sampler=sampler,
-            batch_size=None,
-            num_workers=2,
-            multiprocessing_context=method,
-            timeout=TIMEOUT_S,
-        )
-
-        def prefetched(count: str) -> int:
-            answer: Any = control_client.ask(str(root), "stats")
-            number: int = answer["prefetch"][count]
-            return number
-
-        items = iter(loader)
-        read = [next(items)]
-        # The workers take no more than a few items before they are asked for.
-        wait_until(lambda: prefetched("fetched") > len(paths) // 2)
-        assert sorted([*read, *items]) == sorted(contents)
-        assert prefetched("hinted") > 0
-        assert prefetched("hit") > 0
-        assert sorted(loader) == sorted(contents)
 
 
 class Images:

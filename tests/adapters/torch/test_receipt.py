@@ -21,7 +21,7 @@ from ffrfs.mount.client import control_client
 from ffrfs.torch import DataLoader, PackedFolderDataset
 from tests.adapters.program_run import TORCH_PROGRAMS, run
 from tests.adapters.torch.hint_mount import wait_until
-from tests.ffrecord_file import record_extents
+from tests.ffrecord_file import flip_byte, record_extents
 from tests.folder.folder_model import make_folder
 
 COUNT = 20
@@ -153,9 +153,7 @@ def test_files_of_a_pack(
     make_folder(tmp_path / "s", {"c0": files[0], "c1": files[1]})
     pack = tmp_path / "x.ffr"
     pack_folder(tmp_path / "s", pack)
-    with open(pack, "r+b") as file:
-        file.seek(record_extents(pack)[2][0])
-        file.write(b"?")
+    flip_byte(pack, record_extents(pack)[2][0])
     dataset = PackedFolderDataset(pack, loader=lambda path, data: path, on_error="skip")
     loader = DataLoader(dataset, 2, collate_fn=same, **how)
     for _ in range(2):
@@ -200,9 +198,7 @@ def damaged(tmp_path: Path) -> Path:
     make_folder(tmp_path / "s", {f"{i}": b"%d" % i * 2000 for i in range(6)})
     pack = tmp_path / "x.ffr"
     pack_folder(tmp_path / "s", pack)
-    with open(pack, "r+b") as file:
-        file.seek(record_extents(pack)[0][0])
-        file.write(b"?")
+    flip_byte(pack, record_extents(pack)[0][0])
     return pack
 
 
