@@ -13,7 +13,7 @@ import pytest
 
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.tfrecord import TFRecordWriter, from_dict
-from tests.adapters.program_run import run, run_script
+from tests.adapters.program_run import run
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import write_records
 
@@ -89,9 +89,9 @@ def test_document(tmp_path: Path) -> None:
             )
 
 
-def test_example(tmp_path: Path) -> None:
-    place = {"TMPDIR": str(tmp_path)}
-    output = run_script(EXAMPLE, "--images", "200", "--epochs", "2", environment=place)
+def test_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    output = run(sys.executable, str(EXAMPLE), "--images", "200", "--epochs", "2")
     assert output.endswith("All 4 batches were those of the uninterrupted training.\n"), output
     assert [line.split(":")[0] for line in output.splitlines() if "epoch" in line.split()[:1]] == [
         *("   epoch 0", "   epoch 1", "   epoch 1")
