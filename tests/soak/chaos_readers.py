@@ -26,6 +26,7 @@ _READ_SIZE = 1 << 20
 _BATCH_SIZE = 4
 _PROGRAM_TIMEOUT_S = 60.0
 _PAUSE_S = 0.01  # after a failure
+_REST_MAX_S = 0.05  # after a read: the others, and those who act, need the processor, too
 
 
 @dataclass
@@ -209,7 +210,8 @@ WAYS: dict[str, Callable[[Files], Read]] = {
 
 def read_in_chaos(way: str, folder: str, seed: int, duration_s: float) -> Iterator[Any]:
     """Be ready; then read in that way for so long, and until a read succeeds; what was seen."""
-    read = WAYS[way](Files(folder, seed))
+    files = Files(folder, seed)
+    read = WAYS[way](files)
     seen = Seen(way)
     yield "ready"
     ends_s = time.monotonic() + duration_s
@@ -222,6 +224,7 @@ def read_in_chaos(way: str, folder: str, seed: int, duration_s: float) -> Iterat
         else:
             seen.reads += 1
             seen.longest_s = max(seen.longest_s, time.monotonic() - began_s)
+            time.sleep(files.order.random() * _REST_MAX_S)
     yield asdict(seen)
 
 

@@ -6,10 +6,11 @@ import os
 
 IS_LONG = bool(os.environ.get("FFRFS_SOAK"))
 
+SMALL_PACK_MB = 64  # twice what a mount of these tests keeps
 CYCLES = 1000 if IS_LONG else 3
 MOUNTS = 1000 if IS_LONG else 5  # at once; fewer where memory is short
 READERS = 64 if IS_LONG else 8
 DURATION_S = 60.0 if IS_LONG else 2.0
-TURMOIL_S = 1800.0 if IS_LONG else 12.0
-PACK_MB = 1500 if IS_LONG else 60
+TURMOIL_S = 1800.0 if IS_LONG else 8.0
+PACK_MB = 1500 if IS_LONG else SMALL_PACK_MB
 TEST_TIMEOUT_S = 3000 if IS_LONG else 120

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from tests.leftovers import check_nothing_left, run_alone
+from tests.soak.scale import SMALL_PACK_MB
 
-DURATION_S = float(os.environ.get("FFRFS_CHAOS_S", "40")) / 5
-PACK_MB = 64
+DURATION_S = float(os.environ.get("FFRFS_CHAOS_S", "25")) / 5
 HELD_MAX_S = 30.0  # for ever, that is; a busy machine takes its time
 PROGRAM = Path(__file__).with_name("chaos.py")
 
@@ -89,7 +89,7 @@ def test_chaos(
     print(f"FFRFS_SOAK_SEED={seed}")
     if kind == "torch" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not here: pip install ffrfs[torch]")
-    words = (kind, pack_checkable(PACK_MB), places, tmp_path, seed, DURATION_S)
+    words = (kind, pack_checkable(SMALL_PACK_MB), places, tmp_path, seed, DURATION_S)
     told = run_alone(PROGRAM, *words, timeout_s=DURATION_S + 380)
     print(figures(told))
     assert [name for seen in told["seen"] for name in seen["wrong"]] == []

@@ -19,10 +19,10 @@ from tests.mount.command import Mount, wait_until
 from tests.mount.installation import ANSWER_S, Installation
 from tests.soak.chaos_readers import read_in_chaos
 from tests.soak.hints import hinting
+from tests.soak.scale import IS_LONG, SMALL_PACK_MB
 
-ROUNDS = 2
-DURATION_S = 12.0
-PACK_MB = 64
+ROUNDS = 2 if IS_LONG else 1
+DURATION_S = 6.0 * ROUNDS
 READERS = {"files": ("plain", "mapped", "tar"), "torch": ("plain", "torch")}
 # Of the later version: one more field that daemons keep for the next one, and show.
 CHANGES = {
@@ -76,7 +76,7 @@ def test_upgrade_under_load(
 ) -> None:
     if kind == "torch" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not here: pip install ffrfs[torch]")
-    pack = pack_checkable(PACK_MB)
+    pack = pack_checkable(SMALL_PACK_MB)
     tree = new_mount(pack)
     installation.run("mount", "--log-file", tree.log_file, pack, tree.path)
     tree.find_daemon()
@@ -104,7 +104,7 @@ def test_upgrade_under_load(
 def test_reload_lets_the_installed_version_take_over(
     installation: Installation, new_mount: MakeMount, pack_checkable: Callable[[int], Path]
 ) -> None:
-    pack = pack_checkable(1)
+    pack = pack_checkable(SMALL_PACK_MB)
     tree = new_mount(pack)
     config = tree.log_file.with_name("mount.toml")
     config.write_text(f'packs = ["{pack}"]\nlog_file = "{tree.log_file}"\n')
