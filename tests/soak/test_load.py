@@ -13,7 +13,7 @@ from tests.hostile.conftest import check_nothing_left
 from tests.mount.command import WAYS, Mount, ffrfs
 from tests.soak.hints import hint_too_large, hinting
 from tests.soak.load import check_bytes, load
-from tests.soak.scale import DURATION_S, PACK_MB, READERS, TEST_TIMEOUT_S
+from tests.soak.scale import DURATION_S, IS_LONG, PACK_MB, READERS, TEST_TIMEOUT_S
 
 CACHE_MB = 32
 # Of daemon and worker: programs, libraries, stacks, request buffers, blocks on their way to a
@@ -39,7 +39,7 @@ def tree(new_mount: MakeMount, pack_checkable: Callable[[int], Path]) -> Mount:
 
 
 @pytest.mark.promise("S13", "S15", "S32", "S33")
-@pytest.mark.parametrize("hinter_count", [0, HINTERS])
+@pytest.mark.parametrize("hinter_count", [0, HINTERS] if IS_LONG else [HINTERS])
 def test_every_byte_is_right_in_bounded_memory(tree: Mount, hinter_count: int) -> None:
     if hinter_count:
         hint_too_large(tree)
