@@ -6,6 +6,7 @@ Seconds in every test run; minutes with FFRFS_SOAK. FFRFS_SOAK_SEED gives the sa
 
 from __future__ import annotations
 
+import itertools
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.hostile.doubter import differences, doubt
 from tests.hostile.random_tree import KINDS, make_trial
 from tests.hostile.vandal import Vandal, Victim
 from tests.mount.child import Child, ask, child
-from tests.mount.command import ffrfs
+from tests.mount.command import ENGINES, ffrfs
 from tests.soak.scale import IS_LONG, TEST_TIMEOUT_S
 
 READERS = 6 if IS_LONG else 2
@@ -25,6 +26,10 @@ RAGE_S = 60.0 if IS_LONG else 1.0
 ANSWER_TIMEOUT_S = 60.0
 LONGEST_S = 20.0  # a record of 4 MiB that is verified anew for each reader, on two busy cores
 CACHE_MB = "16"  # little is kept of what was read
+# What is checked is below both engines. By the other one: a tree that is there from the beginning,
+# and one whose folders are made of records.
+TRIALS = [*(("native", kind) for kind in KINDS), ("pyfuse3", "shards"), ("pyfuse3", "tfrecord")]
+ALL_TRIALS = list(itertools.product(ENGINES, KINDS))
 
 
 def results_of(readers: list[Child]) -> list[dict[str, Any]]:
@@ -35,7 +40,7 @@ def results_of(readers: list[Child]) -> list[dict[str, Any]]:
 
 @pytest.mark.timeout(TEST_TIMEOUT_S)
 @pytest.mark.promise("S3", "S10", "S12", "S13")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("engine", "kind"), ALL_TRIALS if IS_LONG else TRIALS, indirect=["engine"])
 def test_no_wrong_byte_while_the_pack_changes(
     mount_as: MakeMount, engine: str, kind: str, tmp_path: Path, seed: int
 ) -> None:
