@@ -139,9 +139,16 @@ build-threads: build
 # Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
 # and end, many readers at once. A report is in the daemon's log, as is the worker's end, and
 # either fails the test. Memory is not that of the product (test_read, larger_than_the_cache).
+# Of what begins and ends a mount those alone in which the worker takes part.
+sanitized_ends := signal_unmounts second_signal_ends_at_once system_umount_ends_the_daemon_too \
+        busy_mount_is_detached_and_served_until_its_file_closes \
+        abort_of_the_connection_fails_unless_it_is_an_unmount \
+        killed_daemon_gives_errors_and_umount_cleans_up \
+        place_can_be_used_again_while_the_old_mount_lingers
 sanitized_mounts := $(addprefix tests/mount/,engines/test_read.py engines/test_listing.py \
-        engines/test_stalled_disk.py daemon/test_lifecycle.py engines/test_tfrecord_reads.py \
-        engines/test_prefetch_reads.py engines/test_hostile_index.py) tests/soak/test_load.py
+        engines/test_stalled_disk.py engines/test_tfrecord_reads.py \
+        engines/test_prefetch_reads.py engines/test_hostile_index.py \
+        $(addprefix daemon/test_lifecycle.py::test_,$(sanitized_ends))) tests/soak/test_load.py
 check-mounts: build-memory build-threads $(VENV)/test
 	@for build in check-threads check-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
