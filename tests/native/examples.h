@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstring>
-#include <iterator>
 #include <vector>
 
 #include "golden.h"
@@ -56,8 +55,7 @@ inline Bytes example(const Bytes& entries) { return field(1, entries); }
 
 // The records of a file of golden/tf, which is sound.
 inline std::vector<Bytes> golden_records(const char* name) {
-  std::ifstream file(golden_folder() / "tf" / name, std::ios::binary);
-  const Bytes all{std::istreambuf_iterator<char>(file), {}};
+  const Bytes all = content_of(golden_folder() / "tf" / name);
   std::vector<Bytes> records;
   for (size_t at = 0; at < all.size();) {
     uint64_t size = 0;

@@ -30,14 +30,23 @@ inline Bytes text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Deterministic bytes that do not repeat within a page.
+// Deterministic bytes that do not repeat within a page. Eight at a time: tests are compiled at -O0.
 inline Bytes pattern(size_t size, uint32_t seed) {
-  Bytes bytes(size, '\0');
+  Bytes bytes(size + sizeof(uint64_t), '\0');
   uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
-  for (char& byte : bytes) {
+  for (size_t at = 0; at < size; at += sizeof state) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    byte = static_cast<char>(state >> 56);
+    const uint64_t word = state ^ state >> 32;  // its lower bits alone soon come again
+    std::memcpy(bytes.data() + at, &word, sizeof word);
   }
+  bytes.resize(size);
+  return bytes;
+}
+
+inline Bytes content_of(const std::filesystem::path& path) {
+  Bytes bytes(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return bytes;
 }
 

@@ -17,7 +17,6 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <latch>
@@ -40,11 +39,6 @@ const FilePacker::Tick kNoTick = [](uint64_t, uint64_t) {};
 
 [[nodiscard]] auto entry_count(const TemporaryFolder& folder) {
   return std::distance(fs::directory_iterator(folder / ""), fs::directory_iterator());
-}
-
-Bytes content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Sizes on both sides of every boundary inside.
@@ -149,14 +143,14 @@ TEST_CASE("the bytes are those of the format") {
   CHECK(writer.written() == records.size());
   CHECK(entry_count(folder) == 0);  // no name before the end
   writer.finish();
-  CHECK(content(folder / "x.ffr") == ffrecord(records));
+  CHECK(content_of(folder / "x.ffr") == ffrecord(records));
   CHECK(entry_count(folder) == 1);
 }
 
 TEST_CASE("no records make a header of 12 bytes") {
   const TemporaryFolder folder;
   Writer(folder / "x.ffr", 0).finish();
-  CHECK(content(folder / "x.ffr") == ffrecord({}));
+  CHECK(content_of(folder / "x.ffr") == ffrecord({}));
 }
 
 TEST_CASE("the mode is what the umask leaves of 0666") {
@@ -177,7 +171,7 @@ TEST_CASE("a count that does not fit is an error and leaves no file") {
     writer.append(view(record));
     CHECK_THROWS_AS(writer.append(view(record)), RecordCountError);
     writer.finish();
-    CHECK(content(folder / "x.ffr") == ffrecord({record}));
+    CHECK(content_of(folder / "x.ffr") == ffrecord({record}));
   }
   SUBCASE("one too few") {
     folder.write("x.ffr", "before");
@@ -185,7 +179,7 @@ TEST_CASE("a count that does not fit is an error and leaves no file") {
     writer.append(view(record));
     CHECK_THROWS_AS(writer.finish(), RecordCountError);
     CHECK_THROWS_AS(writer.append(view(record)), WriterClosedError);
-    CHECK(content(folder / "x.ffr") == "before");
+    CHECK(content_of(folder / "x.ffr") == "before");
   }
   SUBCASE("more than a file can hold") {
     CHECK_THROWS_AS(Writer(folder / "x.ffr", UINT64_MAX), RecordCountError);
@@ -207,7 +201,7 @@ TEST_CASE("abort and the destructor leave what was there before") {
       CHECK_THROWS_AS(writer.finish(), WriterClosedError);
     }
   }
-  CHECK(content(folder / "x.ffr") == "before");
+  CHECK(content_of(folder / "x.ffr") == "before");
   CHECK(entry_count(folder) == 1);
 }
 
@@ -217,9 +211,9 @@ TEST_CASE("what was there before is replaced at the end only") {
   Writer writer(folder / "x.ffr", 1);
   const std::string record = "abc";
   writer.append(view(record));
-  CHECK(content(folder / "x.ffr") == "before");
+  CHECK(content_of(folder / "x.ffr") == "before");
   writer.finish();
-  CHECK(content(folder / "x.ffr") == ffrecord({record}));
+  CHECK(content_of(folder / "x.ffr") == ffrecord({record}));
   CHECK(entry_count(folder) == 1);
 }
 
@@ -230,13 +224,13 @@ TEST_CASE("a link is written through, as by open()") {
   fs::create_symlink(elsewhere / "real", folder / "x.ffr");
   Writer(folder / "x.ffr", 0).finish();
   CHECK(fs::is_symlink(folder / "x.ffr"));
-  CHECK(content(elsewhere / "real") == ffrecord({}));
+  CHECK(content_of(elsewhere / "real") == ffrecord({}));
   CHECK(entry_count(elsewhere) == 1);
   fs::remove(elsewhere / "real");
   fs::create_directory(folder / "d");
   fs::create_symlink("../x.ffr", folder / "d/y.ffr");
   Writer(folder / "d/y.ffr", 0).finish();  // the target of the target does not exist
-  CHECK(content(elsewhere / "real") == ffrecord({}));
+  CHECK(content_of(elsewhere / "real") == ffrecord({}));
   CHECK(fs::is_symlink(folder / "x.ffr"));
 }
 
@@ -272,7 +266,7 @@ TEST_CASE("a longest name is no obstacle") {
   const TemporaryFolder folder;
   const std::string path = folder / std::string(255, 'x');
   Writer(path, 0).finish();
-  CHECK(content(path) == ffrecord({}));
+  CHECK(content_of(path) == ffrecord({}));
 }
 
 TEST_CASE("without O_TMPFILE the bytes wait under another name") {
@@ -292,7 +286,7 @@ TEST_CASE("without O_TMPFILE the bytes wait under another name") {
     writer.finish();
     return true;
   }));
-  CHECK(content(folder / "x.ffr") == ffrecord(records));
+  CHECK(content_of(folder / "x.ffr") == ffrecord(records));
   CHECK(entry_count(folder) == 1);
 }
 
@@ -309,10 +303,10 @@ TEST_CASE("without hard links a file that appears meanwhile stays") {
         writer.finish(false);
         return false;
       } catch (const StorageError& error) {
-        if (error.code() != EEXIST || content(folder / "x.ffr") != "precious") return false;
+        if (error.code() != EEXIST || content_of(folder / "x.ffr") != "precious") return false;
       }
       Writer(folder / "new.ffr", 0).finish(false);
-      return content(folder / "new.ffr") == ffrecord({});
+      return content_of(folder / "new.ffr") == ffrecord({});
     }));
     CHECK(entry_count(folder) == 2);
   }
@@ -339,7 +333,7 @@ TEST_CASE("a full disk is reported with the target's name and leaves nothing") {
     for (int i = 0; i < 2; ++i) writer.append(view(large));
   }));
   CHECK(names_target([&](Writer& writer) { writer.append_files(files, 2, kNoTick); }));
-  CHECK(content(folder / "x.ffr") == "before");
+  CHECK(content_of(folder / "x.ffr") == "before");
   CHECK(entry_count(folder) == 3);
 }
 
@@ -353,7 +347,7 @@ TEST_CASE("several threads may append") {
     for (size_t i = 0; i < kEach; ++i) writer.append(view(record));
   });
   writer.finish();
-  CHECK(content(folder / "x.ffr") ==
+  CHECK(content_of(folder / "x.ffr") ==
         ffrecord(std::vector<Bytes>(kThreads * kEach, pattern(5000, 1))));
 }
 
@@ -361,9 +355,14 @@ TEST_CASE("files become records, in their order, with any number of threads") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   auto contents = records_of_all_sizes();
-  for (uint32_t i = 0; i < 3000; ++i) contents.push_back(pattern(i % 700, i));
-  const auto files = make_files(sources, contents);
-  for (const size_t jobs : {0, 1, 3, 16}) {
+  for (uint32_t i = 0; i < 331; ++i) contents.push_back(pattern(i, i));
+  auto files = make_files(sources, contents);
+  // More of them than a thread takes at a time.
+  for (size_t i = 0; i < 2700; ++i) {
+    files.files.push_back(files.files[14 + i % 331]);
+    contents.push_back(contents[14 + i % 331]);
+  }
+  for (const size_t jobs : {0, 3, 16}) {
     Writer writer(folder / "x.ffr", contents.size() + 2);
     const std::string first = "first";
     const std::string last = "last";
@@ -383,7 +382,7 @@ TEST_CASE("files become records, in their order, with any number of threads") {
     auto records = contents;
     records.insert(records.begin(), first);
     records.push_back(last);
-    const bool same = content(folder / "x.ffr") == ffrecord(records);
+    const bool same = content_of(folder / "x.ffr") == ffrecord(records);
     CHECK(same);
   }
 }
@@ -400,7 +399,7 @@ TEST_CASE("a record of pieces is one record, of whatever sizes they are") {
     });
   }
   writer.finish();
-  CHECK(content(folder / "x.ffr") == ffrecord({large, large, large}));
+  CHECK(content_of(folder / "x.ffr") == ffrecord({large, large, large}));
 }
 
 TEST_CASE("what produces the pieces may throw: no file is made") {
@@ -422,9 +421,8 @@ TEST_CASE("the last record is told of all before it") {
   // On both sides of a chunk's end, and of 64 KiB of header.
   const std::vector<Bytes> large{pattern((1 << 20) + 1, 1), pattern(2 << 20, 2),
                                  pattern(1 << 20, 3)};
-  auto contents = large;
-  contents.resize(6000, "x");
-  const auto files = make_files(sources, contents);
+  auto files = make_files(sources, {large[0], large[1], large[2], "x"});
+  files.files.resize(6000, files.files.back());
   Writer writer(folder / "x.ffr", 6002);
   writer.append(view(large[0]));
   writer.append_files(files, 3, kNoTick);
@@ -450,7 +448,7 @@ TEST_CASE("the last record is told of all before it") {
     sink(view("last"));
   });
   writer.finish();
-  const Bytes file = content(folder / "x.ffr");
+  const Bytes file = content_of(folder / "x.ffr");
   CHECK(file.substr(end) == "last");
   Bytes masked = file.substr(0, 12 + 12 * 6002);
   masked.replace(0, 4, 4, '\0').replace(12 + 4 * 6001, 4, 4, '\0');
@@ -470,7 +468,7 @@ TEST_CASE("no files are no work") {
   Writer writer(folder / "x.ffr", 0);
   writer.append_files(Files({}), 4, kNoTick);
   writer.finish();
-  CHECK(content(folder / "x.ffr") == ffrecord({}));
+  CHECK(content_of(folder / "x.ffr") == ffrecord({}));
 }
 
 TEST_CASE("more files than announced are refused, and the writer goes on") {
@@ -481,7 +479,7 @@ TEST_CASE("more files than announced are refused, and the writer goes on") {
   CHECK_THROWS_AS(writer.append_files(files, 1, kNoTick), RecordCountError);
   writer.append_files(Files({files.files[0]}), 1, kNoTick);
   writer.finish();
-  CHECK(content(folder / "x.ffr") == ffrecord({"a"}));
+  CHECK(content_of(folder / "x.ffr") == ffrecord({"a"}));
 }
 
 TEST_CASE("a file that is not what was listed is named and nothing is left") {
@@ -566,8 +564,11 @@ TEST_CASE("a large file that is written to meanwhile is found out") {
 TEST_CASE("the first file of the list that is wrong is the one that is named") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
-  const auto files = make_files(sources, std::vector<Bytes>(5000, "data"));
-  for (const size_t index : {100, 101, 3000, 4999}) fs::remove(files.files[index].path);
+  auto files = make_files(sources, {"data"});
+  files.files.resize(5000, files.files[0]);
+  for (const size_t index : {100, 101, 3000, 4999}) {
+    files.files[index].path = sources / std::to_string(index);
+  }
   for (const size_t jobs : {1, 2, 8}) {
     Writer writer(folder / "x.ffr", files.count());
     try {
