@@ -103,12 +103,12 @@ void forget(Volume& volume) {
 
 TEST_CASE("a record that was looked into, and is another now, fails until it is what it was") {
   for (const size_t size : kSizes) {
+    CAPTURE(size);
+    const ChangingFile file(size);
     for (const bool cold : {false, true}) {
       for (const bool is_dropped : {false, true}) {
-        CAPTURE(size);
         CAPTURE(cold);
         CAPTURE(is_dropped);
-        const ChangingFile file(size);
         Volume volume({file.path}, kOptions);
         BlockingVolume blocking(volume);
         std::vector<Ino> inos;
