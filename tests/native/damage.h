@@ -43,7 +43,7 @@ inline Bytes damaged(Bytes bytes, Random& random) {
 // `make fuzz` asks for more of them than a test run has time for.
 inline uint64_t seed_count() {
   const char* wanted = std::getenv("FFRFS_FUZZ_SEEDS");
-  return wanted == nullptr ? 20'000 : std::strtoull(wanted, nullptr, 10);
+  return wanted == nullptr ? 10'000 : std::strtoull(wanted, nullptr, 10);
 }
 
 // What a TreeWalk wants: the first holds; errors of what is damaged are counted, and name it.

@@ -212,7 +212,7 @@ TEST_CASE("whatever is done to a list, it keeps to its window and counts each hi
     const size_t window_records = std::vector<size_t>{1, 2, 5, 16, 64}[seed % 5];
     const uint64_t window_bytes = std::vector<uint64_t>{0, 300, 4000, kManyBytes}[seed / 5 % 4];
     const uint64_t record_count = std::vector<uint64_t>{3, 50, 2000}[seed % 3];
-    Trial(seed, window_records, window_bytes, record_count).run(1500);
+    Trial(seed, window_records, window_bytes, record_count).run(800);
   }
 }
 

@@ -348,7 +348,7 @@ TEST_CASE("what is held for a client that is gone makes room for one that is the
 
 TEST_CASE("a record that takes all that may be held is read ahead, one at a time") {
   constexpr size_t kLimit = 4 * kMib;
-  constexpr size_t kCount = 12;
+  constexpr size_t kCount = 6;
   for (const bool is_pushed : {false, true}) {
     CAPTURE(is_pushed);
     std::vector<Bytes> records;
