@@ -28,8 +28,8 @@ HERE = Path(__file__).resolve().parent
 # A few seconds each.
 RUN_COUNTS = {
     "example_fuzz": 100_000,
-    "header_fuzz": 60_000,
-    "index_fuzz": 20_000,
+    "header_fuzz": 20_000,
+    "index_fuzz": 10_000,
     "pickle_fuzz": 60_000,
     "request_fuzz": 200_000,
     "tfrecord_fuzz": 20_000,
