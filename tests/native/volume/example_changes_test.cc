@@ -13,6 +13,7 @@
 #include "page_cache.h"
 #include "volume/blocking_volume.h"
 #include "volume/volume.h"
+#include "whole_files.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -64,23 +65,7 @@ const VolumeOptions kOptions{.cache_bytes = size_t{64} << 20,
                              .packs = {.examples = {.extensions = false}}};
 
 std::map<Bytes, Bytes> expected(const Bytes& record, size_t number) {
-  const auto made = ExampleFolder::make(view(record), {number, "x"}, {.extensions = false});
-  std::map<Bytes, Bytes> files;
-  for (Ino ino = ExampleTree::folder_ino(number); made->inode(ino); ++ino) {
-    if (made->inode(ino)->is_directory()) continue;
-    files[made->path(ino).substr(2)] = content(*made, record, ino);
-  }
-  return files;
-}
-
-Bytes read_whole(Volume& volume, Ino ino) {
-  BlockingVolume blocking(volume);
-  Bytes content;
-  while (true) {
-    const Slice slice = blocking.read(ino, content.size(), size_t{1} << 20);
-    if (slice.bytes.empty()) return content;
-    content += text(slice.bytes);
-  }
+  return files_of(record, number, {.extensions = false});
 }
 
 void check_record(Volume& volume, const Bytes& record, size_t number) {

@@ -19,6 +19,7 @@
 #include "volume/blocking_volume.h"
 #include "volume/made_file.h"
 #include "volume/volume.h"
+#include "whole_files.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -55,13 +56,7 @@ struct ExampleFile {
 
   // What path shows of a record: by the folder's own rules, from the record itself.
   [[nodiscard]] std::map<Bytes, Bytes> expected(size_t record) const {
-    const auto made = ExampleFolder::make(view(records[record]), {record, "x"}, {});
-    std::map<Bytes, Bytes> files;
-    for (Ino ino = ExampleTree::folder_ino(record); made->inode(ino); ++ino) {
-      if (made->inode(ino)->is_directory()) continue;
-      files[made->path(ino).substr(2)] = content(*made, records[record], ino);
-    }
-    return files;
+    return files_of(records[record], record, {});
   }
 
   TemporaryFolder folder;
@@ -71,16 +66,6 @@ struct ExampleFile {
 };
 
 Bytes folder_name(size_t record) { return "00000000" + std::to_string(record); }
-
-Bytes read_whole(Volume& volume, Ino ino, size_t step) {
-  BlockingVolume blocking(volume);
-  Bytes content;
-  while (true) {
-    const Slice slice = blocking.read(ino, content.size(), step);
-    if (slice.bytes.empty()) return content;
-    content += text(slice.bytes);
-  }
-}
 
 void check_record(Volume& volume, const ExampleFile& file, size_t record, size_t step) {
   BlockingVolume blocking(volume);
