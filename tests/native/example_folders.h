@@ -123,6 +123,13 @@ inline Bytes feature_list(const std::vector<Bytes>& steps) {
   return list;
 }
 
+inline Bytes times(size_t count, const Bytes& part) {
+  Bytes all;
+  all.reserve(count * part.size());
+  for (; count > 0; --count) all += part;
+  return all;
+}
+
 inline Bytes sequence_example(const NamedMessages& context, const NamedMessages& lists) {
   return field(1, entries(context)) + field(2, entries(lists));
 }

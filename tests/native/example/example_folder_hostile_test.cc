@@ -139,16 +139,16 @@ TEST_CASE("as many nodes as the limit, and one more") {
     const FolderPtr folder = make(record);
     return folder->file_count() + folder->directory_count();
   };
-  std::vector<Bytes> values(kMost);
-  CHECK(count(example_of({{"a", bytes_list(values)}})) == ExampleFolder::kNodeLimit);
-  CHECK(count(sequence_example({},
-                               {{"a", feature_list(std::vector<Bytes>(kMost, int64_list({})))}})) ==
+  const auto values = [](size_t number) {
+    return example_of({{"a", field(1, times(number, field(1, "")))}});
+  };
+  CHECK(count(values(kMost)) == ExampleFolder::kNodeLimit);
+  CHECK(count(sequence_example({}, {{"a", times(kMost, field(1, int64_list({})))}})) ==
         ExampleFolder::kNodeLimit);
-  values.emplace_back();
-  CHECK(count(example_of({{"a", bytes_list(values)}})) == 2);
+  CHECK(count(values(kMost + 1)) == 2);
   // Features that come again and make no node: what is held of them is bounded too.
-  CHECK(count(example_of(NamedMessages(ExampleFolder::kNodeLimit, {"a", ""}))) == 3);
-  CHECK(count(example_of(NamedMessages(ExampleFolder::kNodeLimit + 1, {"a", ""}))) == 2);
+  CHECK(count(example(times(ExampleFolder::kNodeLimit, entry("a", "")))) == 3);
+  CHECK(count(example(times(ExampleFolder::kNodeLimit + 1, entry("a", "")))) == 2);
 }
 
 TEST_CASE("hostile records cost no more than they are large") {
@@ -167,13 +167,9 @@ TEST_CASE("hostile records cost no more than they are large") {
   taken.emplace_back("a/b", bare);
   CHECK(laid_out(example_of(taken)) == 30006);
   NamedMessages deep;
-  for (int i = 0; i < 3000; ++i) {
-    Bytes name = std::to_string(i);
-    for (int d = 0; d < 1000; ++d) name += "/d";
-    deep.emplace_back(name, bare);
-  }
+  const Bytes folders = times(1000, "/d");
+  for (int i = 0; i < 3000; ++i) deep.emplace_back(std::to_string(i) + folders, bare);
   CHECK(laid_out(example_of(deep)) == 3000 * 16 + 3);
   CHECK(laid_out(example_of({{Bytes(10 << 20, '/'), bare}})) == 15 + 4);
-  CHECK(laid_out(sequence_example({}, {{"a", feature_list(std::vector<Bytes>(1 << 21, ""))}})) ==
-        4);
+  CHECK(laid_out(sequence_example({}, {{"a", times(1 << 21, field(1, ""))}})) == 4);
 }
