@@ -364,9 +364,10 @@ TEST_CASE("files become records, in their order, with any number of threads") {
   }
   for (const size_t jobs : {0, 3, 16}) {
     Writer writer(folder / "x.ffr", contents.size() + 2);
-    const std::string first = "first";
-    const std::string last = "last";
-    writer.append(view(first));
+    auto records = contents;
+    records.insert(records.begin(), "first");
+    records.emplace_back("last");
+    writer.append(view(records.front()));
     uint64_t files_done = 0;
     uint64_t bytes_done = 0;
     writer.append_files(files, jobs, [&](uint64_t file_count, uint64_t byte_count) {
@@ -377,11 +378,8 @@ TEST_CASE("files become records, in their order, with any number of threads") {
     CHECK(files_done == files.count());
     CHECK(bytes_done == std::transform_reduce(contents.begin(), contents.end(), uint64_t{0},
                                               std::plus<>(), [](auto& c) { return c.size(); }));
-    writer.append(view(last));
+    writer.append(view(records.back()));
     writer.finish();
-    auto records = contents;
-    records.insert(records.begin(), first);
-    records.push_back(last);
     const bool same = content_of(folder / "x.ffr") == ffrecord(records);
     CHECK(same);
   }
