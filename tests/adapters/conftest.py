@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.adapters.other_process import Run, other_process
 from tests.folder.cut_samples import Sample, small_samples
-
-# Torch's threads spin while they wait, which tests beside them pay for.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Once for all processes that a test process starts that way, each of which takes seconds to.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "pytest"])
