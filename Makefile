@@ -27,7 +27,7 @@ print_requirements := import tomllib; \
     print(*file["build-system"]["requires"], *project["dependencies"], sep="\n")
 print_extra := import sys, tomllib; file = tomllib.load(open("pyproject.toml", "rb")); \
     print(*file["project"]["optional-dependencies"][sys.argv[1]])
-# pip would compile 20,000 modules, of which the tests import a fifth.
+# pip would compile 20,000 modules, of which the tests import a third.
 pip_install := python -m pip install --quiet --no-compile
 # install_extra NAME: what an extra of pyproject.toml asks for.
 install_extra = $(BIN)/$(pip_install) $$($(BIN)/python -c '$(print_extra)' $(1))
