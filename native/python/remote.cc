@@ -4,6 +4,7 @@
 // Source: the bytes that a URL or a path names.
 
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,13 +31,26 @@ bool is_finalizing() {
 #endif
 }
 
+// Before 3.14 Python ends a thread that waits for the GIL in Python code, too, when it ends itself
+// (gil.cc): by unwinding, which must not meet a `catch (...)` that goes on.
+py::object call_or_stay(const py::object& function) {
+  PyObject* result = nullptr;
+  try {
+    result = PyObject_CallNoArgs(function.ptr());
+  } catch (...) {
+    while (true) pause();
+  }
+  if (result == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
 // Must be called without the GIL.
 FileDescriptor ask_for_link(const py::object& get_link) {
   // During finalization, a thread that takes the GIL never returns.
   if (is_finalizing()) throw remote::RemoteError("RemoteError", "", "the program is ending");
   const py::gil_scoped_acquire locked;
   try {
-    return FileDescriptor(py::cast<int>(get_link()));
+    return FileDescriptor(py::cast<int>(call_or_stay(get_link)));
   } catch (py::error_already_set& error) {
     // Converted, because it may be kept, and thrown where the GIL is not held.
     throw remote::RemoteError(py::cast<std::string>(error.type().attr("__name__")), "",
