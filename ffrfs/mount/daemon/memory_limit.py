@@ -62,6 +62,8 @@ _CLIENT_BYTES = 128 << 10  # received, and not parsed yet
 _PUSHED_SHARE = 2
 _PUSHED_GROUP_SHARE = 4
 _PUSHED_STEPS = 16  # a smaller change of the limit is not worth waking the worker
+# What processes hold at the beginning differs by some megabytes from one time to the next.
+_SPARE_BYTES = 4 << 20
 _SHORT_PERCENT = 95  # of --max-memory in use
 _ROOMY_PERCENT = 85
 _GROUP_SHARE = 8  # this fraction of a control group's limit is not for anonymous memory
@@ -191,14 +193,16 @@ class MemoryLimit:
         """Return the wanted size. Raises OptionError if --max-memory cannot hold the mount."""
         least_bytes = min(cache_bytes, CACHE_BYTES_MIN)
         if max_memory_bytes is not None:
-            if self._taken_bytes + least_bytes > max_memory_bytes:
+            needed_bytes = self._taken_bytes + least_bytes
+            if needed_bytes > max_memory_bytes:
                 dev = ", or with --transport dev" if self._engine.may_use_rings else ""
                 raise OptionError(
                     f"{self._max_memory} {_mib(max_memory_bytes)}M cannot hold this mount: give it "
-                    f"{_mib(self._taken_bytes + least_bytes)}M or more (the packs take "
+                    f"{_mib(needed_bytes + _SPARE_BYTES)}M or more (the packs take "
                     f"{_mib(self.base_bytes)}M once they are open, serving up to "
                     f"{_mib(self._serving_bytes)}M, less with fewer --threads or a smaller "
-                    f"--prefetch-window{dev}, the cache at least {_mib(least_bytes)}M)"
+                    f"--prefetch-window{dev}, the cache at least {_mib(least_bytes)}M, and "
+                    f"{_mib(_SPARE_BYTES)}M are to spare)"
                 )
             cache_bytes = min(cache_bytes, max_memory_bytes - self._taken_bytes)
         if self._group_bytes is not None:
