@@ -5,11 +5,14 @@ Each room's own fixtures are in its own conftest.py.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gc
 import os
 import re
 import shutil
 import signal
+import struct
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -40,6 +43,9 @@ os.environ["XDG_CACHE_HOME"] = _CACHE.name
 
 # Reasons to skip of a machine that lacks a program, a package or a device.
 _LACKING = re.compile(r"there is no |not here|install|could not import|io_uring is not permitted")
+
+# ioctl_iflags(2); FS_TOPDIR_FL.
+_GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x20000
 
 # A mount's cache shrinks while the machine is short of memory, which other programs decide.
 os.environ[WATCH_VARIABLE] = os.devnull
@@ -99,6 +105,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("left out; make check runs all of it")
         for line in parts.left_out(chosen):
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spread(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let ext4 put the tests' directories into block groups of their own, as chattr +T does.
+
+    In a group where thousands of files were just deleted, as tests do when they pass, it looks at
+    each of them before it makes a new one: a fifth of the time of all tests.
+    """
+    place = os.open(tmp_path_factory.getbasetemp(), os.O_RDONLY)
+    with contextlib.suppress(OSError):  # another file system
+        (flags,) = struct.unpack("i", fcntl.ioctl(place, _GET_FLAGS, bytes(4)))
+        fcntl.ioctl(place, _SET_FLAGS, struct.pack("i", flags | _TOP_DIRECTORY))
+    os.close(place)
 
 
 @pytest.fixture(autouse=True)
