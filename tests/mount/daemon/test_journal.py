@@ -114,9 +114,11 @@ def test_many_failures_of_one_cause_become_their_number(mount: MakeMount, damage
     tree.wait_for_daemon()
     lines = [line for line in tree.log().splitlines() if "cannot read" in line]
     assert len(lines) == LINES_MAX + 1
-    for i, line in enumerate(lines[:-1]):
-        assert re.fullmatch(STAMP + f"ERROR cannot read {i:02d}: {damaged}: record {i} .*", line)
-    last = f"the last: cannot read {DAMAGED_COUNT - 1}: .*"
+    text = STAMP + rf"ERROR cannot read 0?(\d+): {damaged}: record \1 .*"
+    found = [re.fullmatch(text, line) for line in lines[:-1]]
+    # A thread of the worker may log its failure after that of the next file.
+    assert len({match[1] for match in found if match}) == LINES_MAX
+    last = r"the last: cannot read \d\d: .*"
     held_back = DAMAGED_COUNT - LINES_MAX
     assert re.fullmatch(
         STAMP + rf"ERROR … and {held_back} more like it in \d+ s, {last}", lines[-1]
