@@ -13,7 +13,7 @@ from ffrfs.mount.config.settings import THREADS_MAX
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from tests.mount import probes
 from tests.mount.command import Mount, mount_command_fails, wait_until
-from tests.mount.makers import MakeMount, PackTree
+from tests.mount.makers import MakeMount, PackTree, by_native
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 
@@ -47,10 +47,7 @@ def test_auto_takes_native_where_it_was_built(tree: Mount, monkeypatch: pytest.M
     check_serves(tree)
 
 
-only_native = pytest.mark.parametrize("engine", ["native"], indirect=True)
-
-
-@only_native
+@by_native
 @pytest.mark.promise("S16")
 def test_native_that_was_not_built_is_refused_with_advice(
     tree: Mount, places: Path, monkeypatch: pytest.MonkeyPatch
@@ -63,7 +60,7 @@ def test_native_that_was_not_built_is_refused_with_advice(
         assert not tree.path.exists()
 
 
-@only_native
+@by_native
 def test_there_are_as_many_threads_as_were_asked_for(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(dict(TREE))
     one, many = (mount(pack, "--threads", str(count)) for count in (1, THREADS_MAX))
@@ -152,7 +149,7 @@ def check_fails(tree: Mount, *statuses: int) -> None:
     wait_until(lambda: not tree.processes(), "daemon and worker have ended")
 
 
-@only_native
+@by_native
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("act", BAD_WORKERS)
 def test_worker_that_opens_no_pack_is_a_failed_mount(
@@ -162,7 +159,7 @@ def test_worker_that_opens_no_pack_is_a_failed_mount(
     check_fails(tree, *((1, 2) if act.startswith("fails") else (32,)))
 
 
-@only_native
+@by_native
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("act", BAD_SERVERS)
 def test_worker_that_does_not_serve_is_a_failed_mount(
@@ -176,7 +173,7 @@ def test_worker_that_does_not_serve_is_a_failed_mount(
     check_fails(tree, 32)
 
 
-@only_native
+@by_native
 def test_worker_that_does_not_wait_for_the_connection(tree: Mount, use_worker: UseWorker) -> None:
     use_worker(OPENED + "os._exit(7)")
     tree.expect_log("the worker ended with status 7: it has logged nothing")

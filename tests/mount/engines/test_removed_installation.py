@@ -12,7 +12,7 @@ import pytest
 from tests.mount import probes
 from tests.mount.command import ENGINES, Mount, ffrfs, wait_until
 from tests.mount.installation import Installation
-from tests.mount.makers import MakeMount
+from tests.mount.makers import MakeMount, by_native
 
 SERVED_BY = ENGINES
 TREE = {"file": b"content", "other": b"other content"}
@@ -46,7 +46,7 @@ def test_is_served_on(orphan: Mount) -> None:
 
 
 @pytest.mark.promise("S19")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@by_native
 def test_reads_fail_once_the_worker_has_died(orphan: Mount) -> None:
     for text in ("killed by SIGKILL", "no other worker", "no worker can begin"):
         orphan.expect_log(text)
@@ -56,7 +56,7 @@ def test_reads_fail_once_the_worker_has_died(orphan: Mount) -> None:
 
 
 @pytest.mark.promise("S19")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@by_native
 def test_is_served_on_without_a_guardian(orphan: Mount) -> None:
     orphan.expect_log("the guardian has died")
     orphan.expect_log("no guardian: if this daemon dies, the mount ends: ")

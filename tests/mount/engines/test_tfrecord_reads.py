@@ -24,7 +24,7 @@ from tests.mount.example_tree import (
     image,
     record_contents,
 )
-from tests.mount.makers import MakeDisk, MakeMount
+from tests.mount.makers import MakeDisk, MakeMount, by_native
 from tests.page_cache import forget_pages
 from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
@@ -216,7 +216,7 @@ def waits_for_answer(pid: int) -> bool:
     return "request_wait_answer" in Path(f"/proc/{pid}/wchan").read_text()
 
 
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@by_native
 @pytest.mark.parametrize("killed", [0, 1])
 def test_killed_while_its_request_waits_for_the_trial_of_another(
     stalling: Mount, disk: Disk, killed: int
