@@ -49,7 +49,7 @@ def make_shards(
     progress: Progress | None,
     **making: Unpack[MakingKeywords],
 ) -> list[Row]:
-    """Return the rows of these shards of the plan. Raises UnfinishedError."""
+    """Return the rows of these shards, in the order of their numbers. Raises UnfinishedError."""
     rows: list[Row] = []
     files = size = 0
 
@@ -72,7 +72,7 @@ def make_shards(
 
     tasks = (plan.task(number, **making) for number in numbers)
     run_all(executor, run_task, tasks, seen, failed)
-    return rows
+    return sorted(rows, key=lambda row: row.number)
 
 
 def _not_as_listed(plan: Plan, row: Row) -> UnfinishedError:
