@@ -6,7 +6,8 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,12 @@ def as_nobody(work: Callable[[], None], *groups: int) -> None:
     in_child(whole)
 
 
-def open_to_all(place: Path) -> None:
-    """pytest's directories are for their user alone."""
-    for each in place.parents:
-        if each.stat().st_uid == os.geteuid() and each != Path("/"):
-            each.chmod(each.stat().st_mode | 0o711)
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory that other users may enter. pytest closes its own when another run starts."""
+    with tempfile.TemporaryDirectory(prefix="ffrfs-test-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -297,7 +299,6 @@ def test_a_directory_of_another_user_is_refused_also_for_root(place: Path) -> No
 @ordinary
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_who_cannot_change_a_mode_is_not_told_to(place: Path, mode: int) -> None:
-    open_to_all(place)
     place.chmod(mode)
     os.chown(place, 0, NOBODY)
 
@@ -313,7 +314,6 @@ def test_who_cannot_change_a_mode_is_not_told_to(place: Path, mode: int) -> None
 @ordinary
 def test_each_user_has_a_directory_in_one_for_all(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
-    open_to_all(tmp_path)
 
     def work() -> None:
         cache = CacheDirectory(str(tmp_path / "nobody"), 64 * MIB)
@@ -336,7 +336,6 @@ def test_no_directory(tmp_path: Path) -> None:
 
 @ordinary
 def test_files_of_another_user(place: Path) -> None:
-    open_to_all(place)
 
     def work() -> None:
         with pytest.raises(CacheError, match="Permission denied; choose another"):
@@ -353,7 +352,6 @@ def test_a_group_shares_a_directory(tmp_path: Path) -> None:
     place.mkdir()
     shutil.chown(place, 0, 4711)
     place.chmod(0o2770)
-    open_to_all(place)
     cache = CacheDirectory(str(place), 64 * MIB, shared=True)
     kept = cache.open(URL, "v1", SIZE)
     fill(kept, 0)
@@ -383,7 +381,6 @@ def test_a_read_only_directory(tmp_path: Path) -> None:
     place.mkdir()
     shutil.chown(place, NOBODY)
     place.chmod(0o500)
-    open_to_all(place)
 
     def work() -> None:
         with pytest.raises(CacheError, match="usage: Permission denied; choose another"):
