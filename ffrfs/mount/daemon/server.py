@@ -106,7 +106,7 @@ class Server:
         trio.run(self._run)
 
     async def _run(self) -> None:
-        self._rate = RequestRate(self._engine.counters)
+        self._rate = RequestRate(self._engine.counters, time.monotonic() - self._began_s)
         self._stall = StorageStall(self._engine.counters)
         async with trio.open_nursery() as self._nursery:
             self._begin(self._obey_signals)

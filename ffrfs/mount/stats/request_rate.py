@@ -13,7 +13,7 @@ from collections.abc import Callable
 import trio
 
 from ffrfs.mount.engines.counter_page import Counters
-from ffrfs.mount.engines.tick import tick
+from ffrfs.mount.engines.tick import TICK_S, tick
 from ffrfs.mount.stats.request_times import KINDS
 
 _AGE_MIN_S = 0.1  # of a mount: the rate of a shorter time means nothing
@@ -22,9 +22,12 @@ _AGE_MIN_S = 0.1  # of a mount: the rate of a shorter time means nothing
 class RequestRate:
     """The rate by an engine's counters; of two samples, so over the last 2.5 to 5 seconds."""
 
-    def __init__(self, counters: Callable[[], Counters]) -> None:
+    def __init__(self, counters: Callable[[], Counters], age_s: float) -> None:
+        """`age_s`: how long the mount has been there; what a new one has answered counts."""
         self._counters = counters
-        self._samples = deque([self._sample()], maxlen=2)
+        count, now_s = self._sample()
+        first = (0, now_s - age_s) if age_s < TICK_S else (count, now_s)
+        self._samples = deque([first], maxlen=2)
 
     async def run(self) -> None:
         """Take samples until cancelled."""

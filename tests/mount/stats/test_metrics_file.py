@@ -352,7 +352,7 @@ def test_rate_is_that_of_the_last_seconds() -> None:
     counters: Counters = {"request.read": [0, 0], "request.open": [0], "reads": [10**9]}
 
     async def main() -> None:
-        rate = RequestRate(lambda: counters)
+        rate = RequestRate(lambda: counters, age_s=0)
         assert rate.per_s() == 0
         async with trio.open_nursery() as nursery:
             nursery.start_soon(rate.run)
@@ -367,3 +367,15 @@ def test_rate_is_that_of_the_last_seconds() -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize(("age_s", "per_s"), [(0.5, 30 / 1), (3600, 0)])
+def test_rate_begins_with_the_mount(age_s: float, per_s: float) -> None:
+    """A daemon begins its loop after the first answers, or goes on with an old mount."""
+
+    async def main() -> float:
+        rate = RequestRate(lambda: {"request.lookup": [30]}, age_s)
+        await trio.sleep(0.5)
+        return rate.per_s()
+
+    assert trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)) == per_s
