@@ -52,21 +52,31 @@ class HandOver:
 
 
 class ControlServer:
-    """Answers on a listening socket, which it closes at its end."""
+    """Answers on a listening socket, which it closes at its end, or when it gets another one."""
 
     def __init__(self, listener: socket.socket | None, commands: Mapping[str, Handler]) -> None:
-        """`listener`: None if no command can ask."""
+        """`listener`: None while no command can ask."""
         self._listener = listener
         self._commands = commands
         self._client_count = 0
+        self._accepting = trio.CancelScope()
 
     async def run(self) -> None:
         """Accept clients until cancelled."""
-        if self._listener is None:
-            return
         logging.getLogger("trio.serve_listeners").addFilter(_in_one_line)
-        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
-        await trio.serve_listeners(self._serve, [listener])
+        async with trio.open_nursery() as clients:
+            while True:
+                with trio.CancelScope() as self._accepting:
+                    if self._listener is None:
+                        await trio.sleep_forever()
+                    listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
+                    await trio.serve_listeners(self._serve, [listener], handler_nursery=clients)
+
+    def listen_on(self, listener: socket.socket | None) -> None:
+        """Accept clients there from now on; those of an earlier listener stay."""
+        if listener is not self._listener:
+            self._listener = listener
+            self._accepting.cancel()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """Serve one client. An exception let out here would end the mount."""

@@ -99,8 +99,9 @@ class MountHandle:
     def record(self, wait_s: float = 0) -> None:
         """Write missing facts to the state file, unless the place is another daemon's by now.
 
-        Another program may have removed the file, as from /tmp. If another process has the lock for
-        `wait_s`, or the disk is full, commands see the earlier state, until this is called again.
+        Another program may have removed the file, or the socket, as from /tmp: they are made again.
+        If another process has the lock for `wait_s`, or the disk is full, commands see the earlier
+        state, until this is called again.
         """
         if self.is_recorded and state.keep(self.directory, self.state.mountpoint):
             return
@@ -109,6 +110,9 @@ class MountHandle:
             known = state.load(self.directory, self.state.mountpoint)
             is_lost = known is None and self.is_in_place()
             if is_held and (is_lost or self.state.is_same_mount(known)):
+                path = state.socket_path(self.directory, self.state.mountpoint)
+                if not os.path.lexists(path):
+                    self.control = control_socket.listen(path)
                 state.save(self.directory, self.state)
                 state.withdraw_others(self.directory, self.state)
             self.is_recorded = is_held

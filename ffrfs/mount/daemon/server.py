@@ -117,7 +117,6 @@ class Server:
             self._begin(self._memory.run)
             self._begin(self._tell_of_large_hints)
             self._begin(self._keeper.watch)
-            self._begin(self._record)
             if isinstance(self._engine, LastingEngine):
                 self._engine.tell_changes(self._note_change)
             commands = {
@@ -130,7 +129,9 @@ class Server:
                 "warm": self._warm,
                 "restart": self._restart,
             }
-            self._begin(ControlServer(self._mount.control, commands).run)
+            control = ControlServer(self._mount.control, commands)
+            self._begin(control.run)
+            self._begin(self._record, control)
             if self.request.while_open is not None:
                 self._begin(self._watch_owner, self.request.while_open)
             await self._run_engine()
@@ -251,10 +252,11 @@ class Server:
         self._keeper.keep()
         self._notifier.status(self._engine.refusal or self._announcement.status)
 
-    async def _record(self) -> None:
+    async def _record(self, control: ControlServer) -> None:
         while True:
             await trio.sleep_until(tick())
             self._mount.record()
+            control.listen_on(self._mount.control)
 
     async def _watch_owner(self, fd: int) -> None:
         await trio.lowlevel.wait_readable(fd)

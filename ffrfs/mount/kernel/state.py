@@ -151,9 +151,10 @@ def save(directory: str, state: MountState) -> None:
 
 
 def keep(directory: str, mountpoint: str) -> bool:
-    """Return whether the file is there; once a day, touch all files of the mount."""
+    """Return whether file and socket are there; once a day, touch all files of the mount."""
     stem = os.path.join(directory, _stem(mountpoint))
     try:
+        os.lstat(stem + SOCKET)
         age_s = time.time() - os.stat(stem + LIVE).st_mtime
     except OSError:
         return False

@@ -328,9 +328,9 @@ def test_removed_under_a_mount(as_user: Place, engine: str) -> None:
         assert not as_user.mountpoint.exists()
 
 
-@pytest.mark.promise("S18")
+@pytest.mark.promise("S18", "S22")
 def test_files_outlast_a_program_that_removes_old_ones(as_user: Place) -> None:
-    """As in /tmp; and the state is written again if it was removed all the same."""
+    """As in /tmp; and they are made again if they were removed all the same."""
     assert as_user.mount().status == 0
     files = list((as_user.home / "ffrfs").iterdir())
     assert sorted(path.suffix for path in files) == [".json", ".log", ".sock"]
@@ -343,8 +343,12 @@ def test_files_outlast_a_program_that_removes_old_ones(as_user: Place) -> None:
     known.unlink()
     wait_until(known.exists, "the state is there again")
     assert known.read_bytes() == before
+    (control,) = (path for path in files if path.suffix == ".sock")
+    control.unlink()
+    wait_until(control.exists, "the socket is there again")
     assert as_user.figures()["daemon_starts"] == 0
     assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
+    assert not control.exists()
     assert not as_user.mountpoint.exists()
 
 
