@@ -95,8 +95,6 @@ class StorageError : public Error {
 
   [[nodiscard]] const char* kind() const override { return "OSError"; }
   [[nodiscard]] int code() const { return code_; }  // errno
-  // Returns whether the process or system ran out of descriptors: not the file's fault.
-  [[nodiscard]] bool is_shortage() const { return code_ == EMFILE || code_ == ENFILE; }
 
  protected:
   struct Exactly {
@@ -108,6 +106,11 @@ class StorageError : public Error {
 
  private:
   int code_;
+};
+
+// A file cannot be read, because the system refuses a thread.
+struct NoThreadError : StorageError {
+  explicit NoThreadError(std::string path);
 };
 
 // The caller asked for a record number or an inode that does not exist.
@@ -125,6 +128,9 @@ struct ErrorFields {
 };
 
 [[nodiscard]] ErrorFields fields_of(const std::exception_ptr& error);
+
+// Returns whether descriptors, memory or threads are lacking: no file is to blame.
+[[nodiscard]] bool is_shortage(const std::exception& error);
 
 // Returns the error's text for a message that names `path` already: Error::within(), or what().
 [[nodiscard]] std::string text_within(const std::exception& error, const std::string& path);

@@ -233,9 +233,8 @@ void ReadPort::start_blocking(Operations one) {
   }
   try {
     queue_.threads_.submit([this, place] { read_in_thread(place); }, urgency_);
-  } catch (const std::system_error& error) {
-    (*place)->error = std::make_exception_ptr(
-        StorageError(error.code().value(), (*place)->file->path(), "cannot start a thread"));
+  } catch (const std::system_error&) {
+    (*place)->error = std::make_exception_ptr(NoThreadError((*place)->file->path()));
     end(in_threads_, place);
   } catch (...) {
     (*place)->error = std::current_exception();

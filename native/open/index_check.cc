@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -128,12 +127,8 @@ std::unique_ptr<const Tree> read_pickle(const ShardSet& plain, Counters& counter
     OpenedTree opened = open_tree(plain, nullptr, counters);
     if (opened.kind == TreeKind::kFolder) return std::move(opened.tree);
     fault = "there is an index, but no pickle";
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const StorageError& error) {
-    if (error.is_shortage()) throw;
-    fault = "the pickle: " + error.within(plain.shard(0).file().path());
   } catch (const std::exception& error) {
+    if (is_shortage(error)) throw;
     fault = "the pickle: " + text_within(error, plain.shard(0).file().path());
   }
   return nullptr;
@@ -151,12 +146,8 @@ std::string find_index_fault(const FfrecordShard& indexed, const ShardSet& plain
     const auto pickled = read_pickle(plain, counters, fault);
     if (!pickled) return fault;
     return Comparison(*pickled, MappedTree(index)).run(plain.count() - 1);
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const StorageError& error) {
-    if (error.is_shortage()) throw;
-    return error.within(index.path());
   } catch (const std::exception& error) {
+    if (is_shortage(error)) throw;
     return text_within(error, index.path());
   }
 }

@@ -7,7 +7,6 @@
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -107,13 +106,8 @@ class Opening {
   [[nodiscard]] std::optional<OpenPack> try_open(const std::string& path) {
     try {
       return open_pack(path, policy_.open_source, counters_);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const StorageError& error) {
-      if (!policy_.allow_missing || error.is_shortage()) throw;
-      pass_over(error);
     } catch (const std::exception& error) {
-      if (!policy_.allow_missing) throw;
+      if (!policy_.allow_missing || is_shortage(error)) throw;
       pass_over(error);
     }
     return std::nullopt;

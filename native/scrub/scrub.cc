@@ -163,9 +163,8 @@ class Scrub {
   auto attempt(uint64_t record, Make make) -> std::optional<decltype(make())> {
     try {
       return make();
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+      if (is_shortage(error)) throw;
       const std::lock_guard lock(mutex_);
       bad_.emplace_back(record, fields_of(std::current_exception()));
     }

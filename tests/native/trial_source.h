@@ -42,9 +42,10 @@ class Trial {
     delay_ = time;
   }
   // The next reads fail.
-  void fail(int count) {
+  void fail(int count, int error_number = EIO) {
     const std::lock_guard lock(mutex_);
     failures_ = count;
+    failure_ = error_number;
   }
   // What is behind `size` bytes is gone.
   void cut(size_t size) {
@@ -119,7 +120,7 @@ class Trial {
     const std::lock_guard lock(mutex_);
     if (failures_ > 0) {
       --failures_;
-      throw StorageError(EIO, path, "cannot read at offset " + std::to_string(offset));
+      throw StorageError(failure_, path, "cannot read at offset " + std::to_string(offset));
     }
     if (offset > content_.size() || target.size() > content_.size() - offset) {
       throw StorageError(EIO, path, "ends at offset " + std::to_string(content_.size()));
@@ -131,6 +132,7 @@ class Trial {
   Bytes content_;
   std::chrono::milliseconds delay_{0};
   int failures_ = 0;
+  int failure_ = EIO;
   uint64_t far_from_ = UINT64_MAX;
   std::vector<std::pair<uint64_t, uint64_t>> near_;  // beyond that: from, to
   std::vector<Asked> asked_;

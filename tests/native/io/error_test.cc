@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <exception>
+#include <new>
 #include <string>
 #include <system_error>
 
@@ -20,13 +22,25 @@ ErrorFields fields_by(int error_number) {
 }  // namespace
 
 TEST_CASE("a thread that cannot be started: what failed is named, and the limits to raise") {
-  const ErrorFields fields = fields_by(EAGAIN);
-  CHECK(fields.kind == "OSError");
-  CHECK(fields.code == EAGAIN);
-  CHECK(fields.path.empty());
-  for (const std::string part : {"cannot start a thread", "ulimit -u", "TasksMax="}) {
-    CHECK(fields.reason.find(part) != std::string::npos);
+  for (const ErrorFields& fields :
+       {fields_by(EAGAIN), fields_of(std::make_exception_ptr(NoThreadError("x.ffr")))}) {
+    CHECK(fields.kind == "OSError");
+    CHECK(fields.code == EAGAIN);
+    for (const std::string part : {"cannot start a thread", "ulimit -u", "TasksMax="}) {
+      CHECK(fields.reason.find(part) != std::string::npos);
+    }
   }
+  CHECK(fields_by(EAGAIN).path.empty());
+}
+
+TEST_CASE("no file is to blame for a lack of descriptors, memory or threads") {
+  CHECK(is_shortage(NoThreadError("x.ffr")));
+  CHECK(is_shortage(StorageError(EMFILE, "x.ffr", "cannot open")));
+  CHECK(is_shortage(std::bad_alloc()));
+  CHECK(is_shortage(std::system_error(EAGAIN, std::generic_category())));
+  CHECK_FALSE(is_shortage(StorageError(EIO, "x.ffr", "cannot read")));
+  CHECK_FALSE(is_shortage(std::system_error(EPERM, std::generic_category())));
+  CHECK_FALSE(is_shortage(FormatError("x.ffr", "is none")));
 }
 
 TEST_CASE("other errors of the system are unforeseen, and keep their text") {

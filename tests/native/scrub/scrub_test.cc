@@ -6,8 +6,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "frames.h"
 #include "io/error.h"
@@ -15,6 +17,7 @@
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
 #include "tfrecord/tfrecord_shard.h"
+#include "trial_source.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -113,6 +116,19 @@ TEST_CASE("a file that became shorter is bad where it ends, and good before") {
   }
   CHECK(numbers(bad) == gone);
   CHECK(bad[0].second.reason.find("shorter than when opened") != std::string::npos);
+}
+
+TEST_CASE("a lack of descriptors, memory or threads is no record's fault") {
+  const auto trial = std::make_shared<Trial>(ffrecord({pattern(700, 1), pattern(5 * kMiB, 2)}));
+  const ShardSet shards = open_ffrecord_shards({"x.ffr"}, IndexUse::kNone, open_trial(trial));
+  Counters counters;
+  Fetcher fetcher(shards, counters);
+  for (const int lack : {EMFILE, ENFILE, ENOMEM, EAGAIN}) {
+    trial->fail(1, lack);
+    CHECK_THROWS_AS((void)scrub_records(fetcher, 0, shards.count(), 1), StorageError);
+  }
+  trial->fail(1, EIO);
+  CHECK(scrub_records(fetcher, 0, shards.count(), 1).size() == 1);
 }
 
 TEST_CASE("what an index says of large records is held against them") {
