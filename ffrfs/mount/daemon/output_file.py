@@ -72,7 +72,7 @@ def _refuse_other_contents(path: str) -> None:
     except OSError:  # it may be writable alone
         return
     if kind.name not in _NO_KINDS:
-        raise OptionError(f"{path}: exists ({kind})and is not a log; name another file")
+        raise OptionError(f"{path}: exists ({kind}), and is not a log; name another file")
 
 
 def refuse_to_replace(path: str) -> None:

@@ -72,7 +72,7 @@ def test_pack_is_no_log(new_mount: MakeMount, pack_tree: PackTree, only_check: b
     tree = new_mount(pack_tree(TREE))
     before = tree.pack.read_bytes()
     arguments = ["--check"] if only_check else []
-    words = (str(tree.pack), "exists (a pack of 1 record)and is not a log; name another file")
+    words = (str(tree.pack), "exists (a pack of 1 record), and is not a log; name another file")
     check_refused(tree, *arguments, "--log-file", tree.pack, words=words)
     assert tree.pack.read_bytes() == before
 
