@@ -151,7 +151,7 @@ def _whole(most: int, must_be: str) -> Callable[[str, str], int]:
 
 def _cache_bytes(text: str, folder: str) -> int:
     most = (_SIZE_LIMIT_BYTES - 1) >> 20
-    return _whole(most, "a number of MiB, at least 1")(text, folder) << 20
+    return _whole(most, f"a number of MiB, at least 1 and at most {most:,}")(text, folder) << 20
 
 
 def _prefetch_window(text: str, _: str) -> tuple[int, ...]:

@@ -299,6 +299,7 @@ def test_umount_takes_a_file_or_what_it_names(config: Path) -> None:
     ("arguments", "words"),
     [
         (["--cache-mb", "0"], ["--cache-mb 0:", "at least 1"]),
+        (["--cache-mb", "9" * 13], ["--cache-mb 9999999999999:", "at most 8,796,093,022,207"]),
         (["--cache-mb", "-5"], ["--cache-mb -5:"]),
         (["--cache-mb", "much"], ["--cache-mb much:"]),
         (["--threads", "0"], ["--threads 0:", "1 to 16"]),
