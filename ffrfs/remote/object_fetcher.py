@@ -171,7 +171,12 @@ class ObjectFetcher:
         return directory
 
     async def _opened(self, pin: Pin, is_in_use: bool) -> CachedObject:
-        opening = self._loop.run_in_executor(None, self._open_cached, pin, is_in_use)
+        def open_measured() -> CachedObject:
+            cached = self._open_cached(pin, is_in_use)
+            self._measure()
+            return cached
+
+        opening = self._in_thread(open_measured)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:  # the thread opens it nevertheless
@@ -252,10 +257,14 @@ class ObjectFetcher:
         """Sync fetched blocks to disk, so that they survive a crash, and measure the cache."""
         await self._in_thread(self._sync)
         if self._objects:
-            cache = self._cache or self._memory
-            with contextlib.suppress(OSError):
-                self._counters.set("remote_cache_bytes", await self._in_thread(cache.usage))
-            self._counters.set("remote_cache_limit_bytes", cache.size_max)
+            await self._in_thread(self._measure)
+
+    def _measure(self) -> None:
+        """Count what the cache holds, in a thread."""
+        cache = self._cache or self._memory
+        with contextlib.suppress(OSError):
+            self._counters.set("remote_cache_bytes", cache.usage())
+        self._counters.set("remote_cache_limit_bytes", cache.size_max)
 
     def _sync(self) -> None:
         for target in list(self._objects.values()):
