@@ -80,6 +80,7 @@ def _list(
     start = 0
     while entries := tree.volume.list(ino, start, _LIST_COUNT):
         start += len(entries)
+        known_count = len(inside)
         for name, attributes in entries:
             if stat.S_ISDIR(attributes.mode):
                 inside.append((attributes.ino, os.fsdecode(name)))
@@ -90,7 +91,7 @@ def _list(
                 ending = _type(name)
                 known = ending in found.types or len(found.types) < _TYPES_MAX
                 found.types[ending if known else _OTHERS].add(1, size)
-        job.tick(len(entries))
+        job.tick(len(entries) - (len(inside) - known_count))
     found.whole.add(here.count, here.size)
     return inside, here
 

@@ -35,7 +35,7 @@ def statistics_job(collection: Collection) -> Job[Any]:
         work = partial(count, collection.reader.paths, collection.name)
         return Job[Any](work, collection.count, "Examples")
     assert isinstance(collection, FileCollection)
-    return Job[Any](partial(survey, collection.tree), collection.count, "files")
+    return Job[Any](partial(survey, tree := collection.tree), tree.volume.file_count, "files")
 
 
 def statistics(request: Request) -> Response:

@@ -188,7 +188,9 @@ def test_files_of_a_pack(serve: Serve, tmp_path: Path) -> None:
         (folder / name).write_bytes(b"x" * size)
     pack_folder(folder, tmp_path / "p.ffr")
     pages = serve(tmp_path / "p.ffr")
-    (found,) = counted(pages)["packs"]
+    values = counted(pages)
+    (job,), (found,) = values["jobs"], values["packs"]
+    assert (job["done"], job["total"]) == (4, 4)  # neither directories nor the index
     assert (found["count"], found["size"]) == (4, 1300)
     types = {one["type"]: (one["count"], one["size"]) for one in found["types"]}
     assert types == {".jpg": (2, 300), ".txt": (1, 1000), "(none)": (1, 0)}
