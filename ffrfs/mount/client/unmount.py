@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -135,6 +136,13 @@ def _refuse_elsewhere(directory: str, known: state.MountState) -> None:
         pid = state.living_pid(directory, known)
         how = f" (nsenter --target {pid} --mount)" if pid else ""
         raise MountError(f"{known.mountpoint}: mounted in {where}: unmount it there{how}")
+    if state.living_pid(directory, known):  # else another mount may have its device by now
+        for entry in read_mount_table():
+            if entry.is_ours and entry.device == known.device:
+                raise MountError(
+                    f"{known.mountpoint}: not mounted there any more, but at {entry.mountpoint}, "
+                    f"bound or moved: ffrfs umount {shlex.quote(entry.mountpoint)}"
+                )
 
 
 def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: float) -> Unmounted:

@@ -53,6 +53,7 @@ def test_bound_mount(tree: Mount, bound: Path) -> None:
     check_told(tree, bound)
 
 
+@pytest.mark.promise("S51")
 def test_mount_whose_parent_was_renamed(mount: MakeMount, pack: Path, places: Path) -> None:
     above = places / "before"
     above.mkdir()
@@ -61,6 +62,10 @@ def test_mount_whose_parent_was_renamed(mount: MakeMount, pack: Path, places: Pa
     moved = places / "after" / "mount"
     try:
         check_told(tree, moved)
+        done = ffrfs("umount", tree.path)
+        assert done.status != 0
+        assert f"not mounted there any more, but at {moved}, bound or moved" in done.err
+        check_told(tree, moved)  # and goes on
     finally:
         assert ffrfs("umount", moved).status == 0
     tree.wait_for_daemon()
