@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory",
         metavar="DIR",
-        help="the cache directory; without it, ls lists the cache of mounts, ~/.cache/ffrfs",
+        help="the cache directory; without it, ls lists the cache of mounts, FFRFS_CACHE_DIR or "
+        "~/.cache/ffrfs",
     )
     parser.add_argument(
         "objects",

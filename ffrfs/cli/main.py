@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import os
 import re
 import resource
 import signal
@@ -211,7 +212,7 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
         case ["cache", "ls"] | ["cache", "ls", "--json"]:
             from ffrfs.remote.settings import default_cache_dir
 
-            return [*argv, default_cache_dir()]
+            return [*argv, os.environ.get("FFRFS_CACHE_DIR") or default_cache_dir()]
         case [command, *rest]:
             return [_ALIASES.get(command, command), *rest]
     return argv

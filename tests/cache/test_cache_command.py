@@ -153,7 +153,11 @@ def test_the_directory_of_mounts(
     place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.rename(place.with_name("ffrfs"))
+    monkeypatch.delenv("FFRFS_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent))
+    assert len(run(capfd, "ls").splitlines()) == 2
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+    monkeypatch.setenv("FFRFS_CACHE_DIR", str(place.with_name("ffrfs")))
     assert len(run(capfd, "ls").splitlines()) == 2
 
 
