@@ -122,7 +122,9 @@ class Opening {
     if (unknown_count_ > 0) return;
     for (std::string& line : sets_.gaps()) {
       if (!policy_.allow_missing) {
-        throw FormatError(line + "; " + advice() + ", or show the rest: --allow-missing");
+        throw FormatError(
+            line + "; " + advice() +
+            ", or show the rest: --allow-missing of mount, ls, cat, extract and pack");
       }
       warnings_.push_back(std::move(line));
     }
