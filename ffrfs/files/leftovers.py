@@ -7,6 +7,8 @@ so the next command that writes into the directory removes all that no process h
 A lock may not reach other machines (NFS). So the first half of the digits names the machine, and
 other machines leave the file alone. If the file system has no locks, nothing is removed.
 
+A symbolic link cannot be locked. It is removed, and if its process lives, that makes it again.
+
 Concurrency: any thread, any process.
 """
 
@@ -93,7 +95,12 @@ def remove_leftovers_beside(path: str) -> None:
 def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     is_folder = stat.S_ISDIR(info.st_mode)
-    if info.st_uid != os.geteuid() or not (is_folder or stat.S_ISREG(info.st_mode)):
+    if info.st_uid != os.geteuid():
+        return
+    if stat.S_ISLNK(info.st_mode):  # it cannot be locked: a live process makes it again
+        os.unlink(name, dir_fd=folder)
+        return
+    if not (is_folder or stat.S_ISREG(info.st_mode)):
         return
     if is_folder and not is_private:
         return

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from ffrfs.errors import OptionError, naming
 from ffrfs.files.closing import Closing
-from ffrfs.files.leftovers import staging_name
+from ffrfs.files.leftovers import remove_leftovers, staging_name
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.url import is_url
 
@@ -189,13 +189,21 @@ def _enter(folder: int, name: str) -> int:
 
 
 def _replace_by_link(folder: int, name: str, target: str) -> None:
-    made = staging_name(name)
-    os.symlink(target, made, dir_fd=folder)
-    try:
-        os.rename(made, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        os.unlink(made, dir_fd=folder)
-        raise
+    remove_leftovers(folder)
+    while True:
+        made = staging_name(name)
+        os.symlink(target, made, dir_fd=folder)
+        try:
+            os.rename(made, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return
+        except FileNotFoundError:
+            # Another process has taken it for a dead process's link (leftovers.py), or the
+            # directory itself is gone, and then no link can be made in it.
+            continue
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(made, dir_fd=folder)
+            raise
 
 
 def _exists(folder: int, name: str) -> bool:

@@ -17,6 +17,7 @@ import pytest
 from ffrfs.files import leftovers
 from ffrfs.files.leftovers import remove_leftovers, staging_name
 from ffrfs.files.staged_file import StagedFile, staged_folder
+from ffrfs.folder.destination import Destination
 from tests.own_mounts import with_own_mounts
 
 TIMEOUT_S = 60
@@ -59,6 +60,7 @@ BEGIN = """
 import os, subprocess, sys
 from ffrfs import FileWriter
 from ffrfs.files.staged_file import StagedFile, staged_folder
+from ffrfs.folder.destination import Destination
 from ffrfs.packing.bucket_target import BucketTarget
 def hold():
     print("made", flush=True)
@@ -121,6 +123,35 @@ def test_the_next_command_removes_it(tmp_path: Path) -> None:
         (tmp_path / "z").unlink(missing_ok=True)
 
 
+def test_a_link_of_a_killed_process(tmp_path: Path) -> None:
+    """It cannot be locked."""
+    (tmp_path / "x").symlink_to("old")
+    for end, status in (("os.rename = lambda *_, **__: os.kill(0, 9)", -9), ("", 0)):
+        link = 'with Destination(sys.argv[1], "replace") as target: target.link("x", "new")'
+        command = [sys.executable, "-c", f"{BEGIN}{end}\n{link}", str(tmp_path)]
+        done = subprocess.run(command, check=False, timeout=TIMEOUT_S, start_new_session=True)
+        assert done.returncode == status
+        assert len(list(tmp_path.iterdir())) == (1 if status == 0 else 2)
+    assert os.readlink(tmp_path / "x") == "new"
+
+
+def test_a_link_that_another_process_removes_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.rename
+
+    def late(*names: str, **folders: int) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        remove_leftovers(str(tmp_path), again=True)
+        rename(*names, **folders)
+
+    monkeypatch.setattr(os, "rename", late)
+    (tmp_path / "x").symlink_to("old")
+    with Destination(str(tmp_path), "replace") as target:
+        target.link("x", "new")
+    assert {path.name: os.readlink(path) for path in tmp_path.iterdir()} == {"x": "new"}
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     place = tmp_path / staging_name("x")
@@ -138,7 +169,6 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_no_leftover(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("x.partial", ".x.0123456789abcdef.partial", f"{file.name}.txt", file.name[1:]):
         (tmp_path / name).write_bytes(b"mine")
-    (tmp_path / staging_name("link")).symlink_to("x.partial")
     os.mkfifo(tmp_path / staging_name("fifo"))
     before = set(tmp_path.iterdir()) - {file}
     remove_leftovers(str(tmp_path), again=True)
