@@ -1,6 +1,6 @@
 """The rows of a conversion: one for each finished file, until the manifest replaces them.
 
-    DST/.ffrfs-rows/NAME.json
+    DST/.ffrfs-rows/NAME.json    with a digest of a NAME that leaves no room for ".json"
 
 Not here: making the files (convert_files.py). Concurrency: put_row() is for any task; the rest for
 one thread, in the driver.
@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from typing import Any
 
 from ffrfs.cluster.file_task import FileState
@@ -23,8 +24,8 @@ ROWS_NAME = ".ffrfs-rows"
 _BEGUN_NAME = "begun"  # files may exist before the first row does
 _SUFFIX = ".json"
 _STAGING_SUFFIX = ".partial"  # of a row that a killed task was writing
-_STAGING_SUFFIX = ".partial"  # of a row that a killed task was writing
 _ROW_SIZE_MAX = 1 << 16
+_NAME_SIZE_MAX = 255 - len(_SUFFIX)  # NAME_MAX
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ class ConvertRows:
 def put_row(target: str, row: ConvertRow) -> None:
     """Write the row of the file that was made at `target`. Raises OSError, RemoteError."""
     rows = TargetFolder(target.removesuffix(row.name) + ROWS_NAME, is_own=True)
-    rows.write(row.name + _SUFFIX, line_of(row).encode(), sync=False)
+    name = os.fsencode(row.name)
+    short = sha256(name).hexdigest() if len(name) > _NAME_SIZE_MAX else row.name
+    rows.write(short + _SUFFIX, line_of(row).encode(), sync=False)
 
 
 def line_of(row: ConvertRow) -> str:

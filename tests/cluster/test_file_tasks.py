@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import ffrfs
+from ffrfs import FileWriter
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
@@ -210,6 +211,30 @@ def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
     converted(records, tmp_path / "whole", ConvertOptions("tfrecord", "GZIP"))
     assert files(target) == files(tmp_path / "whole")
     assert {path.name for path in target.glob(".*")} == {MANIFEST_NAME}
+
+
+@pytest.mark.promise("S68")
+def test_a_file_of_the_longest_name_has_a_row(tmp_path: Path) -> None:
+    """There is no room for ".json" behind it; the conversion goes on by the row."""
+    (tmp_path / "records").mkdir()
+    names = ["é" * 123, "short"]
+    for name in names:
+        with FileWriter(tmp_path / "records" / f"{name}.ffr", 2) as writer:
+            writer.write_one(b"one")
+            writer.write_one(b"two")
+    short = tmp_path / "records" / "short.ffr"
+    sound = short.read_bytes()
+    flip_byte(short, len(sound) - 1)
+    to_tfrecord = ConvertOptions("tfrecord")
+    with pytest.raises(ChecksumError, match=r"short\.ffr"):
+        converted(tmp_path / "records", tmp_path / "made", to_tfrecord)
+    made = tmp_path / "made" / f"{names[0]}.tfrecord"
+    assert len(os.fsencode(made.name)) == 255
+    before = made.stat().st_ino
+    short.write_bytes(sound)
+    assert converted(tmp_path / "records", tmp_path / "made", to_tfrecord).record_count == 4
+    assert made.stat().st_ino == before
+    assert {path.name for path in (tmp_path / "made").glob(".*")} == {MANIFEST_NAME}
 
 
 @pytest.mark.parametrize(
