@@ -179,7 +179,8 @@ def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
             fields = json.loads(line)
             fields["missing"] = tuple(Missing(**one) for one in fields["missing"])
             row = Row(**fields, made=None)
-            found[row.number, row.name, row.size, row.checksum] = row
+            if type(row.file_count) is int and type(row.byte_count) is int:
+                found[row.number, row.name, row.size, row.checksum] = row
     return found
 
 

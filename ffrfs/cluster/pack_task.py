@@ -24,7 +24,7 @@ from ffrfs._native import EntryList, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
 from ffrfs.cluster.file_task import adopt, look, state_of, states_of
 from ffrfs.cluster.objects import append_objects
-from ffrfs.cluster.piece import Piece, Pieces, link_bytes
+from ffrfs.cluster.piece import Piece, Pieces, bad_plan, link_bytes, refusing
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Making, Missing, Row
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
@@ -73,8 +73,7 @@ def run_task(task: PackTask) -> Row:
     """
     adopt(task.environment)
     let_urls_in([task.target, *task.sources])
-    found = existing_row(task)
-    if found is not None:
+    if (found := existing_row(task)) is not None:
         return found
     missing: list[Missing] = []
     gone: set[str] = set()  # paths
@@ -110,12 +109,16 @@ def _make(task: PackTask, gone: Set[str]) -> None:
 
 
 def _write(task: PackTask, gone: Set[str], place: str) -> None:
-    with closing(_contents(task, gone, place)) as contents:
-        first, *end = task.first if task.kind == "archive" else (0,)
-        count = (*end, contents.entries.record_count)[0] - first
+    with refusing(task.pieces.place):
+        contents = _contents(task, gone, place)
+    with closing(contents):
+        last = contents.entries.record_count
+        first, end = (*(task.first or (0,)), last)[:2]
+        if not first <= end <= last:
+            raise bad_plan(task.pieces.place, "its table is damaged")
         if task.time_ns is not None:
             contents.entries.normalize(task.time_ns)
-        run, jobs = Run(first, count), task.making.jobs
+        run, jobs = Run(first, end - first), task.making.jobs
         write_pack(contents, place, run, jobs, lambda *_: None, shard=task.shard, force=True)
 
 
@@ -202,8 +205,7 @@ def entries_of(pieces: Iterable[Piece]) -> EntryList:
     for piece in _noting(pieces, shared):
         if piece.above:
             listed.describe_folder(0, *piece.above[0])
-        path = ""
-        number = 0
+        path, number = "", 0
         steps = piece.folder.split("/") if piece.folder else []
         for step, (mode, mtime_ns) in zip(steps, piece.above[1:], strict=True):
             path = f"{path}/{step}" if path else step
@@ -322,11 +324,9 @@ def _volume_of(target: str) -> Volume:
 
 
 def _opened(task: PackTask) -> Pack | None:
-    if state_of(task.target) is None:
-        return None
-    with contextlib.suppress(FormatError, ChecksumError):
-        return Pack(os.fsencode(task.target))
-    return None  # damaged: it is made again
+    with contextlib.suppress(FormatError, ChecksumError):  # damaged: it is made again
+        return None if state_of(task.target) is None else Pack(os.fsencode(task.target))
+    return None
 
 
 def _is_index_damaged(pack: Pack) -> bool:

@@ -9,12 +9,13 @@ Concurrency: values, which no thread changes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ffrfs.errors import FormatError
+from ffrfs.errors import FfrfsError, FormatError
 
 # The number of files in a block; a directory with more is several pieces.
 BLOCK_COUNT = 4096
@@ -154,7 +155,7 @@ def encode(lines: Sequence[str]) -> bytes:
 
 def decode(block: bytes, place: str) -> list[Piece]:
     """Return the pieces of a block. Raises FormatError, naming `place`."""
-    try:
+    with refusing(place):
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(block, _BLOCK_SIZE_MAX)
         if not unpacker.eof:
@@ -163,8 +164,15 @@ def decode(block: bytes, place: str) -> list[Piece]:
             raise bad_plan(place, "a block of too many lines")
         lines = text.decode(errors="surrogateescape").split("\n") if text else []
         return [Piece.parse(line) for line in lines]
+
+
+@contextlib.contextmanager
+def refusing(place: str) -> Iterator[None]:
+    """Raise FormatError, naming `place`, for pieces that the block cannot use."""
+    try:
+        yield
     except (zlib.error, ValueError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, FormatError):
+        if isinstance(error, FfrfsError):
             raise
         raise bad_plan(place, f"a block that no plan has ({error})") from None
 

@@ -7,8 +7,7 @@ the end of a set (manifest.py). Concurrency: a Plan may be used by any thread, o
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, TypeAlias, Unpack
+from typing import TypeAlias, Unpack
 
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.pack_task import WAITING_PREFIX, PackTask, is_made_of, run_task
@@ -33,10 +32,24 @@ class Plan(PlanFile):
             self.request = self.header.request
             self.set_id = _id_of(self.header.set_id or self.table.get("set_id"), self.path)
             self.own_id = _id_of(self.table.get("plan_id"), self.path)
-            self._firsts = _firsts_of(self.table, self.path)
+            self._firsts = self._firsts_of(self.table.get("records", []))
         except BaseException:
             self.close()
             raise
+
+    def _firsts_of(self, found: object) -> list[int]:
+        """Return the first record of each shard of an archive; other plans need none."""
+        if self.header.kind != "archive":
+            return []
+        if (
+            not isinstance(found, list)
+            or len(found) != len(self.shards)
+            or not all(type(first) is int for first in found)
+            or found != sorted({*found})
+            or found[0] != 0
+        ):
+            raise bad_plan(self.path, "its table is damaged")
+        return found
 
     def __len__(self) -> int:
         """Return the number of shards."""
@@ -105,14 +118,6 @@ def run(plan: Plan, number: int, **making: Unpack[MakingKeywords]) -> Row:
     leave the file out; the row names it. Raises PackError, OSError, RemoteError.
     """
     return run_task(plan.task(number, **making))
-
-
-def _firsts_of(table: Mapping[str, Any], path: str) -> list[int]:
-    """Return the first record of each shard; plans of earlier versions lack it."""
-    found = table.get("records", [])
-    if not isinstance(found, list) or not all(type(first) is int and first >= 0 for first in found):
-        raise bad_plan(path, "its table is damaged")
-    return found
 
 
 def _id_of(text: object, path: str) -> bytes:

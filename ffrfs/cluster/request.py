@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from ffrfs.cluster.piece import bad_plan
+from ffrfs.cluster.piece import bad_plan, link_bytes
 from ffrfs.errors import OptionError
+from ffrfs.folder.tree import OnConflict
 from ffrfs.packing.sources.options import PLANNED, PackOptions, PathType
 from ffrfs.packing.sources.path_list import STANDARD_INPUT
 from ffrfs.remote.paths import absolute
@@ -21,6 +22,8 @@ from ffrfs.remote.url import is_url, parse_url
 
 # A local directory, one in a bucket, an archive, or packs.
 Kind: TypeAlias = Literal["folder", "objects", "archive", "packs"]
+
+_FLAGS = ("skip_special", "allow_missing", "dedup", "append")
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,17 @@ class Request:
         """Return the request of fields(). Raises KeyError, TypeError, ValueError otherwise."""
         # Plans of earlier versions lack some options.
         planned = {name: _plain(given[name]) for name in PLANNED if name in given}
-        for value in (*(planned["include"] or ()), *(planned["exclude"] or ())):
-            _text(value)
+        for name in ("include", "exclude"):
+            if isinstance(planned[name], str):
+                raise TypeError(name)
+            for value in planned[name] or ():
+                _text(value)
+        if not all(type(planned.get(name, False)) is bool for name in _FLAGS):
+            raise TypeError(_FLAGS)
+        if planned.get("on_conflict", "error") not in get_args(OnConflict):
+            raise ValueError("on_conflict")
         time_ns = given["time_ns"]
-        if time_ns is not None and not -(2**63) <= time_ns < 2**63:
+        if time_ns is not None and not (type(time_ns) is int and -(2**63) <= time_ns < 2**63):
             raise ValueError(time_ns)
         sources = tuple(map(_text, given["sources"]))
         target, options = _text(given["target"]), PackOptions(**planned)
@@ -128,4 +138,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - of any option
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
+    if "\0" in value:
+        raise ValueError("no path and no pattern")
+    link_bytes(value)  # raises UnicodeEncodeError
     return value

@@ -115,6 +115,22 @@ def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None
     assert json.loads(after[0])["missing"] == 1
 
 
+@pytest.mark.parametrize("value", [None, "5", [], 0.5])
+@pytest.mark.parametrize("name", ["file_count", "byte_count"])
+def test_a_row_of_a_damaged_manifest_is_made_anew(
+    target: Path, tmp_path: Path, name: str, value: object
+) -> None:
+    for number in range(2):
+        more = make_folder(tmp_path / f"more{number}", {f"x{number}": b"x"})
+        with planned(more, target, tmp_path / "plan", shards=1, append=True) as plan:
+            finish(plan)
+        whole, *rows = map(json.loads, (target / MANIFEST_NAME).read_text().splitlines())
+        assert (whole["files"], whole["bytes"]) == (number + 4, number + 6002)
+        rows[0][name] = value
+        lines = "\n".join(map(json.dumps, [whole, *rows]))
+        (target / MANIFEST_NAME).write_text(lines)
+
+
 @pytest.mark.parametrize(
     ("new", "path"),
     [

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import random
+import shutil
+import tarfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ffrfs import pack_folder
 from ffrfs.cluster import piece as pieces_module
 from ffrfs.cluster import plan_file as plan_file_module
 from ffrfs.cluster.piece import Piece, decode, encode
 from ffrfs.cluster.plan_file import PlanFile, PlanWriter
-from ffrfs.cluster.planned_set import Plan
+from ffrfs.cluster.planned_set import Plan, run
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
@@ -290,6 +293,77 @@ def test_json_of_wrong_shapes(good: bytes, tmp_path: Path) -> None:
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+FIRST, BLOCK, TABLE = 0, 1, -1  # records of a plan
+GONE = object()
+# Of which source, in which record, where in its JSON, and what is there.
+DAMAGED: list[tuple[str, int, tuple[str | int, ...], object]] = [
+    ("tree", FIRST, ("request", "sources", 0), "a\0b"),
+    ("tree", FIRST, ("request", "sources", 0), "\ud800"),
+    ("tree", FIRST, ("request", "target"), "a\0b"),
+    ("tree", FIRST, ("request", "target"), GONE),
+    ("tree", FIRST, ("request", "time_ns"), 0.5),
+    ("tree", FIRST, ("request", "include"), "x"),
+    ("tree", FIRST, ("request", "exclude"), ["a\0b"]),
+    ("pack", FIRST, ("request", "on_conflict"), "x"),
+    ("pack", FIRST, ("request", "allow_missing"), None),
+    ("pack", FIRST, ("request", "skip_special"), 1),
+    ("tar", TABLE, ("records",), GONE),
+    ("tar", TABLE, ("records",), [0]),
+    ("tar", TABLE, ("records", 0), GONE),
+    ("tar", TABLE, ("records", 0), 1),
+    ("tar", TABLE, ("records", 0), -1),
+    ("tar", TABLE, ("records", 1), 0),
+    ("tar", TABLE, ("records", 1), 0.5),
+    ("tar", TABLE, ("records", 1), 2**32),
+    ("tar", TABLE, ("records", 1), 2**70),
+    ("tree", BLOCK, (6,), [["x", "y" * 5000, 1]]),
+    ("tree", BLOCK, (0,), "n" * 300),
+    ("tree", BLOCK, (8,), "top"),
+]
+
+
+def with_damage(value: Any, where: Sequence[str | int], new: object) -> Any:
+    copy: Any = value.copy()
+    if isinstance(copy, list):
+        copy += [[] for _ in range(int(where[0]) + 1 - len(copy))]
+    if len(where) > 1:
+        copy[where[0]] = with_damage(value[where[0]], where[1:], new)
+    elif new is GONE:
+        del copy[where[0]]
+    else:
+        copy[where[0]] = new
+    return copy
+
+
+def test_damage_under_good_checksums(tmp_path: Path) -> None:
+    """It shows when the plan is opened, or when a task needs what is damaged."""
+    tree = make_tree(tmp_path / "tree", folders=1)
+    with tarfile.open(tmp_path / "tar", "w") as tar:
+        tar.add(tree, "top")
+    pack_folder(tree, tmp_path / "pack")
+    plan = tmp_path / "plan"
+    good = {}
+    for source in ("tree", "tar", "pack"):
+        planned(tmp_path / source, tmp_path / "set", plan, shards=2).close()
+        good[source] = tfrecord_records(plan.read_bytes())
+    for source, number, where, new in DAMAGED:
+        records = list(good[source])
+        is_block = number == BLOCK
+        text = (zlib.decompress if is_block else bytes)(records[number])
+        first, *lines = text.decode().split("\n")
+        text = "\n".join([json.dumps(with_damage(json.loads(first), where, new)), *lines]).encode()
+        records[number] = zlib.compress(text) if is_block else text
+        write_tfrecord(plan, records)
+        shutil.rmtree(tmp_path / "set", ignore_errors=True)
+        with pytest.raises(FormatError) as caught, Plan(plan) as opened:
+            for shard in range(len(opened)):
+                run(opened, shard)
+        error = str(caught.value)
+        assert error.startswith(f"{plan}: bad plan: "), (where, new, error)
+        assert error.endswith("; make the plan again"), (where, new, error)
+        assert "\n" not in error
 
 
 @pytest.mark.parametrize(
