@@ -43,6 +43,7 @@ class AppendLock(Closing):
         self._is_shared = owner is not None
         self._owner = f"{owner or secrets.token_hex(16)}\n".encode()
         self._dead: Pin | None = None
+        self._text_of_dead = b""
         self.first_of_dead: int | None = None  # the first shard that a dead process has added
         self.is_taken = False
 
@@ -68,7 +69,7 @@ class AppendLock(Closing):
         """Return the names in the directory without the lock's.
 
         Raises PackError if another process has the lock. If that process is dead, sets
-        `first_of_dead`, and take() replaces its lock.
+        `first_of_dead`, and take() replaces its lock; while it is set, close() puts that back.
         """
         names = set(self._folder.names())
         if _LOCK_NAME in names and not self.is_taken and not self._find_dead():
@@ -84,7 +85,7 @@ class AppendLock(Closing):
         found = _PROCESS.search(text)
         if found is None or not _is_dead(found[1].decode(), int(found[2])):
             return False
-        self._dead, self.first_of_dead = pin, int(found[3])
+        self._dead, self._text_of_dead, self.first_of_dead = pin, text, int(found[3])
         return True
 
     def _refusal(self) -> PackError:
@@ -109,7 +110,12 @@ class AppendLock(Closing):
         if self.is_taken:
             self.is_taken = False
             with contextlib.suppress(RemoteError):
-                if self._text(self._pin()).endswith(self._owner):
+                pin = self._pin()
+                if not self._text(pin).endswith(self._owner):
+                    return
+                if pin is not None and self.first_of_dead is not None:
+                    put_over(pin, self._text_of_dead, self._settings)
+                else:
                     self._folder.remove(_LOCK_NAME)
 
 

@@ -130,6 +130,7 @@ class BucketPlace(Place):
         while number > first:
             number -= 1
             remove(self._target.url.child(shard_name(number)), self._target.settings)
+        lock.first_of_dead = None
         self._names = lock.names()
 
     def _check(self, url: RemoteUrl, lock: AppendLock) -> None:

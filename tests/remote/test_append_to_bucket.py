@@ -17,7 +17,7 @@ from obstore.store import S3Store
 import ffrfs
 from ffrfs.cli.main import main
 from ffrfs.errors import PackError, RemoteError
-from ffrfs.packing import bucket_target
+from ffrfs.packing import bucket_place, bucket_target
 from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over, remove
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
@@ -238,6 +238,29 @@ def test_after_a_kill(url: str, store: S3Store, more: Path, staging: Path, sent:
     ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
     assert sorted(objects(store)) == [f"set/part_{i:05}.ffr" for i in range(3)]
     assert packed(url) == contents(old, more)
+
+
+def test_a_kill_whose_shards_cannot_all_be_removed(
+    url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock says of the rest that it is a dead process's; the next command removes it."""
+    command = [sys.executable, "-c", KILLED, more, url, staging, "2"]
+    assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
+    left = objects(store)
+
+    def refuse_the_first(target: RemoteUrl, settings: RemoteSettings) -> None:
+        if target.key.endswith("2.ffr"):
+            raise RemoteError.at(target.shown, "refused")
+        remove(target, settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket_place, "remove", refuse_the_first)
+        with pytest.raises(RemoteError, match="refused"):
+            ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
+    del left["set/part_00003.ffr"]
+    assert objects(store) == left
+    ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
+    assert sorted(objects(store)) == [f"set/part_{i:05}.ffr" for i in range(3)]
 
 
 def test_a_lock_is_taken_over_once(url: str, store: S3Store) -> None:
