@@ -170,9 +170,12 @@ def _feature_of(items: Sequence[Any], name: str) -> Feature:
     """Return the feature of a flat list, of the kind that fits all its items."""
     if all(isinstance(item, str | bytes | bytearray | memoryview) for item in items):
         return Feature(bytes_list=BytesList(value=[_bytes(item, name) for item in items]))
-    if all(isinstance(item, int | np.integer | np.bool_) for item in items):
+    # NumPy derives timedelta64 from its integers.
+    is_number = not any(isinstance(item, np.timedelta64) for item in items)
+    if is_number and all(isinstance(item, int | np.integer | np.bool_) for item in items):
         return _int_feature(items, name)
-    if all(isinstance(item, int | float | np.integer | np.floating | np.bool_) for item in items):
+    numbers = int | float | np.integer | np.floating | np.bool_
+    if is_number and all(isinstance(item, numbers) for item in items):
         return _float_feature(np.array([_float(item, name) for item in items]), name)
     types = ", ".join(sorted({_type(item) for item in items}))
     raise TypeError(f'feature "{name}": a list of {types} cannot be stored')

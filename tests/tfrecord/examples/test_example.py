@@ -240,6 +240,8 @@ def test_none_is_a_feature_without_a_kind() -> None:
         ([[1], [2, 3]], TypeError, "a list of list cannot be stored"),
         ([np.zeros((1, 2)), np.zeros((1, 3))], ValueError, "are of different shapes"),
         (1j, TypeError, "complex128 cannot be stored"),
+        ([np.timedelta64(1, "s")], TypeError, "a list of timedelta64 cannot be stored"),
+        ([1.5, np.timedelta64(1, "ns")], TypeError, "a list of float, timedelta64 cannot be"),
         ([np.complex64(1j)], TypeError, "a list of complex64 cannot be stored"),
         ([1, "a"], TypeError, "a list of int, str cannot be stored"),
         ([None], TypeError, "a list of NoneType cannot be stored"),
