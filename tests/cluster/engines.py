@@ -173,6 +173,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def wait_for(path: str) -> str:
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return path
+
+
 def raise_error(name: str) -> None:
     from ffrfs import errors
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -215,6 +216,60 @@ def test_a_process_looks_through_a_directory_once(tmp_path: Path, file: Path) ->
     file.write_bytes(b"x")
     remove_leftovers(str(tmp_path))
     assert file.exists()
+
+
+@pytest.fixture
+def before_the_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """What another process does once, just before this one locks a file."""
+    flock = fcntl.flock
+
+    def do(what: Callable[[], object]) -> None:
+        def late(fd: int, how: int) -> None:
+            monkeypatch.setattr(fcntl, "flock", flock)
+            what()
+            flock(fd, how)
+
+        monkeypatch.setattr(fcntl, "flock", late)
+
+    return do
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_removed_before_it_is_locked_is_made_again(
+    tmp_path: Path,
+    kind: str,
+    before_the_lock: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
+    before_the_lock(lambda: remove_leftovers(str(tmp_path), again=True))
+    if kind == "file":
+        with StagedFile(str(tmp_path / "made")) as staged:
+            staged.write(b"x")
+            staged.publish()
+    else:
+        with staged_folder(str(tmp_path), "made") as place:
+            os.rename(place, tmp_path / "made")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_has_the_name_of_a_file_that_was_finished_stays(
+    tmp_path: Path,
+    kind: str,
+    request: pytest.FixtureRequest,
+    before_the_lock: Callable[[Callable[[], object]], None],
+) -> None:
+    """The name is looked at again, once the file that had it is locked."""
+    place: Path = request.getfixturevalue(kind)
+
+    def finish() -> None:
+        place.rename(tmp_path / "made")
+        place.mkdir() if kind == "folder" else place.write_bytes(b"y")
+
+    before_the_lock(finish)
+    remove_leftovers(str(tmp_path), again=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"made", place.name}
 
 
 def test_none_that_is_being_made_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
