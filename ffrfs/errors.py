@@ -17,6 +17,8 @@ import contextlib
 import errno
 import os
 import resource
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -201,6 +203,28 @@ class UnverifiedHeaderWarning(UserWarning):
 
 class PackWarning(UserWarning):
     """A part of a pack is ignored, and the rest is read: a stale index, a missing shard."""
+
+
+_heard = threading.local()  # `told`: the list of hearing()
+
+
+def warn(warning: UserWarning, stacklevel: int = 1) -> None:
+    """Warn as warnings.warn() does, or add the warning to the list of hearing()."""
+    told: list[UserWarning] | None = getattr(_heard, "told", None)
+    if told is None:
+        warnings.warn(warning, stacklevel=stacklevel + 1)
+    else:
+        told.append(warning)
+
+
+@contextlib.contextmanager
+def hearing() -> Iterator[list[UserWarning]]:
+    """Yield a list that gets what this thread tells; the filters of warnings are all threads'."""
+    before, _heard.told = getattr(_heard, "told", None), list[UserWarning]()
+    try:
+        yield _heard.told
+    finally:
+        _heard.told = before
 
 
 def describe(error: BaseException) -> str:

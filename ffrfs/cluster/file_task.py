@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs.cluster.executors import adopted, slots
-from ffrfs.errors import PackWarning, UnfinishedError, UnverifiedHeaderWarning, describe
+from ffrfs.errors import UnfinishedError, describe, hearing
 from ffrfs.packing.driver import drive
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url, parse_url
@@ -47,7 +47,7 @@ class Told(Generic[ResultT]):
     """A result, and the warnings on the way."""
 
     result: ResultT
-    warnings: tuple[PackWarning | UnverifiedHeaderWarning, ...]
+    warnings: tuple[UserWarning, ...]
 
 
 def carried() -> Environment:
@@ -89,12 +89,9 @@ def run_file(task: FileTask[ResultT]) -> Told[ResultT]:
     """Run the task. Raises its exceptions."""
     adopt(task.environment)
     let_urls_in([task.file])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with hearing() as told:
         result = task.run()
-    told = (warning.message for warning in caught)
-    kept = (one for one in told if isinstance(one, PackWarning | UnverifiedHeaderWarning))
-    return Told(result, tuple(kept))
+    return Told(result, tuple(told))
 
 
 def state_of(path: str) -> FileState | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, BinaryIO, ClassVar
@@ -21,7 +20,7 @@ from typing import Any, BinaryIO, ClassVar
 from ffrfs.convert.column_reader import ColumnReader, Float64, row_message
 from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import Record, RecordSource, size_of
-from ffrfs.errors import FormatError, PackError, PackWarning
+from ffrfs.errors import FormatError, PackError, PackWarning, warn
 from ffrfs.printable import quoted
 
 # The metadata of a table whose rows are SequenceExamples even without feature lists.
@@ -94,7 +93,7 @@ class TableSource(RecordSource):
         if rows.rounded and not self._is_noted:
             self._is_noted = True
             names = ", ".join(map(quoted, rows.rounded))
-            warnings.warn(
+            warn(
                 PackWarning(f"{path}: double is rounded to float32, as Examples have it: {names}"),
                 stacklevel=2,
             )

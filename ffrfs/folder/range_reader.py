@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ffrfs.errors import FormatError, PackWarning
+from ffrfs.errors import FormatError, PackWarning, warn
 from ffrfs.files.batches import in_batches
 from ffrfs.folder.ranges import RecordRange, identity_of, open_records
 from ffrfs.folder.read_each import Bad, read_each
@@ -154,7 +153,7 @@ def _settled(found: Any, name: str | int, on_error: OnError) -> Any:  # noqa: AN
     if not isinstance(found, Bad):
         return found
     if not callable(on_error):
-        warnings.warn(PackWarning(f"{found.error}; left out"), stacklevel=2)
+        warn(PackWarning(f"{found.error}; left out"), stacklevel=2)
         return None
     data = on_error(found.error, name)
     if data is not None and not isinstance(data, bytes):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -19,7 +18,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from ffrfs._native import Pack, Records, Source, TFRecords, crc32, header_checksum
-from ffrfs.errors import FormatError, OptionError, UnverifiedHeaderWarning
+from ffrfs.errors import FormatError, OptionError, UnverifiedHeaderWarning, warn
 from ffrfs.folder.tree import PackTree, PathType, pack_files
 from ffrfs.remote.paths import absolute, let_urls_in
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
@@ -111,7 +110,7 @@ class RangeCutter:
             for file, unverified in looks:
                 if self.kind != "pack":  # for packs, opening the tree has warned already
                     for each in unverified:
-                        warnings.warn(UnverifiedHeaderWarning.of(each), stacklevel=4)
+                        warn(UnverifiedHeaderWarning.of(each), stacklevel=4)
                 self.files.append(file._replace(first_number=number))
                 number += file.record_count
 

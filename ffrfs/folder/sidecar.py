@@ -12,11 +12,10 @@ Concurrency: any thread and process; a sidecar appears whole, and the last write
 from __future__ import annotations
 
 import os
-import warnings
 
 from ffrfs import _native
 from ffrfs._native import Pack, sidecar_paths
-from ffrfs.errors import PackWarning
+from ffrfs.errors import PackWarning, warn
 from ffrfs.files import index_cache
 from ffrfs.files.kind import is_pack_index
 from ffrfs.files.replacing import refuse_foreign
@@ -63,7 +62,7 @@ def ensure_sidecar(pack: PathType, indexed_count: int) -> str | None:
     if found.index_kind or not found.is_folder or found.record_count <= indexed_count:
         return None
     if found.warning:
-        warnings.warn(PackWarning(found.warning), stacklevel=2)
+        warn(PackWarning(found.warning), stacklevel=2)
     return write_sidecar(pack)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -27,6 +26,7 @@ from ffrfs.errors import (
     PathNotFoundError,
     UnverifiedHeaderWarning,
     text_within,
+    warn,
 )
 from ffrfs.files.closing import Closing
 from ffrfs.folder.links import follow
@@ -99,9 +99,9 @@ class PackTree(Closing):
             **options,
         )
         for file in self.volume.unverified_paths:
-            warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(file)), stacklevel=3)
+            warn(UnverifiedHeaderWarning.of(os.fsdecode(file)), stacklevel=3)
         for text in (*left_out, *self.volume.warnings):
-            warnings.warn(PackWarning(text), stacklevel=3)
+            warn(PackWarning(text), stacklevel=3)
 
     def _files(
         self, allow_missing: bool, show_splits: bool

@@ -10,7 +10,6 @@ Not here: the checking (native core; ffrfs/tfrecord/verify.py), printing (ffrfs.
 from __future__ import annotations
 
 import os
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -22,8 +21,10 @@ from ffrfs.errors import (
     FormatError,
     PackWarning,
     UnverifiedHeaderWarning,
+    hearing,
     is_shortage,
     text_within,
+    warn,
 )
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree, PathType, pack_files
@@ -207,8 +208,7 @@ def set_error(folder: str) -> str | None:
     if not any(Pack(os.fsencode(file)).is_folder for file in pack_files(folder)):
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # run() has given the warnings of each pack
+        with hearing():  # run() has given the warnings of each pack
             PackTree(folder).close()
     except FormatError as error:
         return text_within(error, folder) + _mixture(folder)
@@ -273,7 +273,7 @@ class _Verifier:
         pack = Pack(os.fsencode(file))
         begin, end = pack.offset(0), pack.offset(pack.record_count)
         if not pack.header_verified:
-            warnings.warn(UnverifiedHeaderWarning.of(file), stacklevel=4)
+            warn(UnverifiedHeaderWarning.of(file), stacklevel=4)
         index_error = _index_error(pack)
         tree_error = _tree_error(pack, file)
         bad: list[BadRecord] = []
@@ -315,7 +315,7 @@ def _claims(file: str) -> tuple[int, int]:
 def _index_error(pack: Pack) -> str | None:
     """Return the fault of a mapped index. A sidecar of an older state of the pack is no damage."""
     if pack.is_index_stale:
-        warnings.warn(PackWarning(pack.warning), stacklevel=5)
+        warn(PackWarning(pack.warning), stacklevel=5)
     elif pack.warning:
         return pack.warning_within
     return pack.find_fault() or None

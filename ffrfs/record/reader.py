@@ -8,12 +8,11 @@ Pickling sends the file names; the other process opens the files itself.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, SupportsIndex, Unpack, cast
 
 from ffrfs._native import Records, folder_files, is_tfrecord
-from ffrfs.errors import FormatError, UnverifiedHeaderWarning
+from ffrfs.errors import FormatError, UnverifiedHeaderWarning, warn
 from ffrfs.files.record_reader import RecordReader
 from ffrfs.printable import shown_name
 from ffrfs.remote.named_store import StoreKeywords, in_store, kept_in_store
@@ -56,7 +55,7 @@ class FileReader(RecordReader["RecordBytes"]):
         self._records = _open(self.fnames, check_data)
         self.n: int = self._records.count
         for path in self._records.unverified_paths:
-            warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(path)), stacklevel=2)
+            warn(UnverifiedHeaderWarning.of(os.fsdecode(path)), stacklevel=2)
 
     def read(self, indices: Iterable[SupportsIndex]) -> list[RecordBytes]:
         """Return one 1-D uint8 array per index, in that order; duplicates are allowed.

@@ -9,24 +9,28 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import ffrfs
 from ffrfs import FileWriter
+from ffrfs.cluster.file_task import FileTask, run_file
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.convert.convert_rows import ROWS_NAME, ConvertRow, ConvertRows, put_row
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
 from ffrfs.folder import verify
+from ffrfs.folder.verify import PackReport, verify_file
 from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.tfrecord import TFRecordWriter
 from ffrfs.tfrecord.verify import BadRecord
-from tests.ffrecord_file import flip_byte
+from tests.ffrecord_file import flip_byte, write_records
 from tests.mount.command import ffrfs as command
 
 SHARDS = 5
@@ -156,6 +160,32 @@ def test_convert(records: Path, tmp_path: Path, executor_text: str) -> None:
         1,
         f"ffrfs: {tmp_path / 'made'}: is not empty; write to another directory\n",
     )
+
+
+@dataclass(frozen=True)
+class MeetingTask(FileTask[PackReport]):
+    """Verifies while another task does, in the same process."""
+
+    meeting: threading.Barrier
+
+    def run(self) -> PackReport:
+        self.meeting.wait(60)
+        report = verify_file(self.file, is_one_of_many=True)
+        self.meeting.wait(60)
+        return report
+
+
+@pytest.mark.promise("S68")
+def test_tasks_in_threads_keep_their_own_warnings(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{number}.ffr") for number in range(2)]
+    for file in files:
+        write_records(Path(file), [b"x"], lambda header: setattr(header, "checksum", 0))
+    meeting = threading.Barrier(len(files))
+    with ThreadPoolExecutor(len(files)) as pool:
+        told = list(pool.map(run_file, [MeetingTask(file, meeting) for file in files]))
+    assert [[str(one).partition(":")[0] for one in each.warnings] for each in told] == [
+        [file] for file in files
+    ]
 
 
 @pytest.mark.promise("S68")

@@ -12,10 +12,9 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import warnings
 from collections.abc import Sequence
 
-from ffrfs.errors import FfrfsError, PackError, describe
+from ffrfs.errors import FfrfsError, PackError, describe, hearing
 from ffrfs.mount.engines.worker import without_secrets, worker_path
 
 # Pickles with fewer names are parsed fast enough.
@@ -54,17 +53,13 @@ def _make_sidecar(path: str) -> list[str]:
     from ffrfs.folder.tree import pack_files
 
     notices = []
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        # A pack that cannot be opened is reported by the engine, which cannot open it either.
-        with contextlib.suppress(FfrfsError, OSError):
-            for pack in pack_files(path):
-                try:
-                    ensure_sidecar(pack, WORTH_WHILE_COUNT)
-                except (FfrfsError, OSError) as error:
-                    if isinstance(error, FfrfsError) and not isinstance(error, PackError):
-                        continue
-                    notices.append(
-                        f"{pack}: every mount will parse its index again: {describe(error)}"
-                    )
-    return [*(str(warning.message) for warning in told), *notices]
+    # A pack that cannot be opened is reported by the engine, which cannot open it either.
+    with hearing() as told, contextlib.suppress(FfrfsError, OSError):
+        for pack in pack_files(path):
+            try:
+                ensure_sidecar(pack, WORTH_WHILE_COUNT)
+            except (FfrfsError, OSError) as error:
+                if isinstance(error, FfrfsError) and not isinstance(error, PackError):
+                    continue
+                notices.append(f"{pack}: every mount will parse its index again: {describe(error)}")
+    return [*map(str, told), *notices]
