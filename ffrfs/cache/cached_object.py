@@ -20,6 +20,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ffrfs.cache.locks import try_lock, unlock
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _SYNC_BLOCKS = 64
 _SYNC_S = 5.0
+# Of those that killed processes left; a crash costs another fetch of the others.
+_UNSYNCED_MAX = 4096
 
 
 class CachedObject:
@@ -68,7 +71,7 @@ class CachedObject:
             self.state_fd = _reopen(state.fd)
             failed.callback(os.close, self.state_fd)
             if room.lasts:  # a process that was killed may have left unsynced blocks
-                self._unsynced += state.unsynced()
+                self._unsynced += islice(state.unsynced(), _UNSYNCED_MAX)
             failed.pop_all()
 
     @property

@@ -41,7 +41,8 @@ class CheckReport:
 def check_object(files: Files, url: str) -> CheckReport:
     report = CheckReport()
     there = np.zeros(files.state.block_count, bool)
-    there[files.present()] = True
+    for part in files.present():
+        there[part] = True
     report.problems += _holes(files, there)
     _check_records(files, there, url.endswith(".ffr"), report)
     return report

@@ -161,7 +161,7 @@ class CacheDirectory:
         if not lock_within(fd, USE_AT, _DROP_S):  # an eviction that holds the lock ends soon
             raise CacheError.at(shown, f"{reason}, and another process uses it; remove it")
         # A process may have been killed while it removed an object without blocks: not a loss.
-        if reason != _NO_DATA or len(StateFile(fd, size).present()):
+        if reason != _NO_DATA or any(map(len, StateFile(fd, size).present())):
             self._log(f"{shown}: {reason}; the cached blocks of {label.url} were dropped")
         self.store.unlink(label.name)
 
@@ -262,7 +262,7 @@ class Store:
             return False
         with self.opened(name) as files:
             # The exclusive lock proves that it is unused. A process that waits makes it again.
-            if files is None or not try_lock(files.state.fd, USE_AT) or len(files.present()):
+            if files is None or not try_lock(files.state.fd, USE_AT) or not files.is_empty():
                 return False
             self.unlink(name)
             return True
@@ -287,7 +287,8 @@ def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
     import numpy as np
 
     is_durable = np.zeros(state.block_count, bool)
-    is_durable[state.durable()] = True
+    for part in state.durable():
+        is_durable[part] = True
     is_whole = np.zeros(state.block_count, bool)
     for begin, end in data_ranges(data, 0, state.size):
         first = -(-begin // BLOCK_SIZE)

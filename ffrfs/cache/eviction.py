@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Blocks = NDArray[np.int64]
+    Listed = NDArray[Any]  # of _LISTED
 
+_LISTED = np.dtype([("age", "u8"), ("owner", "i4"), ("block", "i8"), ("size", "i8")])
 _PINNED = np.uint64(1 << 63)
 _SLACK = 1 << 16  # space of a file beyond its blocks, such as the file system's metadata
 _SYNCS = 16  # objects that are synced at a time
@@ -63,42 +65,54 @@ class Survey:
 
 def survey(objects: Objects, count: int) -> Survey:
     """Count all blocks of the cache; the arrays list at most `count` of them."""
-    allocated = 0
+    allocated = newest_us = 0
     names: list[str] = []
-    owners: list[NDArray[Any]] = [np.zeros(0, np.int32)]
-    blocks: list[NDArray[Any]] = [np.zeros(0, np.int64)]
-    sizes: list[NDArray[Any]] = [np.zeros(0, np.int64)]
-    ages: list[NDArray[Any]] = [np.zeros(0, np.uint64)]
+    oldest = np.zeros(0, _LISTED)
     for name in objects.names():
         with objects.opened(name) as files:
             if files is None:
                 continue
-            present = files.present()
-            _punch_leaks(files, present)
+            blocks = size = 0
+            ours = np.zeros(0, _LISTED)
+            for part in (_listed(files, len(names), each) for each in files.present()):
+                blocks += len(part)
+                size += int(part["size"].sum())
+                newest_us = max(newest_us, int((part["age"] & ~_PINNED).max(initial=0)))
+                ours = _oldest(ours, part, count)
+            _punch_leaks(files, size)
             held = files.allocated()
             allocated += held
-            age = _used_us(files.state, present)
-            owners.append(np.full(len(present), len(names), np.int32))
-            blocks.append(present)
-            size = _sizes(files.state, present)
-            if len(present):  # the rest, such as the state file, goes with the last block
-                size[age.argmax()] += max(held - int(size.sum()), 0)
-            sizes.append(size)
-            ages.append(age | _PINNED if files.pinned else age)
+            if 0 < blocks <= count:  # the rest, such as the state file, goes with the last block
+                ours["size"][ours["age"].argmax()] += max(held - size, 0)
+            oldest = _oldest(oldest, ours, count)
             names.append(name)
-        if not len(present):
+        if not blocks:
             objects.remove_if_empty(name)
-    all_ages = np.concatenate(ages)
-    order = np.argsort(all_ages, kind="stable")[:count]
     return Survey(
         allocated,
         names,
-        np.concatenate(owners)[order],
-        np.concatenate(blocks)[order],
-        np.concatenate(sizes)[order],
-        int((all_ages[order] < _PINNED).sum()),
-        int((all_ages & ~_PINNED).max(initial=np.uint64(0))),
+        oldest["owner"],
+        oldest["block"],
+        oldest["size"],
+        int((oldest["age"] < _PINNED).sum()),
+        newest_us,
     )
+
+
+def _listed(files: Files, owner: int, blocks: Blocks) -> Listed:
+    part = np.zeros(len(blocks), _LISTED)
+    part["owner"], part["block"] = owner, blocks
+    part["size"] = _sizes(files.state, blocks)
+    part["age"] = _used_us(files.state, blocks)
+    if files.pinned:
+        part["age"] |= _PINNED
+    return part
+
+
+def _oldest(some: Listed, more: Listed, count: int) -> Listed:
+    both = np.concatenate((some, more))
+    found: Listed = both[np.argsort(both["age"], kind="stable")[:count]]
+    return found
 
 
 def evict(objects: Objects, found: Survey, size: int, count_max: int | None = None) -> int:
@@ -130,7 +144,7 @@ def _evict_of(objects: Objects, name: str, blocks: Blocks, newest_us: int) -> in
             return 0
         held = files.allocated()
         freed = evict_blocks(files, blocks, newest_us)
-        is_empty = not len(files.present())
+        is_empty = files.is_empty()
     is_gone = is_empty and objects.remove_if_empty(name)
     return max(held, freed) if is_gone else freed
 
@@ -188,14 +202,18 @@ def _sizes(state: StateFile, blocks: Blocks) -> Blocks:
     return sizes
 
 
-def _punch_leaks(files: Files, present: Blocks) -> None:
-    """Free space that no block uses: of forgotten blocks, or half written by a killed process."""
+def _punch_leaks(files: Files, size: int) -> None:
+    """Free space that no block uses: of forgotten blocks, or half written by a killed process.
+
+    `size`: the bytes of the blocks that are present.
+    """
     state = files.state
     allocated = DISK_BLOCK * os.fstat(files.data).st_blocks
-    if allocated <= int(_sizes(state, present).sum()) + _SLACK:
+    if allocated <= size + _SLACK:
         return
     there = np.zeros(state.block_count, bool)
-    there[present] = True
+    for part in files.present():
+        there[part] = True
     for begin, end in data_ranges(files.data, 0, state.size):
         first, last = begin // BLOCK_SIZE, (end - 1) // BLOCK_SIZE
         for block in (np.flatnonzero(~there[first : last + 1]) + first).tolist():

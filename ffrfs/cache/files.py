@@ -7,6 +7,7 @@ Concurrency: a caller has files of its own.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -32,8 +33,12 @@ class Files:
     pinned: bool
     is_current: bool
 
-    def present(self) -> NDArray[np.int64]:
+    def present(self) -> Iterator[NDArray[np.int64]]:
+        """Yield the blocks that are present, part by part."""
         return self.state.present() if self.is_current else self.state.durable()
+
+    def is_empty(self) -> bool:
+        return not any(map(len, self.present()))
 
     def is_there(self, block: int) -> bool:
         return self.state.number(block) != 0 if self.is_current else self.state.is_durable(block)

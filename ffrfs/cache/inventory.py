@@ -103,7 +103,7 @@ class Inventory:
             self.place.unlink(self.place.relative(name, "pin"))
             with self.store.opened(name) as files:
                 if files is not None:
-                    freed = evict_blocks(files, files.present())
+                    freed = sum(evict_blocks(files, part) for part in files.present())
             self.store.remove_if_empty(name)
             self._usage.add(-freed)
         return freed
@@ -176,23 +176,23 @@ class Inventory:
 
 def _facts(name: str, files: Files) -> ObjectFacts:
     state = files.state
-    present = files.present()
     label, _ = state.read_header(name)
-    cached = len(present) * BLOCK_SIZE
-    if len(present) and present[-1] == state.block_count - 1:
-        cached += state.size_of(state.block_count - 1) - BLOCK_SIZE
-    times = state.used(present)
+    blocks = cached = used_us = 0
+    for part in filter(len, files.present()):
+        blocks += len(part)
+        cached += (len(part) - 1) * BLOCK_SIZE + state.size_of(int(part[-1]))
+        used_us = max(used_us, int(state.used(part).max()))
     return ObjectFacts(
         name=name,
         url=label.url,
         size=state.size,
         cached=cached,
         held=files.allocated(),
-        blocks=len(present),
+        blocks=blocks,
         block_count=state.block_count,
         pinned=files.pinned,
         in_use=is_locked(state.fd, USE_AT),
-        used_s=float(times.max()) / 1e6 if len(times) else 0.0,
+        used_s=used_us / 1e6,
         pin=label.pin,
     )
 

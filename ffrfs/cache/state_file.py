@@ -19,11 +19,11 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 
@@ -48,7 +48,7 @@ _HEAD = struct.Struct("<8sIIQQ16sI")  # magic, version, log2, size, blocks, boot
 _CRC = struct.Struct("<I")
 _TEXT_MAX = HEADER_SIZE - _HEAD.size - _CRC.size
 _WITHDRAWN = b"\2"  # in `durable`: cleared, but not synced yet
-_PART = 1 << 20  # blocks of an array that are read at once
+_PART = 1 << 17  # blocks of an array that are read at once
 
 
 @dataclass(frozen=True)
@@ -173,15 +173,17 @@ class StateFile:
         """Return `live` of some blocks."""
         return os.pread(self.fd, count, self._live + first).ljust(count, b"\0")
 
-    def present(self) -> NDArray[np.int64]:
+    # Part by part, as a file may claim more blocks than memory can list.
+
+    def present(self) -> Iterator[NDArray[np.int64]]:
         return self._where(self._live, lambda live: live != 0)
 
-    def durable(self) -> NDArray[np.int64]:
+    def durable(self) -> Iterator[NDArray[np.int64]]:
         return self._where(self._durable, lambda durable: durable == 1)
 
-    def unsynced(self) -> list[tuple[int, int]]:
-        """Return (block, number) of the blocks that are present and not durable."""
-        found: list[tuple[int, int]] = []  # not by NumPy, whose loading would delay a mount
+    def unsynced(self) -> Iterator[tuple[int, int]]:
+        """Yield (block, number) of the blocks that are present and not durable."""
+        # Not by NumPy, whose loading would delay a mount.
         for begin in range(0, self.block_count, _PART):
             count = min(_PART, self.block_count - begin)
             live = self.numbers(begin, count)
@@ -190,8 +192,7 @@ class StateFile:
             durable = os.pread(self.fd, count, self._durable + begin).ljust(count, b"\0")
             for block, (number, is_durable) in enumerate(zip(live, durable, strict=True), begin):
                 if number and not is_durable:
-                    found.append((block, number))
-        return found
+                    yield block, number
 
     def used(self, blocks: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return when each of the blocks, in ascending order, was last used; 0: never."""
@@ -202,22 +203,21 @@ class StateFile:
             low, high = np.searchsorted(blocks, (begin, begin + _PART))
             if low == high:
                 continue
-            raw = os.pread(self.fd, 8 * _PART, self._used + 8 * begin)
-            part = np.zeros(_PART, "<u8")
+            first = int(blocks[low])
+            part = np.zeros(int(blocks[high - 1]) + 1 - first, "<u8")
+            raw = os.pread(self.fd, part.nbytes, self._used + 8 * first)
             part[: len(raw) // 8] = np.frombuffer(raw, "<u8", len(raw) // 8)
-            times[low:high] = part[blocks[low:high] - begin]
+            times[low:high] = part[blocks[low:high] - first]
         return times
 
     def _where(
         self, array: int, test: Callable[[NDArray[np.uint8]], NDArray[np.bool_]]
-    ) -> NDArray[np.int64]:
+    ) -> Iterator[NDArray[np.int64]]:
         import numpy as np
 
-        parts: list[NDArray[Any]] = [np.zeros(0, np.int64)]
         for begin in range(0, self.block_count, _PART):
             raw = os.pread(self.fd, min(_PART, self.block_count - begin), array + begin)
-            parts.append(np.flatnonzero(test(np.frombuffer(raw, np.uint8))) + begin)
-        return np.concatenate(parts)
+            yield np.flatnonzero(test(np.frombuffer(raw, np.uint8))) + begin
 
     def after_boot(self, is_there: NDArray[np.bool_]) -> None:
         """Set `live` and `durable` to `is_there`, under an exclusive lock of the object."""

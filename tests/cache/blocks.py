@@ -103,7 +103,7 @@ def crash(directory: Path, random_bytes: bytes) -> None:
         count = state.block_count
         noise = (random_bytes * (count // len(random_bytes) + 1))[:count]
         os.pwrite(state.fd, noise, HEADER_SIZE)
-        durable = set(state.durable().tolist())
+        durable = {block for part in state.durable() for block in part.tolist()}
         with open(path.with_suffix(".data"), "r+b", buffering=0) as data:
             for block in set(range(count)) - durable:
                 os.pwrite(data.fileno(), noise[:1] * state.size_of(block), block * BLOCK_SIZE)

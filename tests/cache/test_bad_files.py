@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.eviction import evict, survey
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, StateFile
 from ffrfs.errors import CacheError
@@ -240,6 +242,23 @@ def test_a_state_file_of_a_huge_object_costs_no_memory(place: Path) -> None:
         StateFile(file.fileno(), 1 << 46).write_header(label, boot)
     CacheDirectory(str(place), 64 * MIB).close()
     assert reopened(place)[0] == set()
+
+
+def test_a_state_file_that_claims_many_blocks_costs_no_memory(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 64 * MIB)
+    kept = cache.open(URL, "v1", MIB * BLOCK_SIZE)
+    kept._state.set_present(0, MIB)
+    kept.close()
+    tracemalloc.start()
+    try:
+        cache.open(URL, "v1", MIB * BLOCK_SIZE).close()
+        found = survey(cache.store, 100)
+        evict(cache.store, found, 1)
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+    finally:
+        tracemalloc.stop()
+    assert found.blocks.tolist() == list(range(100))
+    cache.close()
 
 
 def test_the_usage_file_is_something_else(place: Path) -> None:

@@ -142,7 +142,7 @@ class DirectoryModel(CacheModel):
         for path, state in state_files(self.path / "cache"):
             label, _ = state.read_header(path.stem)
             it = next(n for n in range(4) if url(n) == label.url)
-            durable |= {(it, block) for block in state.durable().tolist()}
+            durable |= {(it, block) for part in state.durable() for block in part}
         crash(self.path / "cache", noise)
         self.filled &= durable
         self.cache = self.make()
