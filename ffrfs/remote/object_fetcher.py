@@ -229,6 +229,7 @@ class ObjectFetcher:
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:
         """Replace the object's failed cache by one in memory, and tell its clients."""
+        cached = self._memory.open(*_identity(target.pin, self._settings))
         if error is not None:
             self._give_up_directory(error)
         else:
@@ -238,9 +239,8 @@ class ObjectFetcher:
                 "in memory instead",
                 target.pin.url.shown,
             )
-        old = target.cached
-        target.cached = self._memory.open(*_identity(target.pin, self._settings))
-        target.retired.append(old)
+        target.retired.append(target.cached)
+        target.cached = cached
         for link in dict.fromkeys(target.followers):
             link.moved(target)
 

@@ -38,7 +38,10 @@ class ObjectOwner(Protocol):
     """The fetcher, as the schedule sees it."""
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:
-        """Give it another cache. `error`: the old cache's; None: a block stays locked there."""
+        """Give it another cache. `error`: the old cache's; None: a block stays locked there.
+
+        Raises OSError if descriptors or memory are lacking.
+        """
         ...
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None: ...
@@ -97,7 +100,10 @@ class Schedule:
         try:
             self._counters.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
         except OSError as error:
-            self._owner.move(target, error)
+            try:
+                self._owner.move(target, error)
+            except OSError as lacking:
+                return wait.end(RemoteError.at(target.pin.url.shown, describe(lacking)))
         self.want(target, wait, urgent=True)
 
     def used(self, target: FetchedObject, first: int, count: int) -> None:
@@ -219,20 +225,32 @@ class Schedule:
         queue.pop(block, None)
         target, number = block.target, block.number
         try:
-            if not target.cached.claim(number):
-                if not self._is_too_long_elsewhere(block):
-                    self._wait_elsewhere(block)
-                    return False
-                self._owner.move(target, None)
-                target.cached.claim(number)
-        except OSError as error:
-            self._owner.move(target, error)
-            target.cached.claim(number)
+            if not self._claim(block):
+                return False
+        except OSError as error:  # descriptors are lacking, or memory
+            self._fail(block, RemoteError.at(target.pin.url.shown, describe(error)))
+            return False
         if target.cached.is_present(number):
             target.cached.release(number)
             self._done(block)
             return False
         block.elsewhere_since = 0.0
+        return True
+
+    def _claim(self, block: Block) -> bool:
+        """Claim the block, if need be in another cache. Raises OSError if none can be made."""
+        target, number = block.target, block.number
+        try:
+            if target.cached.claim(number):
+                return True
+            failure = None
+        except OSError as error:
+            failure = error
+        if failure is None and not self._is_too_long_elsewhere(block):
+            self._wait_elsewhere(block)
+            return False
+        self._owner.move(target, failure)
+        target.cached.claim(number)
         return True
 
     def _is_too_long_elsewhere(self, block: Block) -> bool:

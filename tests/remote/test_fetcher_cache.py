@@ -9,6 +9,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ from tests.remote.servers.faulty import faulty
 from tests.remote.servers.scripted import good, scripted
 
 BLOCKS = -(-SIZE // BLOCK_SIZE)
+
+
+@contextlib.contextmanager
+def without_descriptors(running: Running) -> Iterator[None]:
+    pid, limit = running.process.pid, resource.RLIMIT_NOFILE
+    before = resource.prlimit(pid, limit)
+    resource.prlimit(pid, limit, (3, before[1]))  # 0 to 2 are open
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, limit, before)
 
 
 def test_what_was_fetched_is_there_the_next_time(start: Start, tmp_path: Path) -> None:
@@ -74,8 +86,9 @@ def test_the_blocks_of_a_fetcher_that_was_killed_are_fetched_by_another(
 
 
 @pytest.mark.promise("S64")
+@pytest.mark.parametrize("lacks_descriptors", [False, True])
 def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
-    start: Start, tmp_path: Path
+    start: Start, tmp_path: Path, lacks_descriptors: bool
 ) -> None:
     (tmp_path / "a.bin").write_bytes(content())
     with faulty(tmp_path) as server:
@@ -92,6 +105,10 @@ def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
         stop(stopped.process.pid)
         server.mend()
         try:
+            if lacks_descriptors:  # for a cache in memory, at first
+                with without_descriptors(other):
+                    answer = client.ask(opened, 0, BLOCKS)
+                assert (answer.kind, "Too many open" in answer.reason) == (Tell.FAILED, True)
             assert client.read_all(opened) == content()
         finally:
             os.kill(stopped.process.pid, signal.SIGCONT)
@@ -123,13 +140,10 @@ def test_a_moment_without_descriptors_leaves_the_cache_in_use(start: Start, tmp_
     running = start()
     client = running.client()
     client.open(put(tmp_path, "a", content(100)))
-    pid, limit = running.process.pid, resource.RLIMIT_NOFILE
-    before = resource.prlimit(pid, limit)
-    resource.prlimit(pid, limit, (3, before[1]))  # 0 to 2 are open
     url = put(tmp_path, "b", content())
-    answer = client.answer(client.send(Ask.OPEN, 1, url=url))
+    with without_descriptors(running):
+        answer = client.answer(client.send(Ask.OPEN, 1, url=url))
     assert (answer.kind, "Too many open files" in answer.reason) == (Tell.FAILED, True)
-    resource.prlimit(pid, limit, before)
     assert client.read_all(client.open(url)) == content()
     assert running.figure("remote_in_memory") == 0
 
