@@ -220,12 +220,31 @@ void ObjectLink::take_moved(Answer answer) {
   const auto found = known_.find(answer.object);
   if (found == known_.end() || !found->second.object) return;
   RemoteObject& object = *found->second.object;
+  if (!answer.data.valid()) return open_anew(found->first, found->second);
   try {
-    if (!answer.data.valid()) throw StorageError(EMFILE, object.name(), "cannot open");
     object.set_files(std::make_shared<const CachedFiles>(
         std::move(answer.data), std::move(answer.state), object.facts(), object.name()));
   } catch (const StorageError&) {
     // The object keeps its present files.
+  }
+}
+
+// No descriptor was free for the files that the fetcher fills from now on. It answers no request of
+// an object that was closed.
+void ObjectLink::open_anew(uint32_t number, Known& known) {
+  if (known.state != Known::State::kOpen) return;
+  if (socket_.send(make_message(Ask::kClose, number, 0)) != LinkSocket::Sent::kYes) return;
+  reopen(number, known);
+  for (auto place = requests_.begin(); place != requests_.end();) {
+    const auto next = std::next(place);
+    Request& request = place->second;
+    if (request.is_sent && request.ask != Ask::kList && request.number == number) {
+      request.is_sent = false;
+      --sent_count_;
+      add(std::move(request));  // by another id, as the old one may still be answered
+      requests_.erase(place);
+    }
+    place = next;
   }
 }
 

@@ -120,6 +120,7 @@ class ObjectLink {
   void take_opened(Request request, Answer answer, Finished& finished);
   [[nodiscard]] bool take_listed(Requests::iterator place, Answer answer, Finished& finished);
   void take_moved(Answer answer);
+  void open_anew(uint32_t number, Known& known);
   void fail(Request request, const std::exception_ptr& error, Finished& finished);
   void fail_all(const std::exception_ptr& error, Finished& finished);
   void expire(Finished& finished);

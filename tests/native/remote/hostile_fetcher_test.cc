@@ -2,9 +2,9 @@
 // bytes; nothing hangs, nothing is read outside.
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <exception>
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "io/error.h"
+#include "no_descriptors.h"
 #include "prefetch_rig.h"
 #include "remote/remote_error.h"
 #include "remote/remote_opener.h"
@@ -142,21 +143,16 @@ TEST_CASE("an object that opens while no descriptor is free fails alone, and ope
   std::promise<std::exception_ptr> prepared;
   file->prepare(kTestBlock, 1, Source::Urgency::kSomeoneWaits,
                 [&](const std::exception_ptr& error) { prepared.set_value(error); });
-  rlimit limit{};
-  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  const auto lowest_free = static_cast<rlim_t>(FileDescriptor(dup(rig.object->data())).get());
-  const rlimit none{.rlim_cur = lowest_free, .rlim_max = limit.rlim_max};
   for (int i = 0; i < 3; ++i) {
-    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
     std::string error;
     int code = 0;
     try {
+      const NoDescriptors now;
       (void)opener.open(other);
     } catch (const StorageError& why) {
       error = why.what();
       code = why.code();
     }
-    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     CHECK(error == other + ": cannot open: Too many open files");
     CHECK(code == EMFILE);
   }
@@ -222,6 +218,38 @@ TEST_CASE("data that moves elsewhere is read there; to what is no object's nothi
     file->read_fully(0, target);
     return bytes == next.content();
   }));
+}
+
+TEST_CASE("data that moves while no descriptor is free is asked for again, and read") {
+  std::atomic<bool> has_moved{false};
+  Link rig;
+  const auto next = std::make_shared<TestObject>(rig.object->content());
+  remote::RemoteOpener opener(rig.fetcher.start(), 5s);
+  rig.fetcher.hold();
+  const auto file = opener.open(kUrl);
+  rig.fetcher.answer_by([&has_moved, next](TestFetcher& fetcher, const Asked& asked) {
+    if (has_moved && asked.kind != Ask::kOpen) {
+      next->fill(asked.first, asked.count);
+      fetcher.send(Told::kReady, asked.object, asked.id);
+    }
+    return true;
+  });
+  std::promise<std::exception_ptr> prepared;
+  file->prepare(kTestBlock, 1, Source::Urgency::kSomeoneWaits,
+                [&](const std::exception_ptr& error) { prepared.set_value(error); });
+  REQUIRE(wait_until([&] { return rig.fetcher.count(Ask::kWant) == 1; }));
+  {
+    const NoDescriptors now;
+    rig.fetcher.send(Told::kMoved, 0, 0, "", {next->data(), next->state()});
+    REQUIRE(wait_until([&] { return rig.fetcher.count(Ask::kOpen) == 2; }));
+  }
+  has_moved = true;
+  CHECK(rig.fetcher.count(Ask::kClose) == 1);
+  rig.fetcher.send_opened(rig.fetcher.asked().back(), *next);
+  CHECK(prepared.get_future().get() == nullptr);
+  Bytes bytes(40'000, '?');
+  file->read_fully(0, std::as_writable_bytes(std::span(bytes)));
+  CHECK(bytes == next->content());
 }
 
 TEST_CASE("a list without end ends") {
