@@ -62,14 +62,14 @@ FingerprintsPtr ChunkFingerprints::keep(const Extent& extent, std::vector<uint32
 }
 
 // Runs `pass` on a thread when there is room for its memory. If no thread can run it, `failed` is
-// called with the error, in poll().
+// called with the error.
 void ChunkFingerprints::start_in_turn(size_t memory, Pass pass, Failed failed) {
   fetcher_.budget().admit(
       memory, [this, pass = std::move(pass), failed = std::move(failed)](Reservation admitted) {
     try {
       threads_.submit([pass, memory = shared(std::move(admitted))] { pass(std::move(*memory)); });
     } catch (...) {
-      reader_.port().post([failed, error = std::current_exception()] { failed(error); });
+      reader_.port().post_answer(failed, std::current_exception());
     }
   });
 }
@@ -77,17 +77,23 @@ void ChunkFingerprints::start_in_turn(size_t memory, Pass pass, Failed failed) {
 void ChunkFingerprints::verify(const Extent& extent, Done done) {
   const UnitKey key = key_of(extent);
   if (!reader_.wait_for<const Fingerprints>(key, std::move(done))) return;
-  start_in_turn(RecordStream::memory_for(fetcher_), [this, extent](Reservation memory) {
-    fingerprint(extent, std::move(memory));
-  }, [this, key](const std::exception_ptr& error) {
+  const auto fail = [this, key](const std::exception_ptr& error) {
     for (const auto& waiting : reader_.table().finish(key)) waiting(nullptr, error);
-  });
+  };
+  try {
+    start_in_turn(RecordStream::memory_for(fetcher_), [this, extent](Reservation memory) {
+      fingerprint(extent, std::move(memory));
+    }, fail);
+  } catch (const std::bad_alloc&) {  // else later readers would wait for this pass, too
+    fail(std::current_exception());
+  }
 }
 
 void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {
-  auto prints = std::make_shared<Fingerprints>();
+  std::shared_ptr<Fingerprints> prints;
   std::exception_ptr error;
   try {
+    prints = std::make_shared<Fingerprints>();
     prints->chunks.reserve(static_cast<size_t>(extent.size / kChunkSize + 1));
     with_second_try(fetcher_.shards().file_of(extent), extent.offset, whole_size(extent), [&] {
       prints->chunks.clear();
@@ -102,8 +108,8 @@ void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {
     error = std::current_exception();
     prints = nullptr;
   }
-  for (auto& done : reader_.table().finish(key_of(extent), prints)) {
-    reader_.port().post([done = std::move(done), prints, error] { done(prints, error); });
+  for (const auto& done : reader_.table().finish(key_of(extent), prints)) {
+    reader_.port().post_answer(done, prints, error);
   }
 }
 
@@ -123,7 +129,7 @@ void ChunkFingerprints::read(const Extent& extent, bool check, Use use,
     } catch (...) {
       error = std::current_exception();
     }
-    reader_.port().post([done, error] { done(error); });
+    reader_.port().post_answer(done, error);
   }, done);
 }
 

@@ -27,6 +27,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -83,6 +84,15 @@ class ReadPort {
 
   // Runs `callback` in a later poll(). Thread-safe.
   void post(std::function<void()> callback);
+  // Calls done(args...) in a later poll(), or, without memory for that, at once. Thread-safe.
+  template <typename Done, typename... Args>
+  void post_answer(const Done& done, const Args&... args) {
+    try {
+      post([done, args...] { done(args...); });
+    } catch (const std::bad_alloc&) {
+      done(args...);
+    }
+  }
 
   // Runs the callbacks of all finished reads, and returns how many. Never waits.
   size_t poll();

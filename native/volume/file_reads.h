@@ -77,9 +77,6 @@ class FileReads {
   [[nodiscard]] Fetcher& fetcher() { return fetcher_; }
   [[nodiscard]] DemandReader& units() { return units_; }
 
-  // Runs `callback` in a later poll().
-  void post(std::function<void()> callback) { units_.port().post(std::move(callback)); }
-
   // Returns how many callbacks it has run.
   size_t poll() { return units_.poll(); }
   void wait(int timeout_ms) const { units_.wait(timeout_ms); }
@@ -88,7 +85,7 @@ class FileReads {
     turns_.wait(is_ready, timeout_ms);
   }
   void wake() {
-    post([] {});
+    units_.port().post([] {});
   }
   [[nodiscard]] int event_fd() { return units_.port().event_fd(); }
 

@@ -50,11 +50,7 @@ TreePtr SubtreeCache::get(uint64_t record, Done done) {
   auto waiting = reads_.units().table().finish(key_of(record), made);
   // The first is the caller's, whose answer is returned.
   for (size_t i = 1; i < waiting.size(); ++i) {
-    try {
-      reads_.post([done = waiting[i], made, error] { done(made, error); });
-    } catch (const std::bad_alloc&) {  // none left to post it
-      waiting[i](made, error);
-    }
+    reads_.units().port().post_answer(waiting[i], made, error);
   }
   if (error) std::rethrow_exception(error);
   return tree;

@@ -150,25 +150,28 @@ TEST_CASE("whichever allocation fails, no record stays on its way, and all can b
 }
 
 TEST_CASE("whichever allocation of a reader fails, the next one gets the record") {
-  bool has_failed = true;
-  for (uint64_t number = 1; has_failed; ++number) {
-    CAPTURE(number);
-    Reader one;
-    Reader next;
-    Rig rig(patterns(1, 10'000));
-    bool is_refused = false;
-    {
-      const Shortage now(number);
-      try {
-        one.begin(rig);
-      } catch (const std::bad_alloc&) {
-        is_refused = true;
+  for (const size_t size : {size_t{10'000}, static_cast<size_t>(kWholeRecordSize) + 1}) {
+    CAPTURE(size);
+    bool has_failed = true;
+    for (uint64_t number = 1; has_failed; ++number) {
+      CAPTURE(number);
+      Reader one;
+      Reader next;
+      Rig rig(patterns(1, size));
+      bool is_refused = false;
+      {
+        const Shortage now(number);
+        try {
+          one.begin(rig);
+        } catch (const std::bad_alloc&) {
+          is_refused = true;
+        }
+        has_failed = allocations >= number;
       }
-      has_failed = allocations >= number;
+      REQUIRE((is_refused || one.end(rig)));
+      next.begin(rig);
+      REQUIRE(next.end(rig));
+      CHECK(next.is_right);
     }
-    REQUIRE((is_refused || one.end(rig)));
-    next.begin(rig);
-    REQUIRE(next.end(rig));
-    CHECK(next.is_right);
   }
 }
