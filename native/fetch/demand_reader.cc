@@ -84,6 +84,12 @@ bool DemandReader::arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owne
   return true;
 }
 
+bool DemandReader::give_up(const UnitKey& key) {
+  const auto plan = table_.give_up(key);
+  if (plan) start_in_turn(*plan);
+  return plan.has_value();
+}
+
 void DemandReader::overtake() {
   for (const UnitPlan& plan : table_.take_overdue()) start_in_turn(plan);
 }

@@ -84,6 +84,9 @@ class DemandReader {
   // poll(), and the unit is not held as read ahead.
   bool arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner,
               const std::exception_ptr& error);
+  // Ends a claim() whose unit was not read for want of memory, threads or descriptors. Returns true
+  // if readers waited: it is read for them.
+  bool give_up(const UnitKey& key);
   // Reads every unit that readers wait for and that was claimed too long ago, so that a slow
   // claimer does not delay them. fetch() does the same for its own unit.
   void overtake();

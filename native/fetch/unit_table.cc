@@ -149,6 +149,18 @@ std::vector<UnitTable::Done> UnitTable::arrive(const UnitKey& key, const UnitPtr
   return waiting;
 }
 
+std::optional<UnitPlan> UnitTable::give_up(const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end() || !entry->second.is_claimed || entry->second.held) {
+    return std::nullopt;
+  }
+  entry->second.is_claimed = false;
+  if (!entry->second.waiting.empty()) return entry->second.plan;
+  (void)end_fetch(*entry);
+  return std::nullopt;
+}
+
 std::vector<UnitPlan> UnitTable::take_overdue() {
   std::vector<UnitPlan> plans;
   const std::lock_guard lock(mutex_);

@@ -43,9 +43,11 @@ void read_tasks(std::vector<PrefetchTask>& tasks, Fetcher& fetcher, bool check_d
       }
       hand_over(task, item.error);
     });
-  } catch (...) {  // out of memory, or of threads
+  } catch (...) {  // out of memory, threads or descriptors
     for (PrefetchTask& task : tasks) {
-      if (!task.is_finished) hand_over(task, std::current_exception());
+      if (task.is_finished) continue;
+      task.unit = nullptr;
+      hand_over(task, nullptr);
     }
   }
 }

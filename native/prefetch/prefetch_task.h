@@ -42,7 +42,7 @@ struct PrefetchTask {
 };
 
 // Called with each task, on any thread, as soon as its unit was read or has failed. Sets
-// is_finished.
+// is_finished. Without unit and error it was not read, for want of memory, threads or descriptors.
 using HandOver = std::function<void(PrefetchTask& task, const std::exception_ptr& error)>;
 
 // Reads the tasks, sorted and merged; returns when all were handed over.

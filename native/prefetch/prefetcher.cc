@@ -291,14 +291,17 @@ void Prefetcher::push(std::vector<Task>& batch) {
 void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   const UnitKey key = task.plan.key();
   task.is_finished = true;
-  if (error) {
+  const bool is_given_up = !task.unit && !error;
+  const bool is_read = task.unit && !error;
+  if (!is_read) {
     task.memory = {};
     task.unit = nullptr;
   } else {
     auto& fetched = task.is_run() ? counters_.readahead_fetched : counters_.prefetch_fetched;
     fetched.fetch_add(1, std::memory_order_relaxed);
   }
-  const bool is_awaited = reader_.arrive(key, task.unit, task.owner, error);
+  const bool is_awaited =
+      is_given_up ? reader_.give_up(key) : reader_.arrive(key, task.unit, task.owner, error);
   const std::lock_guard lock(mutex_);
   --in_flight_;
   if (!task.is_run() && !lists_.contains(task.owner)) {  // its client has died meanwhile
@@ -312,8 +315,8 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
     table_.age(key, Clock::now() - options_.ttl + kWatchIntervalMax);
   }
   lists_.set_state(task.owner, task.index,
-                   error || is_awaited ? HintList::State::kDone : HintList::State::kHeld);
-  task.is_to_push = !error && !is_awaited && is_wanted && !task.is_marker;
+                   !is_read || is_awaited ? HintList::State::kDone : HintList::State::kHeld);
+  task.is_to_push = is_read && !is_awaited && is_wanted && !task.is_marker;
 }
 
 // A reader that lags behind slows down only the others: its records are held, so the others wait

@@ -1,5 +1,5 @@
-// native/prefetch, native/fetch: without memory the threads that read ahead leave something out, and
-// go on; a reader without memory holds up no other one.
+// native/prefetch, native/fetch: without memory, or descriptors, the threads that read ahead leave
+// something out, and go on; a reader without memory holds up no other one.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -13,8 +13,11 @@
 #include <memory>
 #include <new>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 
+#include "no_descriptors.h"
 #include "prefetch_rig.h"
 
 using namespace ffrfs;
@@ -100,6 +103,36 @@ struct Reader {
   std::atomic<bool> has_ended{false};
 };
 
+// A file that is in no page cache; the threads that read ahead wait at a closed gate to see that.
+class GatedFile final : public Source {
+ public:
+  struct Gate {
+    const pid_t reader = gettid();
+    std::atomic<bool> is_closed{false};
+    std::atomic<bool> has_waiting{false};
+  };
+  GatedFile(const std::string& path, Gate& gate) : GatedFile(open_local_file(path), gate) {}
+
+  [[nodiscard]] bool is_cached(uint64_t, size_t) const override {
+    while (gate_.is_closed && gettid() != gate_.reader) {
+      gate_.has_waiting = true;
+      usleep(1000);
+    }
+    return false;
+  }
+  [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
+  void read_fully(uint64_t offset, std::span<std::byte> target) const override {
+    file_->read_fully(offset, target);
+  }
+
+ private:
+  GatedFile(std::unique_ptr<const Source> file, Gate& gate)
+      : Source(file->path(), {.size = file->size()}), file_(std::move(file)), gate_(gate) {}
+
+  const std::unique_ptr<const Source> file_;
+  Gate& gate_;
+};
+
 std::vector<uint64_t> numbers(size_t count) {
   std::vector<uint64_t> records(count);
   std::iota(records.begin(), records.end(), 0);
@@ -174,4 +207,30 @@ TEST_CASE("whichever allocation of a reader fails, the next one gets the record"
       CHECK(next.is_right);
     }
   }
+}
+
+TEST_CASE("who waits for a batch that gets no descriptors reads by itself") {
+  GatedFile::Gate gate;
+  Rig rig(patterns(1, 4000), {.open = [&gate](const std::string& path) {
+    return std::make_unique<const GatedFile>(path, gate);
+  }});
+  gate.is_closed = true;
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints({0}));
+  REQUIRE(wait_until([&] { return gate.has_waiting.load(); }));
+  std::exception_ptr failure;
+  Bytes read;
+  CHECK_FALSE(rig.reads.read(rig.shards.extent(0), 0, rig.records[0].size(),
+                             [&](const Slice& slice, const std::exception_ptr& error) {
+    failure = error;
+    read = text(slice.bytes);
+  }));
+  {
+    const NoDescriptors now;
+    gate.is_closed = false;
+    REQUIRE(wait_until([&] { return rig.reads.poll() > 0; }));
+  }
+  CHECK(failure == nullptr);
+  CHECK(read == rig.records[0]);
+  CHECK(rig.settles());
 }
