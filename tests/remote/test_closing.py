@@ -62,7 +62,7 @@ def test_a_fetcher_ends_while_an_object_opens(
     monkeypatch.setattr(ObjectFetcher, "_open_cached", lambda *_: opens.wait(WAIT_S) and slow)
 
     async def run() -> None:
-        fetcher = ObjectFetcher(Start(settings, {}, 1 << 20), FetchCounters())
+        fetcher = ObjectFetcher(Start(settings, {}, 16 << 20), FetchCounters())
         pin = await origin_for(url, settings).pin(url)
         opening = asyncio.create_task(fetcher._opened(pin, False))
         await asyncio.sleep(0)
