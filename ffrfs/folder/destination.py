@@ -66,6 +66,7 @@ class Destination(Closing):
         # The last directory is kept open, because the next file is usually in it, too.
         self._below = ""
         self._folder = os.dup(self._root)
+        remove_leftovers(self._folder)
 
     def folder(self, below: str) -> int:
         """Make the directory "a/b", with those above it, if missing; return a descriptor.
@@ -86,6 +87,7 @@ class Destination(Closing):
                 fd = inner
             os.close(self._folder)
             self._folder, self._below = fd, below
+            remove_leftovers(fd)
         return self._folder
 
     def describe_folders(self, *, is_whole: bool) -> None:
@@ -189,7 +191,6 @@ def _enter(folder: int, name: str) -> int:
 
 
 def _replace_by_link(folder: int, name: str, target: str) -> None:
-    remove_leftovers(folder)
     while True:
         made = staging_name(name)
         os.symlink(target, made, dir_fd=folder)

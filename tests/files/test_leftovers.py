@@ -115,6 +115,8 @@ def test_the_next_command_removes_it(tmp_path: Path) -> None:
         'staged_folder(sys.argv[1], "x").__enter__()',
         'StagedFile(sys.argv[1] + "/y").close()',
         'FileWriter(sys.argv[1] + "/z", 0).close()',
+        'Destination(sys.argv[1], "skip").close()',
+        'Destination(os.path.dirname(sys.argv[1]), "skip").folder(os.path.basename(sys.argv[1]))',
     ):
         with held("folder", tmp_path):
             place = left_in(tmp_path)
