@@ -14,7 +14,7 @@ import secrets
 import socket
 import time
 
-from ffrfs.errors import PackError, RemoteError
+from ffrfs.errors import ChangedAtOriginError, PackError, RemoteError
 from ffrfs.files.closing import Closing
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over
@@ -77,11 +77,8 @@ class AppendLock(Closing):
         return names - {_LOCK_NAME}
 
     def _find_dead(self) -> bool:
-        try:
-            pin = self._pin()
-            text = self._text(pin)
-        except RemoteError:  # the lock was removed or replaced meanwhile
-            return False
+        pin = self._pin()
+        text = self._text(pin)
         found = _PROCESS.search(text)
         if found is None or not _is_dead(found[1].decode(), int(found[2])):
             return False
@@ -104,7 +101,10 @@ class AppendLock(Closing):
     def _text(self, pin: Pin | None) -> bytes:
         if pin is None:
             return b""
-        return bytes_of(pin, 0, min(pin.size, _LOCK_SIZE_MAX), self._settings)
+        try:
+            return bytes_of(pin, 0, min(pin.size, _LOCK_SIZE_MAX), self._settings)
+        except ChangedAtOriginError:  # its process has removed it, or another replaced it
+            return b""
 
     def close(self) -> None:
         if self.is_taken:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
@@ -17,8 +18,9 @@ from obstore.store import S3Store
 import ffrfs
 from ffrfs.cli.main import main
 from ffrfs.errors import PackError, RemoteError
-from ffrfs.packing import bucket_place, bucket_target
+from ffrfs.packing import append_lock, bucket_place, bucket_target
 from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over, remove
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.remote.stored import objects
@@ -294,6 +296,32 @@ def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
     assert all(re.search("is adding to it|was changed meanwhile", str(e)) for e in errors)
     assert len(objects(store)) == 2 + 3 - len(errors)
     assert ffrfs.verify(url)["good"]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_lock_that_goes_while_it_is_read(
+    url: str, store: S3Store, more: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """Its process has ended: before ours looks, or between a refused lock and the look at it."""
+
+    def put_other(*_: object) -> bool:
+        obstore.put(store, LOCK, b"another")
+        return False
+
+    def end_other(pin: Pin, *how: Any) -> bytes:
+        if LOCK in objects(store):
+            obstore.delete(store, LOCK)
+        return bytes_of(pin, *how)
+
+    if is_first:
+        put_other()
+    else:
+        monkeypatch.setattr(append_lock, "put_new", put_other)
+    monkeypatch.setattr(append_lock, "bytes_of", end_other)
+    before = objects(store).keys() - {LOCK}
+    with pytest.raises(PackError, match="another process is adding to it"):
+        ffrfs.pack_folder(more, url, append=True)
+    assert objects(store).keys() == before
 
 
 def test_a_set_that_changes_meanwhile(
