@@ -46,7 +46,7 @@ class Plan(PlanFile):
             or len(found) != len(self.shards)
             or not all(type(first) is int for first in found)
             or found != sorted({*found})
-            or found[0] != 0
+            or found[:1] != [0]
         ):
             raise bad_plan(self.path, "its table is damaged")
         return found
