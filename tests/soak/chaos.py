@@ -110,7 +110,8 @@ def ground_of(kind: str, pack: Path, work: Path) -> Iterator[Ground]:
             cache.mkdir()
             options = f"size={_CACHE_DISK_MB}m,mode=700"
             subprocess.run(["mount", "-t", "tmpfs", "-o", options, "cache", cache], check=True)
-            stack.callback(subprocess.run, ["umount", cache], check=True)
+            # A fetcher ends a moment after the mount: found_in_the_end() waits for that.
+            stack.callback(subprocess.run, ["umount", "--lazy", cache], check=True)
             arguments = (*_CACHE, "--cache-dir", str(cache))
             acts = {"server": server.program, "full": cache}
             yield Ground(f"{server.url}/{pack.name}", arguments, acts)
