@@ -110,11 +110,11 @@ class MountHandle:
             known = state.load(self.directory, self.state.mountpoint)
             is_lost = known is None and self.is_in_place()
             if is_held and (is_lost or self.state.is_same_mount(known)):
+                state.save(self.directory, self.state)
+                state.withdraw_others(self.directory, self.state)
                 path = state.socket_path(self.directory, self.state.mountpoint)
                 if not os.path.lexists(path):
                     self.control = control_socket.listen(path)
-                state.save(self.directory, self.state)
-                state.withdraw_others(self.directory, self.state)
             self.is_recorded = is_held
 
     def is_in_place(self) -> bool:
