@@ -71,8 +71,8 @@ class Mount:
         return data
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], pause_s: float = 0.05) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+        time.sleep(pause_s)
