@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.checkout import CHECKOUT
+from tests.mount.preloaded import preloaded
 
 DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,6 +43,8 @@ _PLACES = re.compile(r"(?<![\w./~])/(mnt|nvme|shared|data)/")
 _ENDLESS = re.compile(r"ffrfs (?:top|view|log -f)\b")
 _LOOKS = re.compile(r"ffrfs (?:stats|check|log|prefetch|warm|view) .*?(/\S*/mnt/\w+)")
 _DEVIATES = "ffrfs schema validate"  # 1: there are anomalies
+# A command of which a shell makes only words, and which becomes no other program.
+_WORDS = re.compile(r"ffrfs (?!run )(?:[^'\"\\\\|&;<>()$`*?\[#~\n]|'[^']*')*")
 _ADVISED = "--to parquet --shards"  # against files that are as small as those of a test
 TIMEOUT_S = 120
 
@@ -86,7 +89,7 @@ class Shell:
 
     def run(self, shown: str) -> None:
         """Run a command. Raises AssertionError, with what it said, unless it ends well."""
-        line = _PLACES.sub(rf"{self.work}/\1/", shown)
+        line = _PLACES.sub(rf"{self.work}/\1/", shown).replace(" ~/", f" {self.work}/")
         for old, new in self.replaced.items():
             line = line.replace(old, new)
         look = _LOOKS.search(line)
@@ -128,18 +131,27 @@ class Shell:
     def _shell(self, line: str, shown: str = "") -> None:
         if line.startswith("ffrfs check"):  # 2: a busy machine's answer may be late
             line = f"until {line}\n[ $? != 2 ]; do sleep 0.1; done"
-        done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", line],
-            cwd=self.work / "here",
-            env=self._environ(),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        if _WORDS.fullmatch(line):
+            status, out, err = self._forked(shlex.split(line)[1:])
+        else:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", line],
+                cwd=self.work / "here",
+                env=self._environ(),
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+            status, out, err = done.returncode, done.stdout, done.stderr
         good = (0, 1) if line.startswith(_DEVIATES) else (0,)
-        says = not done.stderr or _ADVISED in line
-        assert done.returncode in good and says, f"{shown or line}: {done}"
+        says = not err or _ADVISED in line
+        assert status in good and says, f"{shown or line}: {status}, {out}{err}"
+
+    def _forked(self, words: list[str]) -> tuple[int, str, str]:
+        """The command, without another start of Python."""
+        here = str(self.work / "here")
+        return preloaded().run(words, self._environ(), TIMEOUT_S, directory=here)
 
     def _interrupted(self, line: str) -> None:
         """Run it until it has printed something, then interrupt it."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,8 +13,9 @@ import pytest
 
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.tfrecord import TFRecordWriter, from_dict
-from tests.adapters.program_run import run
+from tests.adapters.program_run import run, run_script
 from tests.checkout import CHECKOUT
+from tests.docs.shown import Shell
 from tests.ffrecord_file import write_records
 
 DOCUMENT = CHECKOUT / "docs" / "training.md"
@@ -30,10 +31,11 @@ root, *order = sys.argv[1:]
 paths = Path(order[0]).read_text().splitlines() if order else Path(root).rglob("*.jpg")
 assert len({{Path(path).read_bytes() for path in paths}}) == {PHOTOS}
 """
-# Runs programs that keep to no start method one after another, with fork: torch is imported once.
+# Runs programs that keep to no start method one after another, with fork.
 FORKING = """\
-import multiprocessing, runpy, sys
-multiprocessing.set_start_method("fork")
+import multiprocessing, os, runpy, sys
+multiprocessing.set_start_method("fork", force=True)
+os.chdir(os.path.dirname(__file__))
 for program in sys.argv[1:]:
     runpy.run_path(program, run_name="__main__")
 """
@@ -55,38 +57,31 @@ def make_data(work: Path) -> None:
     (work / "train.py").write_text(TRAIN_PY)
 
 
-def script(work: Path, mountpoint: Path) -> str:
-    """The document's blocks, one after another."""
-    lines = [
-        f"set -eux; cd {shlex.quote(str(work))}",
-        f'python() {{ {shlex.quote(sys.executable)} "$@"; }}',
-        'ffrfs() { python -m ffrfs "$@"; }',
-    ]
-    blocks = BLOCK.findall(DOCUMENT.read_text().replace("/mnt/photos", str(mountpoint)))
-    assert len(blocks) == DOCUMENT.read_text().count("\n```") / 2
-    (work / "forking.py").write_text(FORKING)
-    for number, (language, text) in enumerate(blocks):
-        if language == "python":
-            (work / f"block{number}.py").write_text(text)
-            if not lines[-1].startswith("python forking.py"):
-                lines.append("python forking.py")
-            lines[-1] += f" block{number}.py"
-        elif language == "sh":
-            lines.append(text)
-    return "\n".join(lines)
+def blocks_in(text: str) -> list[tuple[str, str]]:
+    """Language and text, in the order of the document."""
+    found = BLOCK.findall(text)
+    assert len(found) == text.count("\n```") / 2
+    return found
 
 
 def test_document(tmp_path: Path) -> None:
-    mountpoint = tmp_path / "mounted"
-    make_data(tmp_path)
-    try:
-        run("bash", "-c", script(tmp_path, mountpoint))
-        assert mount_at(str(mountpoint)) is None
-    finally:
-        if mount_at(str(mountpoint)) is not None:
-            subprocess.run(
-                [sys.executable, "-m", "ffrfs", "umount", mountpoint], timeout=30, check=True
-            )
+    shell = Shell(tmp_path)
+    here = tmp_path / "here"
+    make_data(here)
+    program = here / "forking.py"
+    program.write_text(FORKING)
+    with contextlib.closing(shell):
+        for language, group in itertools.groupby(blocks_in(DOCUMENT.read_text()), lambda it: it[0]):
+            texts = [text for _, text in group]
+            if language == "sh":
+                for line in "".join(texts).splitlines():
+                    shell.run(line.partition("  #")[0].rstrip())
+            elif language == "python":
+                names = [f"block{number}.py" for number in range(len(texts))]
+                for name, text in zip(names, texts, strict=True):
+                    (here / name).write_text(text.replace("/mnt/", f"{tmp_path}/mnt/"))
+                run_script(program, *names)
+        assert mount_at(str(tmp_path / "mnt" / "photos")) is None
 
 
 def test_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
