@@ -86,6 +86,9 @@ def _become(
 ) -> None:
     os.setsid()
     os.environ.update(environment)
+    # As at a start. Else its workers would come from one more server, which imports torch.
+    multiprocessing.set_start_method(None, force=True)
+    tempfile.tempdir = None
     for standard, path in ((1, output), (2, errors)):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(fd, standard)

@@ -6,14 +6,13 @@ import contextlib
 import itertools
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.tfrecord import TFRecordWriter, from_dict
-from tests.adapters.program_run import run, run_script
+from tests.adapters.program_run import run_script
 from tests.checkout import CHECKOUT
 from tests.docs.shown import Shell
 from tests.ffrecord_file import write_records
@@ -84,10 +83,11 @@ def test_document(tmp_path: Path) -> None:
         assert mount_at(str(tmp_path / "mnt" / "photos")) is None
 
 
-def test_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    output = run(sys.executable, str(EXAMPLE), "--images", "200", "--epochs", "2")
-    assert output.endswith("All 4 batches were those of the uninterrupted training.\n"), output
+def test_example(tmp_path: Path) -> None:
+    how = ["--images", "100", "--epochs", "2"]
+    output = run_script(EXAMPLE, *how, environment={"TMPDIR": str(tmp_path)})
+    assert f"Training from the mount at {tmp_path}/" in output
+    assert output.endswith("All 2 batches were those of the uninterrupted training.\n"), output
     assert [line.split(":")[0] for line in output.splitlines() if "epoch" in line.split()[:1]] == [
         *("   epoch 0", "   epoch 1", "   epoch 1")
     ]
