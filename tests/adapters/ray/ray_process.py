@@ -5,6 +5,8 @@ Each function runs there, and gives plain values: Ray's errors do not survive a 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import secrets
 import tempfile
@@ -101,6 +103,19 @@ def is_same(packs: str, path: str) -> bool:
     [data] = [row["data"] for row in rows if row["path"] == path]
     with ffrfs.PackedFolder(packs) as folder:
         return bool(folder[path] == data)
+
+
+def input_files(packs: str, url: str) -> list[tuple[str, ...]]:
+    """What Ray would be told of these packs at a URL."""
+    source = ffrfs.ray.PackDatasource(packs)
+    source._cutter.files[0] = source._cutter.files[0]._replace(path=url)
+    return [task.metadata.input_files for task in source.get_read_tasks(1)]
+
+
+def said_by(program: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        exec(program, {})
+    return said.getvalue()
 
 
 def metadata(packs: str, **options: Any) -> list[tuple[int | None, int, tuple[str, ...]]]:

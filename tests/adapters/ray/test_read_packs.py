@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from ffrfs.errors import FormatError
 from tests.adapters.other_process import Run
 from tests.adapters.pack_checks import at_a_url, check_loading, check_page, check_wrong, named
+from tests.adapters.test_names import program_of
 from tests.ffrecord_file import write_folder
 from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
 
@@ -114,19 +113,11 @@ def test_ray_is_loaded_only_where_it_is_asked_for() -> None:
     check_loading({"ray", "pyarrow", "ffrfs.ray"}, "ffrfs.ray", said)
 
 
-INPUT_FILES = """
-import sys
-from ffrfs.adapters.ray.datasource import PackDatasource
-source = PackDatasource(sys.argv[1])
-files = source._cutter.files
-files[0] = files[0]._replace(path="https://host/x.ffr?k=hush")
-print([task.metadata.input_files for task in source.get_read_tasks(1)])
-"""
-
-
 @pytest.mark.promise("S65")
-def test_ray_is_told_no_query_of_a_url(tmp_path: Path) -> None:
-    write_folder(tmp_path / "x.ffr", {"a": b"1"})
-    words = [sys.executable, "-c", INPUT_FILES, str(tmp_path / "x.ffr")]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=200)
-    assert told.stdout == "[('https://host/x.ffr',)]\n"
+def test_ray_is_told_no_query_of_a_url(in_ray: Run, tmp_path: Path) -> None:
+    pack = str(write_folder(tmp_path / "x.ffr", {"a": b"1"}))
+    assert in_ray("input_files", pack, "https://host/x.ffr?k=hush") == [("https://host/x.ffr",)]
+
+
+def test_both_names_give_one_object(in_ray: Run) -> None:
+    assert in_ray("said_by", program_of("ray")) == "True True\n"

@@ -1,6 +1,6 @@
 """A training loop's reading of a mount, as a program that holds the mount itself.
 
-    python mount_run.py loaders PACK.ffr ENGINE fork|spawn|forkserver
+    python mount_run.py loaders PACK.ffr ENGINE fork|forkserver
     python mount_run.py forks PACK.ffr ENGINE
     python mount_run.py steps PACK.ffr ENGINE
 
@@ -110,25 +110,24 @@ def wait_for_hints(root: Path, count: int) -> None:
 def loaders(root: Path, method: str) -> None:
     """torch's own loader, whose workers persist, for two epochs; then ours, in mid-epoch."""
     dataset = Files(root)
-    workers = 1 if method == "spawn" else WORKERS  # each of which imports torch again
     multiprocessing.set_forkserver_preload(["torch.utils.data"])
     how: dict[str, Any] = {
-        **{"num_workers": workers, "multiprocessing_context": method},
+        **{"num_workers": WORKERS, "multiprocessing_context": method},
         **{"collate_fn": same, "timeout": TIMEOUT_S},
     }
     theirs = TorchDataLoader(
         dataset, **how, **hinted(dataset, by_batches=True), persistent_workers=True
     )
-    first = check_epoch(theirs, workers)
+    first = check_epoch(theirs, WORKERS)
     wait_for_hints(root, COUNT)
-    second = check_epoch(theirs, workers)
+    second = check_epoch(theirs, WORKERS)
     wait_for_hints(root, 2 * COUNT)
     assert sorted(first) == sorted(second) == list(range(COUNT))
     assert first != second
     del theirs
     ours: DataLoader[Any] = DataLoader(dataset, **how, **hinted(dataset))
     ours.set_step(STEP)
-    assert check_epoch(ours, workers) == first[STEP * BATCH_SIZE :]
+    assert check_epoch(ours, WORKERS) == first[STEP * BATCH_SIZE :]
     wait_for_hints(root, 3 * COUNT - STEP * BATCH_SIZE)
     assert prefetched(root)["fetched"] > 0
 

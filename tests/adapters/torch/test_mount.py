@@ -18,9 +18,9 @@ def pack(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "files.ffr", dict(files()))
 
 
+# Spawned workers: test_run.py.
 @pytest.mark.parametrize(
-    ("engine", "method"),
-    [("native", "fork"), ("native", "spawn"), ("native", "forkserver"), ("pyfuse3", "fork")],
+    ("engine", "method"), [("native", "fork"), ("native", "forkserver"), ("pyfuse3", "fork")]
 )
 def test_workers_with_hints(pack: Path, engine: str, method: str) -> None:
     assert run_module("mount_run", "loaders", str(pack), engine, method) == ""

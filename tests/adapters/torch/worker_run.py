@@ -1,13 +1,12 @@
-"""A training loop's reading, as a program: two workers, two epochs, the first one resumed.
+"""A training loop's reading, as a program: two epochs, the first one resumed.
 
-    python worker_run.py fork|spawn|forkserver RECORDS.ffr FOLDER.ffr STEP
+    python worker_run.py fork|spawn|forkserver WORKERS RECORDS.ffr FOLDER.ffr STEP
 
 Prints the numbers that each epoch gave, a line per epoch, after all bytes were compared.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ from torch.utils.data import get_worker_info
 
 from ffrfs.torch import DataLoader, Dataset, PackedFolderDataset
 
-WORKERS = 2
 BATCH_SIZE = 4
 SEED = 5
 TIMEOUT_S = 60
@@ -50,14 +48,13 @@ def same(items: list[Any]) -> list[Any]:
     return items
 
 
-def main(method: str, records: str, folder: str, step: str) -> None:
-    multiprocessing.set_forkserver_preload(["torch.utils.data"])
+def main(method: str, count: str, records: str, folder: str, step: str) -> None:
     dataset = Both(records, folder)
     # The parent has read, so that threads and queues are there when it forks.
     here = dataset.__getitems__([*range(len(dataset))])
     loader = DataLoader(
         *(dataset, BATCH_SIZE, True),
-        **{"num_workers": WORKERS, "multiprocessing_context": method, "collate_fn": same},
+        **{"num_workers": int(count), "multiprocessing_context": method, "collate_fn": same},
         **{"persistent_workers": True, "generator": torch.Generator().manual_seed(SEED)},
         timeout=TIMEOUT_S,
     )
@@ -71,7 +68,7 @@ def main(method: str, records: str, folder: str, step: str) -> None:
                 assert pid != os.getpid()
                 workers.add(worker)
                 numbers.append(number)
-        assert workers == set(range(WORKERS))
+        assert workers == set(range(int(count)))
         print(*numbers)
     assert dataset.__getitems__([3]) == here[3:4]
 
