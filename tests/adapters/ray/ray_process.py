@@ -39,6 +39,8 @@ def start() -> None:
         include_dashboard=False,
         object_store_memory=500 << 20,
         _temp_dir=_PLACE.name,
+        # Or workers end after a second, and each new one imports all again.
+        _system_config={"idle_worker_killing_time_threshold_ms": 600_000},
     )
     ray.data.DataContext.get_current().enable_progress_bars = False
     try:  # Ray Data waits without a limit for a process that does not come.
