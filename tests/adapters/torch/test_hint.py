@@ -153,8 +153,8 @@ WORKERS = {"num_workers": 2}
     ("kind", "has_generator", "how"),
     [
         *((kind, has_generator, {}) for kind in SAMPLERS for has_generator in (False, True)),
-        ("random", False, WORKERS),
-        ("custom", True, WORKERS),
+        ("random", False, {"num_workers": 1}),
+        ("custom", True, {"num_workers": 1}),
         ("random", True, WORKERS | {"persistent_workers": True}),
         ("custom", False, WORKERS | {"persistent_workers": True}),
     ],

@@ -88,11 +88,10 @@ def run_rank(rank: int, meeting: str, files: list[Path], method: str, pipe: Any)
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver"])
-def test_ranks_give_every_record_once(tmp_path: Path, files: list[Path], method: str) -> None:
+def test_ranks_give_every_record_once(tmp_path: Path, files: list[Path]) -> None:
     context = multiprocessing.get_context("forkserver")
     pipes, ranks = [], []
-    for rank in range(RANKS):
+    for rank, method in enumerate(["fork", "forkserver"]):  # of its workers
         ours, theirs = context.Pipe()
         arguments = (rank, str(tmp_path / "meeting"), files, method, theirs)
         pipes.append(ours)
