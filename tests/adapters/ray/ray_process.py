@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 import ray.data
+from ray.data.context import ShuffleStrategy
 
 import ffrfs.ray
 from ffrfs.errors import ChecksumError
@@ -42,7 +43,9 @@ def start() -> None:
         # Or workers end after a second, and each new one imports all again.
         _system_config={"idle_worker_killing_time_threshold_ms": 600_000},
     )
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.shuffle_strategy = ShuffleStrategy.SORT_SHUFFLE_PULL_BASED  # no process for sum() alone
     try:  # Ray Data waits without a limit for a process that does not come.
         ray.get(ray.remote(num_cpus=0)(lambda: None).remote(), timeout=120)
     except ray.exceptions.GetTimeoutError:
