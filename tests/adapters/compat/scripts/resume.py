@@ -32,21 +32,20 @@ def loaders(shuffle, num_workers):
         )
 
 
-for shuffle in (True, False):
-    for num_workers in (0, 2):
-        whole, loader = loaders(shuffle, num_workers)
-        loader.set_step(START_STEP)
-        assert len(loader) == STEPS - START_STEP
-        expected = [batch.tolist() for batch in whole][START_STEP:]
-        assert [batch.tolist() for batch in loader] == expected
-        assert len(loader) == STEPS - START_STEP
-        assert len(list(loader)) == STEPS - START_STEP  # not reset
-        loader.set_step(0)  # before the next epoch
-        assert len(list(loader)) == len(loader) == STEPS
+for shuffle, num_workers in ((True, 2), (False, 0)):
+    whole, loader = loaders(shuffle, num_workers)
+    loader.set_step(START_STEP)
+    assert len(loader) == STEPS - START_STEP
+    expected = [batch.tolist() for batch in whole][START_STEP:]
+    assert [batch.tolist() for batch in loader] == expected
+    assert len(loader) == STEPS - START_STEP
+    assert len(list(loader)) == STEPS - START_STEP  # not reset
+    loader.set_step(0)  # before the next epoch
+    assert len(list(loader)) == len(loader) == STEPS
 
-        epochs = 0
-        loader.set_step(START_STEP)
-        for epoch in range(5, 7):
-            steps = [step for step, _ in enumerate(loader)]
-            assert len(steps) == (STEPS - START_STEP if epoch == 5 else STEPS)
-            loader.set_step(0)
+    epochs = 0
+    loader.set_step(START_STEP)
+    for epoch in range(5, 7):
+        steps = [step for step, _ in enumerate(loader)]
+        assert len(steps) == (STEPS - START_STEP if epoch == 5 else STEPS)
+        loader.set_step(0)
