@@ -8,10 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.adapters.other_process import Run, other_process
+from tests.adapters.program_run import TORCH_PROGRAMS
 from tests.folder.cut_samples import Sample, small_samples
 
 # Once for all processes that a test process starts that way, each of which takes seconds to.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "pytest"])
+# Tests of these files take forks of that one. In one process of pytest-xdist, which has one.
+IN_FORKS = {
+    *("test_examples", "test_from_tf_data", "test_mount", "test_names", "test_record_stream"),
+    *("test_training", "test_two_stores", "test_workers"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -47,5 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/adapters/torch/" in item.nodeid:
             item.add_marker(warning)
+        if item.path.stem in IN_FORKS or "forkserver" in item.name or "test_streams" in item.name:
+            item.add_marker(TORCH_PROGRAMS)
         for large in {"in_dask", "in_ray"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group(large))  # in one process of pytest-xdist
