@@ -120,8 +120,8 @@ TEST_CASE("what the kernel does not know is held, and found without another read
 
 TEST_CASE("a record of any size, larger ones in one unit too") {
   Rig rig({pattern(0, 0), pattern(1, 1), pattern(4096, 2), pattern(4 * kMib, 3),
-           pattern(4 * kMib + 1, 4), pattern(6'000'000, 5), pattern(40'000'000, 6)},
-          {.cache_bytes = 256 * kMib});
+           pattern(4 * kMib + 1, 4), pattern(6'000'000, 5), pattern(17'000'000, 6)},
+          {.cache_bytes = 128 * kMib});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(7)));
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));  // not 0, not 6
@@ -323,32 +323,32 @@ TEST_CASE("what is held stays within its limit") {
   }
 }
 
-// An eighth of --cache-mb 32, and the largest record that is held whole.
 TEST_CASE("what is held for a client that is gone makes room for one that is there") {
-  constexpr size_t kCount = 40;
+  constexpr size_t kCount = 24;
   Rig rig(patterns(kCount, kMib), {.options = {.idle = 200ms}, .cache_bytes = 64 * kMib});
   Prefetcher& prefetcher = *rig.prefetcher;
   const std::vector<uint64_t> order = numbers(kCount);
   const auto gone = prefetcher.open_list();
-  (void)prefetcher.add(gone, rig.hints({order.begin(), order.begin() + 20}));
+  (void)prefetcher.add(gone, rig.hints({order.begin(), order.begin() + kCount / 2}));
   prefetcher.finish(gone);
   CHECK(rig.settles());
   const uint64_t held = rig.counters.prefetch_fetched;
   CHECK(held > 0);
-  CHECK(held < 20);  // all that there is room for
+  CHECK(held < kCount / 2);  // all that there is room for
   const auto live = prefetcher.open_list();
-  (void)prefetcher.add(live, rig.hints({order.begin() + 20, order.end()}));
+  (void)prefetcher.add(live, rig.hints({order.begin() + kCount / 2, order.end()}));
   CHECK(wait_until([&] { return rig.counters.prefetch_fetched >= 2 * held; }));
   CHECK_FALSE(prefetcher.room(gone));
   CHECK(prefetcher.room(live));
   CHECK(rig.counters.prefetch_wasted_bytes >= held * kMib);
-  CHECK(rig.read(20));
+  CHECK(rig.read(kCount / 2));
   CHECK(rig.wrong == 0);
 }
 
+// An eighth of --cache-mb 32, and the largest record that is held whole.
 TEST_CASE("a record that takes all that may be held is read ahead, one at a time") {
   constexpr size_t kLimit = 4 * kMib;
-  constexpr size_t kCount = 6;
+  constexpr size_t kCount = 3;
   for (const bool is_pushed : {false, true}) {
     CAPTURE(is_pushed);
     std::vector<Bytes> records;
@@ -375,14 +375,15 @@ TEST_CASE("a record that takes all that may be held is read ahead, one at a time
 }
 
 TEST_CASE("what is larger than all that may be held is counted, and left to its readers") {
-  Rig rig(patterns(10, 5 * kMib), {.cache_bytes = 32 * kMib});
+  constexpr size_t kCount = 3;
+  Rig rig(patterns(kCount, 5 * kMib), {.cache_bytes = 32 * kMib});
   const auto list = rig.prefetcher->open_list();
-  (void)rig.prefetcher->add(list, rig.hints(numbers(10)));
-  REQUIRE(wait_until([&] { return rig.counters.prefetch_too_large == 10; }));
+  (void)rig.prefetcher->add(list, rig.hints(numbers(kCount)));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_too_large == kCount; }));
   CHECK(rig.counters.prefetch_fetched.load() == 0);
-  for (uint64_t record = 0; record < 10; ++record) (void)rig.read(record);
-  CHECK(rig.counters.prefetch_late.load() == 10);
-  CHECK(rig.counters.prefetch_too_large.load() == 10);
+  for (uint64_t record = 0; record < kCount; ++record) (void)rig.read(record);
+  CHECK(rig.counters.prefetch_late.load() == kCount);
+  CHECK(rig.counters.prefetch_too_large.load() == kCount);
   CHECK(rig.wrong == 0);
 }
 
