@@ -50,9 +50,7 @@ class StallingPack {
 
   enum class Stalled { kName, kFile, kOffset };  // of kMiddle
   explicit StallingPack(Stalled what) {
-    PackedIndex packed =
-        indexed_pack(std::vector<Bytes>(kFileCount, "x"), flat_sections(many(kFileCount)));
-    packed.file[ffrecord_header_size(kFileCount + 1) + kMiddle] = 'y';
+    static const PackedIndex packed = make();
     path = folder_.write("x.ffr", packed.file);
     const auto entry = [&](Section section, uint64_t size) {
       const auto& place = packed.trailer.sections[static_cast<size_t>(section)];
@@ -84,6 +82,13 @@ class StallingPack {
   std::string path;
 
  private:
+  static PackedIndex make() {
+    PackedIndex made =
+        indexed_pack(std::vector<Bytes>(kFileCount, "x"), flat_sections(many(kFileCount)));
+    made.file[ffrecord_header_size(kFileCount + 1) + kMiddle] = 'y';
+    return made;
+  }
+
   const TemporaryFolder folder_;
   uint64_t stalled_ = 0;
   uint64_t in_block_ = 0;
