@@ -46,12 +46,30 @@ def test_missing_libraries_are_named_with_their_packages(tmp_path: Path) -> None
 
 
 def test_what_is_threaded_is_tried_under_thread_sanitizer() -> None:
-    suite = re.search(r"^build-threads: SUITE := (.+)$", sources.text(Path("Makefile")), re.M)
-    assert suite is not None
+    suite = of_build_threads("SUITE")
     threaded = {
         path.stem
         for path in sources.files(".cc", below="tests/native")
         if THREAD.search(sources.text(path))
     }
     assert threaded
-    assert {name for name in threaded - OF_CHILDREN if not re.search(suite[1], name)} == set()
+    assert {name for name in threaded - OF_CHILDREN if not re.search(suite, name)} == set()
+
+
+def test_cases_with_threads_are_called_so_where_no_others_are_tried() -> None:
+    named = of_build_threads("THREADED_CASES")
+    called = []
+    for path in sources.files(".cc", below="tests/native"):
+        if re.search(named, path.stem):
+            cases = re.split(r'^TEST_CASE\(\s*"', sources.text(path), flags=re.M)
+            assert not THREAD.search(cases[0])  # nor a helper of them all
+            called += [case.split('"')[0] for case in cases[1:] if THREAD.search(case)]
+    assert len(called) >= len(named.split("|"))
+    assert [case for case in called if "thread" not in case] == []
+
+
+def of_build_threads(name: str) -> str:
+    """Return what the Makefile's target asks for: a regular expression of native tests."""
+    found = re.search(rf"^build-threads: {name} := (.+)$", sources.text(Path("Makefile")), re.M)
+    assert found is not None
+    return found[1]
