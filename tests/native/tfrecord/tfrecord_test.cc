@@ -560,7 +560,7 @@ TEST_CASE("a file that shrinks under the scan is an error") {
 }
 
 TEST_CASE("scans and openings by several threads") {
-  const auto records = records_of(std::vector<size_t>(200, 50'000));
+  const auto records = records_of(std::vector<size_t>(100, 50'000));
   const TemporaryFolder folder;
   for (int i = 0; i < 12; ++i) {
     (void)folder.write("x.tfrecord-" + std::to_string(10 + i), framed(records));
