@@ -97,6 +97,8 @@ build-native: build
 	@echo '== native tests'
 	@$(call build_native,test-native,-DFFRFS_TESTS=ON)
 
+# Within $(call), a comma alone ends an argument.
+comma := ,
 # build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME. No warnings in CI, where
 # the compilers are always the same.
 build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
@@ -123,7 +125,7 @@ build-memory: build
 	@.ci/system-packages test fuzz
 	@echo '== the core under the address and undefined-behaviour sanitizers, and the fuzzers'
 	@$(call build_native,check-memory,-DFFRFS_TESTS=ON -DFFRFS_FUZZ=ON \
-	    -DCMAKE_CXX_COMPILER=clang++ -DFFRFS_SANITIZE=address,undefined)
+	    -DCMAKE_CXX_COMPILER=clang++ -DFFRFS_SANITIZE=address$(comma)undefined)
 
 check-threads: build-threads
 	@$(call run_native,check-threads,$(only_room))

@@ -68,6 +68,19 @@ def test_cases_with_threads_are_called_so_where_no_others_are_tried() -> None:
     assert [case for case in called if "thread" not in case] == []
 
 
+def test_memory_is_checked_under_both_sanitizers() -> None:
+    """A comma would end an argument of $(call)."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", "build-memory"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert re.search(r"-DFFRFS_SANITIZE=address,undefined\b", done.stdout)
+
+
 def of_build_threads(name: str) -> str:
     """Return what the Makefile's target asks for: a regular expression of native tests."""
     found = re.search(rf"^build-threads: {name} := (.+)$", sources.text(Path("Makefile")), re.M)
