@@ -246,7 +246,7 @@ check-lint: $(VENV)/test $(VENV)/lint
 	@$(BIN)/ruff format --check .
 	@git ls-files '*.cc' '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest --quiet --part lint tests/docs tests/tfrecord
+	@$(BIN)/python -m pytest --quiet --part lint
 
 # check-torch, check-clouds ...: one part of the Python tests.
 check-%: $(VENV)/test $(VENV)/%
