@@ -299,9 +299,9 @@ wheel:
 deb: wheel
 	@.ci/packages/deb
 
-# One release, quickly packed; `make test-packages` tries all.
+# One release, quickly made (.ci/packages/releases); `make test-packages` tries all.
 check-packages: export RELEASES ?= trixie:3.13
-check-packages: export DPKG_DEB_COMPRESSOR_LEVEL ?= 1
+check-packages: export QUICK := 1
 check-packages: test-packages
 
 test-packages: deb
