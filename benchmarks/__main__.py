@@ -155,6 +155,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     args = parser.parse_args()
+    args.dir = args.dir.resolve()  # as the mount table has it
     if (args.redraw or args.tables) and not ((args.output or PUBLISHED) / RESULTS).exists():
         parser.error(f"there is no {RESULTS}")
     for part in args.parts:

@@ -285,6 +285,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--only", default="", help="rows with this word in their name")
     args = parser.parse_args()
+    args.dir = args.dir.resolve()  # as the mount table has it
     args.dir.mkdir(parents=True, exist_ok=True)
     builds = {
         "other": Build(args.other.resolve() / ".venv" / "bin" / "ffrfs"),

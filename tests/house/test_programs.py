@@ -145,7 +145,8 @@ def test_benchmarks_measure_every_part(tmp_path: Path, names: list[str]) -> None
 
 @benchmarks
 def test_a_part_is_measured_again(tmp_path: Path) -> None:
-    data, output = tmp_path / "data", tmp_path / "output"
+    """In a directory that is named from here."""
+    data, output = os.path.relpath(tmp_path / "data", sources.CHECKOUT), tmp_path / "output"
     found = []
     for parts in (["reading", "opening"], ["opening"]):
         result = run("-m", "benchmarks", "--quick", "--dir", data, "--output", output, *parts)
