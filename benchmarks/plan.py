@@ -94,7 +94,7 @@ class Plan:
             quota_size=16 << 20,
             original_count=300,
             written_sizes={100: 1_000, 100_000: 20},
-            record_sizes={4 << 10: 256, 1 << 20: 128},
+            record_sizes={64 << 10: 256},
         )
 
     def sets(self) -> list[tuple[int, int]]:
