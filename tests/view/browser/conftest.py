@@ -18,27 +18,21 @@ from tests.view.pages import Pages
 
 
 class Tabs:
-    """Open pages of a browser. `errors`: what they complained about."""
+    """The page of a browser, for one test. `errors`: what it complained about."""
 
-    def __init__(self, browser: Any) -> None:
-        self._browser = browser
-        self._contexts: list[Any] = []
+    def __init__(self, page: Any) -> None:
+        self._page = page
         self.errors: list[str] = []
+        page.on("console", self._console)
+        page.on("pageerror", self._thrown)
 
     def open(self, pages: Pages, path: str = "/", *, width: int = 1200, dark: bool = False) -> Any:
-        """Return a page of Playwright at `path`, with the cookie, in a browser of its own."""
-        context = self._browser.new_context(
-            viewport={"width": width, "height": 844},
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-        )
-        context.set_default_timeout(30_000)
-        self._contexts.append(context)
+        """Return the page of Playwright, now at `path`, with the cookie."""
+        page = self._page
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme="dark" if dark else "light")
         name, _, value = pages.cookie.partition("=")
-        context.add_cookies([{"name": name, "value": value, "url": pages.root}])
-        page = context.new_page()
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.context.add_cookies([{"name": name, "value": value, "url": pages.root}])
         page.goto(pages.root + path)
         return page
 
@@ -48,22 +42,30 @@ class Tabs:
         if message.type == "error" and not ("404" in text and "/thumbnail?" in text):
             self.errors.append(text)
 
+    def _thrown(self, error: Any) -> None:
+        self.errors.append(str(error))
+
     def close(self) -> None:
-        for context in self._contexts:
-            context.close()
+        """Leave the server. What its pages keep is of its port alone."""
+        page = self._page
+        page.goto("about:blank")
+        page.remove_listener("console", self._console)
+        page.remove_listener("pageerror", self._thrown)
+        page.context.clear_cookies()
+        page.context.clear_permissions()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One browser for each file: pytest-xdist gives all its tests to one process."""
+    """One browser for the room: pytest-xdist gives all its tests to one process."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"browser {item.path.stem}"))
+            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 # Not of the session: until it ends, its event loop counts as this thread's running one, which
 # tests of other rooms would see.
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="could not import playwright")
     program = shutil.which("chromium")
@@ -77,10 +79,18 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+# Each page of its own starts a process: a third of the CPU of a test.
+@pytest.fixture(scope="package")
+def only_page(chromium: Any) -> Iterator[Any]:
+    with chromium.new_context(reduced_motion="reduce") as context:
+        context.set_default_timeout(30_000)
+        yield context.new_page()
+
+
 @pytest.fixture
-def tabs(chromium: Any, serve: Serve) -> Iterator[Tabs]:
+def tabs(only_page: Any, serve: Serve) -> Iterator[Tabs]:
     """Closed before the servers: a page would complain about the end of its stream."""
-    opened = Tabs(chromium)
+    opened = Tabs(only_page)
     yield opened
     opened.close()
     assert opened.errors == []
