@@ -1,4 +1,4 @@
-"""A program that fills a cache, for tests that kill it: filling.py DIR ACT.
+"""What fills a cache in a process that tests kill. It begins once strace(1) traces it.
 
 It prepares; then comes the act whose every step is tried, after a call of access(2) that
 strace(1) shows.
@@ -6,20 +6,23 @@ strace(1) shows.
 
 from __future__ import annotations
 
+import ctypes
 import os
-import sys
+import time
+from pathlib import Path
 
 from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.state_file import BLOCK_SIZE
-from tests.cache.blocks import URL, fill, settle
+from tests.cache.blocks import URL, WAIT_S, fill, settle
 
 SIZE = 20 * BLOCK_SIZE
 PREPARED = 10
 MARK = "/the act begins"
+_PR_SET_PTRACER = 0x59616D61
 
 
-def main() -> None:
-    place, act = sys.argv[1:]
+def fill_traced(place: str, act: str) -> None:
+    wait_for_tracer()
     cache = CacheDirectory(place, 32 << 20)
     settle(cache)
     if act == "open":
@@ -46,5 +49,10 @@ def begin() -> None:
     os.access(MARK, os.F_OK)
 
 
-if __name__ == "__main__":
-    main()
+def wait_for_tracer() -> None:
+    """Any process may trace this one: strace(1) is no parent of it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1))
+    end_s = time.monotonic() + WAIT_S
+    while "\nTracerPid:\t0\n" in Path("/proc/self/status").read_text():
+        assert time.monotonic() < end_s
+        time.sleep(0.001)

@@ -6,21 +6,20 @@ that changes a file is in turn the first that does not happen.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ffrfs.cache.directory import CacheDirectory
-from tests.cache.blocks import URL, check, count, crash, fill, held, state_files
-from tests.cache.filling import MARK, PREPARED, SIZE
+from tests.cache.blocks import URL, check, count, crash, fill, held, start, state_files
+from tests.cache.filling import MARK, PREPARED, SIZE, fill_traced
 
 CHANGES = ("pwrite64", "fdatasync", "fallocate", "linkat", "ftruncate", "fchmod", "mkdirat")
 TIMEOUT_S = 120
@@ -30,16 +29,22 @@ pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="there is no 
 
 
 def strace(place: Path, act: str, *options: str) -> int:
-    program = [sys.executable, "-m", "tests.cache.filling", str(place), act]
-    done = subprocess.run(
-        ["strace", "-f", *options, *program],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), done.stderr[-2000:]
-    return done.returncode
+    """Return the exit status of a process that does it, or a signal as a negative number."""
+    pid = start(lambda: fill_traced(str(place), act))
+    try:
+        subprocess.run(
+            ["strace", "-f", "-p", str(pid), *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 def steps(tmp_path: Path, act: str) -> Iterator[tuple[str, int]]:
@@ -90,7 +95,10 @@ def test_a_kill_at_any_step(tmp_path: Path, act: str, changed: set[int]) -> None
     def kill(call: str, count: int) -> None:
         place = tmp_path / f"{call}-{count}"
         inject = f"inject={call}:signal=SIGKILL:when={count}"
-        assert strace(place, act, "-o", "/dev/null", "-e", f"trace={call}", "-e", inject) != 0
+        assert (
+            strace(place, act, "-o", "/dev/null", "-e", f"trace={call}", "-e", inject)
+            == -signal.SIGKILL
+        )
         rebooted = tmp_path / f"{call}-{count}-rebooted"
         subprocess.run(["cp", "-r", "--sparse=always", place, rebooted], check=True, timeout=60)
         crash(rebooted, b"\x01\x00\x05")
@@ -101,6 +109,5 @@ def test_a_kill_at_any_step(tmp_path: Path, act: str, changed: set[int]) -> None
 
     found = list(steps(tmp_path, act))
     assert len(found) >= 5
-    with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(kill, *step) for step in found]:
-            done.result()
+    for step in found:
+        kill(*step)
