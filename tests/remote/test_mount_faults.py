@@ -19,6 +19,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,10 +102,14 @@ def kill(*processes: Process | None) -> None:
                 os.kill(process.pid, number)
 
 
-def blocks_fetched(tree: Mount) -> int:
+def statistics(tree: Mount) -> dict[str, Any]:
     """Asked for ten times a second: each time takes CPU of the daemon, and of the worker."""
     time.sleep(0.1)
-    count: int = tree.statistics()["remote"]["blocks_fetched"]
+    return tree.statistics()
+
+
+def blocks_fetched(tree: Mount) -> int:
+    count: int = statistics(tree)["remote"]["blocks_fetched"]
     return count
 
 
@@ -220,8 +225,8 @@ def test_a_process_that_is_killed_in_mid_epoch_costs_a_delay(
             with contextlib.suppress(ProcessLookupError):  # a fetcher ends with its daemon
                 os.kill(now[f"{victim}_pid"], signal.SIGKILL)
         for victim, starts in (
-            ("worker", lambda: tree.statistics()["worker"]["starts"]),
-            ("daemon", lambda: tree.statistics()["daemon_starts"]),
+            ("worker", lambda: statistics(tree)["worker"]["starts"]),
+            ("daemon", lambda: statistics(tree)["daemon_starts"]),
         ):
             if victim in victims:
                 wait_until(lambda: starts() >= turn, "another one serves", PATIENCE_S)  # noqa: B023
