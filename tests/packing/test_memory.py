@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FILE_SIZE = 256 << 20
+FILE_SIZE = 160 << 20
 # An interpreter with NumPy takes about 40 MB of it.
 PEAK_LIMIT = 130 << 20
 

@@ -10,8 +10,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ffrfs.errors import FfrfsError
 from ffrfs.packing.pack import repack
 from tests.folder.folder_model import shown
@@ -55,6 +53,7 @@ def check(tmp_path: Path, tree: Tree, cases: dict[str, Spoil]) -> int:
     packed = 0
     with child(repacked, str(pack), str(out)) as process:
         for name, spoil in cases.items():
+            pack.unlink(missing_ok=True)  # ext4 writes a file at once that was made empty
             pack.write_bytes(indexed_pack(tree, spoil))
             answer = process.next(TIMEOUT_S)
             if isinstance(answer, str):
@@ -68,9 +67,9 @@ def check(tmp_path: Path, tree: Tree, cases: dict[str, Spoil]) -> int:
     return packed
 
 
-@pytest.mark.parametrize("family", CASES)
-def test_any_index_that_lies(tmp_path: Path, family: str) -> None:
-    check(tmp_path, TREE, CASES[family])
+def test_any_index_that_lies(tmp_path: Path) -> None:
+    cases = {f"{family}: {name}": CASES[family][name] for family in CASES for name in CASES[family]}
+    check(tmp_path, TREE, cases)
 
 
 def test_checksums_of_parts_that_lie(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.xdist_group("small caches")  # what they read takes sec
 
 @functools.cache
 def packed_records() -> list[bytes]:
-    sizes = (9, 64 << 20, 5 << 20)
+    sizes = (9, 52 << 20, 5 << 20)
     return [random.Random(seed).randbytes(size) for seed, size in enumerate(sizes)]
 
 
