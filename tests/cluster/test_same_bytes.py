@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.cluster.kept_plan import PLAN_NAME
 from tests.cluster.engines import mpi_command
 from tests.cluster.trees import add_links, files_of, make_tree, shards_of
 from tests.mount.command import ffrfs as command
@@ -92,19 +93,20 @@ def _run_and_kill(arguments: Sequence[str], target: Path) -> int | None:
         arguments, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     is_task = "--task" in arguments
+    plan = target / PLAN_NAME  # before it is there, no shard is made, and to look takes a CPU
     killed = None
     deadline = time.monotonic() + TIMEOUT_S
     try:
         while running.poll() is None:
             assert time.monotonic() < deadline
-            if killed is None:
+            if killed is None and (is_task or plan.exists()):
                 found = writer_in(target, str(running.pid) if is_task else "[0-9]*")
                 # The file of a driver is its plan.
                 if found is not None and (is_task or found != running.pid):
                     killed = found
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(killed, signal.SIGKILL)
-            time.sleep(0.001)
+            time.sleep(0.001 if killed is None else 0.05)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
