@@ -23,6 +23,9 @@ from tests.remote.servers.fake_gcs import FakeGcs
 from tests.remote.servers.nginx import Nginx
 from tests.remote.servers.seaweedfs import SeaweedFS
 
+# Their servers are those of other tests, which one process of pytest-xdist starts (conftest.py).
+pytestmark = pytest.mark.xdist_group("clouds")
+
 COUNT = 30
 SHARDS = 3
 
