@@ -13,8 +13,7 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs.errors import OptionError
 from ffrfs.remote.settings import RemoteSettings
-from tests.interpreter import python
-from tests.mount.command import Mount, ffrfs
+from tests.mount.command import Done, Mount, ffrfs
 from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
 from tests.remote.servers.faulty import Faulty, faulty
@@ -96,18 +95,17 @@ def test_commands_and_sets(web_root: Path, tmp_path: Path) -> None:
     """The server has ended: whatever is asked of it would fail."""
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
 
-    def verified(url: str, *words: str) -> tuple[int, str, str]:
-        done = python("-m", "ffrfs", "verify", *words, url, env=environment)
-        return done.returncode, done.stdout, done.stderr
+    def verified(url: str, *words: str) -> Done:
+        return ffrfs("verify", *words, url, env=environment)
 
     with nginx(web_root) as server:
         url = f"{server.url}/set/"
         expected = verified(url)
-        assert expected[0] == 0
+        assert expected.status == 0
     assert verified(url, "--offline") == expected
-    status, _, complaint = verified(f"{server.url}/other/", "--offline")
-    assert (status, complaint.count("\n")) == (1, 1)
-    assert f"/other/: offline, and it is not in the cache {tmp_path}/cache" in complaint
+    done = verified(f"{server.url}/other/", "--offline")
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert f"/other/: offline, and it is not in the cache {tmp_path}/cache" in done.err
 
 
 @pytest.mark.parametrize("query", ["", "?k=hush"])
@@ -116,9 +114,9 @@ def test_a_pack_of_a_directory_that_is_absent(web_root: Path, tmp_path: Path, qu
     environment = os.environ | {"FFRFS_CACHE_DIR": str(cache)}
 
     def run(*words: str) -> tuple[int, str]:
-        done = python("-m", "ffrfs", *words, env=environment)
-        assert done.stderr.count("\n") == (done.returncode != 0)
-        return done.returncode, done.stderr
+        done = ffrfs(*words, env=environment)
+        assert done.err.count("\n") == (done.status != 0)
+        return done.status, done.err
 
     with nginx(web_root) as server:
         url = f"{server.url}/set/"
@@ -150,8 +148,8 @@ def test_a_long_url(web_root: Path, tmp_path: Path) -> None:
         shutil.copy(web_root / "tree.ffr", place / f"{depth}.ffr")
         with nginx(web_root) as server:
             url = f"{server.url}/{(place / f'{depth}.ffr').relative_to(web_root)}"
-            assert python("-m", "ffrfs", "verify", url, env=environment).returncode == 0
-        found[depth] = python("-m", "ffrfs", "verify", "--offline", url, env=environment).stderr
+            assert ffrfs("verify", url, env=environment).status == 0
+        found[depth] = ffrfs("verify", "--offline", url, env=environment).err
     assert found[14] == ""
     assert "where an object of a URL over 3,600 bytes is not found again" in found[19]
 
@@ -159,10 +157,9 @@ def test_a_long_url(web_root: Path, tmp_path: Path) -> None:
 def test_nothing_is_uploaded(tmp_path: Path) -> None:
     (tmp_path / "cache" / "index").mkdir(parents=True)
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
-    words = ("-m", "ffrfs", "pack", "--offline", tmp_path, "s3://bucket/x.ffr")
-    done = python(*words, env=environment)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "ffrfs: s3://bucket: offline: nothing is sent to it\n"
+    done = ffrfs("pack", "--offline", tmp_path, "s3://bucket/x.ffr", env=environment)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "ffrfs: s3://bucket: offline: nothing is sent to it\n"
 
 
 def test_a_cache_that_keeps_nothing_is_no_cache() -> None:
