@@ -128,23 +128,25 @@ def is_writing(process: subprocess.Popen[bytes], folder: Path) -> bool:
     return False
 
 
+@pytest.fixture(scope="module")
+def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that is a second's work, and more: much that compresses to nothing."""
+    file = tmp_path_factory.mktemp("much") / "x.tfrecord.gz"
+    file.write_bytes(gzip.compress(framed([bytes(4 << 20)]) * 8, 1) * 4)
+    return file
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["y.tfrecord", "y.ffr"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, target: str) -> None:
-    # A second's work, and more: much that compresses to nothing.
-    record = bytes(4 << 20)
-    (tmp_path / "source").mkdir()
-    file = tmp_path / "source" / "x.tfrecord.gz"
-    with gzip.open(file, "wb", compresslevel=1) as stream:
-        for _ in range(8):
-            stream.write(framed([record]))
-    file.write_bytes(file.read_bytes() * 4)
+def test_a_signal_leaves_nothing(
+    tmp_path: Path, much: Path, number: signal.Signals, target: str
+) -> None:
     folder = tmp_path / "target"
     folder.mkdir()
     (folder / target).write_bytes(b"before")
     how = ["--compression", "zlib", "--level", "9"] if target == "y.tfrecord" else []
-    arguments = ("convert", "--force", *how, file, folder / target)
+    arguments = ("convert", "--force", *how, much, folder / target)
     with running(*arguments, process_group=0) as process:
         deadline = time.monotonic() + TIMEOUT_S
         while not is_writing(process, folder):
