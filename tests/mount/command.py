@@ -345,11 +345,12 @@ class Mount:
         and workers."""
         word, place = os.fsencode(self.log_file), os.fsencode(self.path)
         found = []
-        for entry in Path("/proc").glob("[0-9]*"):
+        for pid in filter(str.isdecimal, os.listdir("/proc")):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+                    words = file.read().split(b"\0")
                 if word in words or (b"ffrfs.mount.daemon.resume" in words and place in words):
-                    process = Process.of(int(entry.name))
+                    process = Process.of(int(pid))
                     found += [process, *children(process)] if process else []
         if self.worker is not None and self.worker not in found and self.worker.is_alive():
             found.append(self.worker)  # its daemon is dead

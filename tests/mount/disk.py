@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-import subprocess
-import sys
+import socket
 from pathlib import Path
 
 from ffrfs.mount.kernel import kernel_mount
 from ffrfs.mount.kernel.mount_table import mount_at
-from tests.mount.command import TIMEOUT_S, kill_group
+from tests.mount.command import TIMEOUT_S
+from tests.mount.preloaded import preloaded
 
 
 class Disk:
@@ -22,13 +21,11 @@ class Disk:
         self._place = place
         self.pack = place / "pack"
         place.mkdir()
-        self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("stalling_disk.py"), source, place],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = preloaded().start_program(
+                "tests.mount.stalling_disk", str(source), str(place), fd=theirs.fileno()
+            )
         self._lines: list[str] = []
         self.wait_for("done")
 
@@ -61,11 +58,11 @@ class Disk:
 
     def die(self) -> None:
         """Its mount stays, and says ENOTCONN to all that is asked."""
-        kill_group(self._process)
-        self._process.wait()
+        self._process.kill_group()
+        self._process.wait(TIMEOUT_S)
 
     def go(self) -> None:
-        if self._process.poll() is None:
+        if not self._process.has_ended():
             self._write("go")
 
     def refuse(self) -> None:
@@ -74,24 +71,24 @@ class Disk:
 
     def wait_for(self, word: str) -> None:
         """Wait until the disk has said that."""
-        assert self._process.stdout is not None
-        fd = self._process.stdout.fileno()
         while word not in self._lines:
-            assert select.select([fd], [], [], TIMEOUT_S)[0], f"the disk has not said {word!r}"
-            data = os.read(fd, 4096)
+            is_ready = select.select([self._socket], [], [], TIMEOUT_S)[0]
+            assert is_ready, f"the disk has not said {word!r}"
+            data = self._socket.recv(4096)
             assert data, "the disk has died"
             self._lines += data.decode().split("\n")
         del self._lines[: self._lines.index(word) + 1]
 
     def close(self) -> None:
-        with contextlib.suppress(BrokenPipeError, AssertionError):
+        with contextlib.suppress(ConnectionError, AssertionError):
             self.go()
         if mount_at(str(self._place)) is not None:
             kernel_mount.detach(str(self._place))
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.communicate(timeout=5)
-        if self._process.poll() is None:
-            kill_group(self._process)
+        with self._socket, self._process:
+            with contextlib.suppress(OSError, TimeoutError):
+                self._socket.shutdown(socket.SHUT_WR)
+                self._process.wait(5)
+            self._process.kill_group()
 
     def _order(self, word: str, name: str) -> None:
         offset, size = self._extents[name]
@@ -104,7 +101,5 @@ class Disk:
         self._write(f"{word} {begin} {end}")
 
     def _write(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
+        self._socket.sendall(f"{line}\n".encode())
         self.wait_for("done")

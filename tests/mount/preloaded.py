@@ -38,9 +38,12 @@ from typing import Any, NoReturn, Self
 _PRELOADED = (
     *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.cli.foreign_file"),
     *("ffrfs.cli.check", "ffrfs.cli.prefetch", "ffrfs.cli.ps", "ffrfs.cli.stats"),
-    *("ffrfs.mount.daemon.background", "ffrfs.mount.daemon.daemon", "ffrfs.mount.engines.sidecars"),
+    *("ffrfs.cli.warm", "ffrfs.cli.log", "ffrfs.mount.client.health", "ffrfs.mount.daemon.check"),
+    *("ffrfs.mount.client.mount_log", "ffrfs.mount.client.hint_paths", "ffrfs.cache.sparse"),
+    *("ffrfs.mount.daemon.background", "ffrfs.mount.daemon.daemon", "ffrfs.mount.daemon.server"),
+    *("ffrfs.mount.engines.sidecars", "encodings.ascii", "ffrfs.files.replacing"),
     *("ffrfs.mount.engines.native_engine", "ffrfs.mount.engines.pyfuse3_engine"),
-    *("tests.mount.child_program", "tests.mount.probes"),
+    *("tests.mount.child_program", "tests.mount.probes", "tests.mount.stalling_disk"),
 )
 _COMMAND = (sys.executable, "-m", "ffrfs")
 _COMMAND_LINE_SIZE = 8192  # bytes
@@ -112,7 +115,15 @@ class Preloaded:
 
     def start_child(self, stdin: int, stdout: int) -> Forked:
         """The process that runs what child.py asks for."""
-        return self._start({"environment": dict(os.environ)}, [stdin, stdout, 2])
+        return self._start_main("tests.mount.child_program", [], [stdin, stdout, 2])
+
+    def start_program(self, module: str, *arguments: str, fd: int) -> Forked:
+        """Its main(), with that descriptor as standard input and output."""
+        return self._start_main(module, arguments, [fd, fd, 2])
+
+    def _start_main(self, module: str, arguments: Sequence[str], fds: list[int]) -> Forked:
+        message = {"module": module, "arguments": arguments, "environment": dict(os.environ)}
+        return self._start(message, fds)
 
     def _start(self, message: dict[str, object], fds: list[int]) -> Forked:
         message = {
@@ -153,10 +164,11 @@ class Forked:
         if not select.select([self._pidfd], [], [], timeout_s)[0]:
             raise TimeoutError
 
+    def has_ended(self) -> bool:
+        return bool(select.select([self._pidfd], [], [], 0)[0])
+
     def kill_group(self) -> None:
-        try:
-            self.wait(0)
-        except TimeoutError:
+        if not self.has_ended():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -250,7 +262,8 @@ def _become(message: dict[str, Any], fds: list[int], requests: socket.socket) ->
             status = _run_command(message["command"])
             os.write(fds[3], str(status).encode())
         else:
-            importlib.import_module("tests.mount.child_program").main()
+            sys.argv[1:] = message["arguments"]
+            importlib.import_module(message["module"]).main()
             status = 0
     except BaseException:
         traceback.print_exc()

@@ -11,7 +11,7 @@ on its standard input, one a line:
     go                all wait and fail no longer
     refuse            what waits fails with EIO, and so do later reads of it
 
-Started by the tests as a program: stalling_disk.py FILE MOUNTPOINT.
+The tests start its main() in a process of its own; the arguments are FILE MOUNTPOINT.
 """
 
 from __future__ import annotations
@@ -150,7 +150,3 @@ def main() -> None:
         trio.run(serve, disk)
     finally:
         pyfuse3.close()
-
-
-if __name__ == "__main__":
-    main()
