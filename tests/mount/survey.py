@@ -15,6 +15,7 @@ import os
 import random
 import select
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ _FILE_HANDLE_SIZE_MAX = 128
 _FS_IOC_GETFLAGS = 0x80086601
 _BLOCK_SIZE_OF = 2  # FIGETBSZ
 _READS_PER_FILE = 12
+_FILES_OF_SIZE = 2  # of a folder, that all is asked of; of the others, what they are
 _DIRECT = os.O_RDONLY | os.O_DIRECT
 
 ODD_NAMES: list[bytes] = [
@@ -111,15 +113,20 @@ def _folder(root: bytes, name: bytes, order: random.Random) -> Iterator[Answer]:
         yield f"{change} in {name!r}", _tried(path + b"/new", change)
     if not isinstance(first, list):
         return
-    for entry, *_ in first:
-        inner = os.path.join(name, entry)
-        if entry in (b".", b".."):
-            continue
-        if os.path.isdir(os.path.join(root, inner)):
+    inners = [os.path.join(name, entry) for entry, *_ in first if entry not in (b".", b"..")]
+    of_size: Counter[int] = Counter()
+    for inner in order.sample(inners, len(inners)):
+        place = os.path.join(root, inner)
+        if os.path.isdir(place):
             yield from _folder(root, inner, order)
+            continue
+        size = os.lstat(place).st_size
+        of_size[size] += 1
+        if of_size[size] <= _FILES_OF_SIZE:
+            yield from _entry(place, inner, order)
+            yield from _file(place, inner, order)
         else:
-            yield from _entry(os.path.join(root, inner), inner, order)
-            yield from _file(os.path.join(root, inner), inner, order)
+            yield f"stat {inner!r}", answer(lambda p=place: _stat(p))
 
 
 def _entry(path: bytes, name: bytes, order: random.Random) -> Iterator[Answer]:
