@@ -103,23 +103,16 @@ def no_warning(pid_one: PidOne) -> bool:
 
 
 @pytest.mark.promise("S46")
-def test_started_means_that_the_tree_answers(pid_one: PidOne, service: str) -> None:
+def test_started_means_that_the_tree_answers_and_stop_leaves_nothing(
+    pid_one: PidOne, service: str
+) -> None:
+    """Meanwhile daemon and worker are confined."""
     check_served(pid_one)
     told = pid_one.show(service, "ActiveState", "SubState", "StatusText")
     assert told[:2] == ["active", "running"]
     assert "/srv/data.ffr" in told[2]
     assert no_warning(pid_one)
     assert ".conf" not in pid_one.log()
-
-
-@pytest.mark.promise("S46")
-def test_stop_leaves_nothing(pid_one: PidOne, service: str) -> None:
-    check_stops(pid_one, service)
-    assert pid_one.show(service, "ActiveState", "Result") == ["inactive", "success"]
-
-
-@pytest.mark.promise("S46")
-def test_daemon_and_worker_are_confined(pid_one: PidOne, service: str) -> None:
     for pid in pid_one.daemon_and_worker():
         proc = Path(f"/proc/{pid}")
         status = dict(re.findall(r"^(\w+):\s*(.*)$", (proc / "status").read_text(), re.MULTILINE))
@@ -127,6 +120,8 @@ def test_daemon_and_worker_are_confined(pid_one: PidOne, service: str) -> None:
         assert int(status["CapBnd"], 16) & ~CAPABILITIES == 0
         assert re.search(r"^Max core file size +0 ", (proc / "limits").read_text(), re.MULTILINE)
         assert os.readlink(proc / "ns/mnt") == pid_one.mount_namespace
+    check_stops(pid_one, service)
+    assert pid_one.show(service, "ActiveState", "Result") == ["inactive", "success"]
 
 
 @pytest.mark.promise("S46")

@@ -38,10 +38,10 @@ def mount_with(tree: Mount, limit: int, *options: str) -> int:
 @pytest.mark.long
 @pytest.mark.promise("S16")
 def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    """Any: every eighth, from another one at each run."""
     tree = new_mount(pack_tree(TREE))
-    """Any: every fourth, from another one at each run."""
     statuses = []
-    for limit in range(8 + random.randrange(4), 64, 4):
+    for limit in range(8 + random.randrange(8), 72, 8):
         statuses.append(mount_with(tree, limit))
         if statuses[-1] == 0:
             assert tree.ask(probes.read, "a") == TREE["a"]
