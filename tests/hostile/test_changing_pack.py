@@ -22,7 +22,7 @@ from tests.mount.command import ENGINES, ffrfs
 from tests.soak.scale import IS_LONG, TEST_TIMEOUT_S
 
 READERS = 6 if IS_LONG else 2
-RAGE_S = 60.0 if IS_LONG else 1.0
+RAGE_S = 60.0 if IS_LONG else 0.6
 ANSWER_TIMEOUT_S = 60.0
 LONGEST_S = 20.0  # a record of 4 MiB that is verified anew for each reader, on two busy cores
 CACHE_MB = "16"  # little is kept of what was read

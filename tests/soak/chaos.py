@@ -33,7 +33,7 @@ from tests.soak.chaos_acts import Chaos
 from tests.soak.chaos_readers import read_all, read_in_chaos
 from tests.soak.hints import hinting
 
-_ALL = ("plain", "plain", "plain", "mapped", "mapped", "find", "tar")
+_ALL = ("plain", "plain", "mapped", "find", "tar")
 _READERS = {
     "local": _ALL,
     "failing": _ALL,

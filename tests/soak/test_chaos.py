@@ -22,7 +22,7 @@ import pytest
 from tests.leftovers import check_nothing_left, run_alone
 from tests.soak.scale import SMALL_PACK_MB
 
-DURATION_S = float(os.environ.get("FFRFS_CHAOS_S", "25")) / 5
+DURATION_S = float(os.environ.get("FFRFS_CHAOS_S", "20")) / 5
 HELD_MAX_S = 30.0  # for ever, that is; a busy machine takes its time
 PROGRAM = Path(__file__).with_name("chaos.py")
 

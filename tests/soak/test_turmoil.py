@@ -16,7 +16,7 @@ from tests.leftovers import check_nothing_left, run_alone
 from tests.mount.checkable_files import write_checkable_file
 from tests.soak.scale import TEST_TIMEOUT_S, TURMOIL_S
 
-FILE_COUNT = 100
+FILE_COUNT = 40
 FILE_SIZES = [4500, 110_000, 700_000, 5 << 20]
 LONGEST_READ_S = 20.0  # in the mount that lasts, on two busy cores
 # What the daemon and the worker of a mount that lasts may differ by.
