@@ -39,6 +39,7 @@ from tests.mount.command import (
     wait_until,
 )
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.preloaded import preloaded
 from tests.mount.readers import readers_at_work, wait_for_reads
 
 TREE = {f"{i:03d}": random.Random(i).randbytes(20_000 + 5000 * i) for i in range(20)}
@@ -473,6 +474,7 @@ time.time = lambda: now_s() - 86400 * os.path.exists(os.environ["SET_BACK"])
 def test_age_is_right_whatever_the_clock_is_set_to(
     new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    preloaded()  # or it would begin here, and give that clock to all later tests
     (tmp_path / "sitecustomize.py").write_text(SET_BACK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("SET_BACK", str(tmp_path / "set back"))
