@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -70,7 +69,7 @@ class Link:
         self._tasks: dict[int, tuple[Request, asyncio.Task[None]]] = {}  # by request id
         self._waits: dict[int, tuple[int, FetchedObject, Wait]] = {}  # by request id
         self._open_blocks = 0
-        self._answers: deque[tuple[bytes, tuple[int, ...]]] = deque()
+        self._answers: deque[tuple[Answer, FetchedObject | None]] = deque()  # not sent yet
         self._is_read = False
         self._has_ended = False
         self._read_on()
@@ -89,8 +88,7 @@ class Link:
         for target in self._objects.values():
             self._home.leave(target, self)
         self._objects.clear()
-        while self._answers:
-            _close_all(self._answers.popleft()[1])
+        self._answers.clear()
         self._socket.close()
         self._home.ended(self)
 
@@ -204,6 +202,9 @@ class Link:
             return
         for id_ in [id_ for id_, (of, _, _) in self._waits.items() if of == number]:
             self._cancel(id_)
+        # The files of answers that were not sent yet may be closed now.
+        kept = [one for one in self._answers if one[1] is None or one[0].object != number]
+        self._answers = deque(kept)
         self._home.leave(target, self)
 
     # Requests that take a while.
@@ -261,23 +262,22 @@ class Link:
         self._send(Answer(Tell.FAILED, request.object, request.id, error=name, reason=reason))
 
     def _send(self, answer: Answer, target: FetchedObject | None = None) -> None:
-        if self._has_ended:
-            return
-        message = answer.to_bytes()
-        fds = () if target is None else (target.cached.data_fd, target.cached.state_fd)
-        if not self._answers and self._sent(message, fds):
-            return
-        if self._has_ended:
+        """Send the answer, with the files of `target`, or keep it until the client takes more.
+
+        The files are those of the time of sending: a descriptor for each could be lacking.
+        """
+        if self._has_ended or (not self._answers and self._sent(answer, target)):
             return
         if not self._answers:
             self._loop.add_writer(self._socket, self._send_more)
-        # The files are duplicated, because the object may be closed or moved before they are sent.
-        self._answers.append((message, tuple(os.dup(fd) for fd in fds)))
+        self._answers.append((answer, target))
 
-    def _sent(self, message: bytes, fds: tuple[int, ...]) -> bool:
+    def _sent(self, answer: Answer, target: FetchedObject | None) -> bool:
+        message = answer.to_bytes()
         try:
-            if fds:
-                socket.send_fds(self._socket, [message], list(fds))
+            if target is not None:
+                fds = [target.cached.data_fd, target.cached.state_fd]
+                socket.send_fds(self._socket, [message], fds)
             else:
                 self._socket.send(message)
         except (BlockingIOError, InterruptedError):
@@ -288,17 +288,8 @@ class Link:
         return True
 
     def _send_more(self) -> None:
-        while self._answers:
-            message, fds = self._answers[0]
-            if not self._sent(message, fds):
-                break
+        while self._answers and self._sent(*self._answers[0]):
             self._answers.popleft()
-            _close_all(fds)
         if not self._answers and not self._has_ended:
             self._loop.remove_writer(self._socket)
         self._read_on()
-
-
-def _close_all(fds: tuple[int, ...]) -> None:
-    for fd in fds:
-        os.close(fd)

@@ -148,6 +148,36 @@ def test_a_moment_without_descriptors_leaves_the_cache_in_use(start: Start, tmp_
     assert running.figure("remote_in_memory") == 0
 
 
+@pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
+def test_files_that_wait_to_be_sent_need_no_descriptors(
+    start: Start, tmp_path: Path, is_closed: bool
+) -> None:
+    """Nor do they stay open if the client closes their object, and did not take them."""
+    running = start()
+    client, other = running.client(), running.client()
+    opened, url = client.open(put(tmp_path, "a", content())), put(tmp_path, "b", content(seed=2))
+    pin, beside = other.open(url).pin, other.open(put(tmp_path, "c", b"c"))
+    assert (client.read_all(opened), other.read_all(beside)) == (content(), b"c")
+
+    def let_it_take_all() -> None:
+        for _ in range(50):  # some messages of the client in each of its turns
+            assert other.ask(beside, 0, 1).kind is Tell.READY
+
+    with without_descriptors(running):
+        asked = [client.send(Ask.WANT, opened.number, first=0, count=1) for _ in range(1000)]
+        opening = client.send(Ask.OPEN, 1, url=url, pin=pin)
+        let_it_take_all()
+        if is_closed:
+            client.send(Ask.CLOSE, 1)
+            other.send(Ask.CLOSE, 0)
+            let_it_take_all()
+        assert all(client.answer(id_).kind is Tell.READY for id_ in asked)
+        if not is_closed:
+            assert client.answer(opening).kind is Tell.OPENED
+    again = client.open(url, number=1) if is_closed else client.objects[1]
+    assert client.read_all(again) == content(seed=2)
+
+
 def test_an_object_that_is_too_large_leaves_the_cache_in_use(start: Start, tmp_path: Path) -> None:
     huge = good(b"x")[0].replace(b"/10", b"/99999999999999999")
     running = start()
