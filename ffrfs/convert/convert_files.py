@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ffrfs.cluster.file_task import FileState, FileTask, run_files, sizes_of, state_of, states_of
 from ffrfs.convert.column_reader import Float64
 from ffrfs.convert.convert import ConvertSummary, convert
-from ffrfs.convert.convert_rows import ConvertRow, ConvertRows, line_of, put_row
+from ffrfs.convert.convert_rows import NAME_SIZE_MAX, ConvertRow, ConvertRows, line_of, put_row
 from ffrfs.convert.kind import Kind, files_named, kind_of
 from ffrfs.convert.source import OnError
 from ffrfs.errors import FormatError, OptionError, PackError
@@ -121,7 +121,8 @@ def convert_files(  # noqa: PLR0913 - as convert
 
     Both may be URLs; files for a bucket are made in `tmp_dir` of the worker ($TMPDIR, /tmp).
     `progress` counts files, and bytes of their sources. Raises PackError if the directory has
-    other files, or if two files would have one name; what convert() raises; OSError.
+    other files, if two files would have one name, or one too long a name; what convert() raises;
+    OSError.
     """
     tasks = _tasks(_files_of(source), target, options, tmp_dir)
     rows = ConvertRows(target)
@@ -183,6 +184,10 @@ def _tasks(
         name = _OWN.sub("", _name_of(file)) + extension
         if made.setdefault(name, file) != file:
             raise PackError(f"{file}: would become {name}, as {made[name]} does; rename one")
+        if len(os.fsencode(name)) > NAME_SIZE_MAX:  # a bucket's file, too, is made in a directory
+            raise PackError(
+                f"{file}: would become {name}, whose name is over {NAME_SIZE_MAX} bytes; rename it"
+            )
         place = f"{absolute(target).rstrip('/')}/{name}"
         tasks.append(ConvertTask(file, place, options, tmp_dir))
     return tasks

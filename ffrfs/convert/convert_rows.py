@@ -25,7 +25,7 @@ _BEGUN_NAME = "begun"  # files may exist before the first row does
 _SUFFIX = ".json"
 _STAGING_SUFFIX = ".partial"  # of a row that a killed task was writing
 _ROW_SIZE_MAX = 1 << 16
-_NAME_SIZE_MAX = 255 - len(_SUFFIX)  # NAME_MAX
+NAME_SIZE_MAX = 255  # NAME_MAX, in bytes
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def put_row(target: str, row: ConvertRow) -> None:
     """Write the row of the file that was made at `target`. Raises OSError, RemoteError."""
     rows = TargetFolder(target.removesuffix(row.name) + ROWS_NAME, is_own=True)
     name = os.fsencode(row.name)
-    short = sha256(name).hexdigest() if len(name) > _NAME_SIZE_MAX else row.name
+    short = sha256(name).hexdigest() if len(name + _SUFFIX.encode()) > NAME_SIZE_MAX else row.name
     rows.write(short + _SUFFIX, line_of(row).encode(), sync=False)
 
 

@@ -285,6 +285,17 @@ def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) 
     assert not (tmp_path / "made").exists()
 
 
+def test_a_name_that_becomes_too_long_is_refused_before_the_work(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "made"
+    source.mkdir()
+    for name in ("é" * 124, "short"):
+        with FileWriter(source / f"{name}.ffr", 1) as writer:
+            writer.write_one(b"one")
+    with pytest.raises(PackError, match=r"é\.ffr: .*é\.tfrecord, whose name is over 255 bytes"):
+        converted(source, target, ConvertOptions("tfrecord"))
+    assert not target.exists()
+
+
 def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> None:
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
