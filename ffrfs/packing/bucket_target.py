@@ -96,11 +96,18 @@ class BucketTarget(Closing):
         finally:
             os.unlink(place)
 
-    def take_back(self) -> None:
-        """Remove the uploaded objects of a set, the last first. A single object stays."""
-        while self.is_set and self._sent:
-            with contextlib.suppress(RemoteError):
+    def take_back(self, *, stops: bool = False) -> bool:
+        """Remove the uploaded objects of a set, the last first. A single object stays.
+
+        Returns False if the server refuses to remove one; with `stops` those before it stay, too.
+        """
+        refused = 0
+        while self.is_set and self._sent and not (stops and refused):
+            try:
                 remove(self._sent.pop(), self.settings)
+            except RemoteError:
+                refused += 1
+        return not refused
 
     def refuse_content(self, *, can_append: bool = False) -> None:
         """Raise PackError if there is anything in the directory."""

@@ -160,6 +160,38 @@ def test_what_fails_is_taken_back(
     assert objects(store) == before
 
 
+FAILING = """
+import sys, ffrfs
+from ffrfs.packing import bucket_target
+def failing(step, end):
+    def run(*args, **options):
+        if any(getattr(one, "key", "").endswith(end) for one in args):
+            raise ffrfs.errors.RemoteError("refused")
+        return step(*args, **options)
+    return run
+bucket_target.upload = failing(bucket_target.upload, "4.ffr")
+bucket_target.remove = failing(bucket_target.remove, sys.argv[4])
+ffrfs.pack_folder(*sys.argv[1:3], append=True, shards=3, tmp_dir=sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize(("stays", "count"), [("2.ffr", 3), ("3.ffr", 4)])
+def test_what_cannot_be_taken_back_is_removed_by_the_next_command(  # noqa: PLR0917 - fixtures
+    url: str, store: S3Store, more: Path, staging: Path, stays: str, count: int
+) -> None:
+    """Until then the lock says whose the shards are, and the set lacks none."""
+    old = more.parent / "old"
+    command = [sys.executable, "-c", FAILING, more, url, staging, stays]
+    done = subprocess.run(command, timeout=60, check=False, capture_output=True)
+    assert done.stderr.endswith(b"RemoteError: refused\n")
+    shards = [f"set/part_{i:05}.ffr" for i in range(count)]
+    assert sorted(objects(store)) == [LOCK, *shards]
+    assert packed(url).items() >= contents(old).items()
+    ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
+    assert sorted(objects(store)) == shards[:3]
+    assert packed(url) == contents(old, more)
+
+
 @pytest.mark.parametrize("cloud", ["s3", "azure"])
 def test_an_object_is_put_once(
     request: pytest.FixtureRequest, bucket: str, cloud: str, monkeypatch: pytest.MonkeyPatch
