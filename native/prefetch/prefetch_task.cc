@@ -1,9 +1,27 @@
 #include "prefetch/prefetch_task.h"
 
+#include <exception>
 #include <memory>
 #include <utility>
 
+#include "io/error.h"
+
 namespace ffrfs {
+namespace {
+
+// Returns whether a record was not read for want of memory, threads or descriptors.
+bool is_given_up(const std::exception_ptr& error) {
+  if (!error) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& why) {
+    return is_shortage(why);
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
 
 bool PrefetchTask::make_plan(const Extent& extent, size_t alignment, bool check_data,
                              size_t limit_bytes) {
@@ -36,7 +54,10 @@ void read_tasks(std::vector<PrefetchTask>& tasks, Fetcher& fetcher, bool check_d
     fetcher.load(items, check_data, [&](size_t index) {
       BatchItem& item = items[index];
       PrefetchTask& task = tasks[index];
-      if (!item.error && !task.is_copied) {
+      if (is_given_up(item.error)) {
+        item.error = nullptr;
+        task.unit = nullptr;
+      } else if (!item.error && !task.is_copied) {
         task.unit->bytes = item.target;
         task.unit->buffer = std::move(item.buffer);
         task.unit->memory.resize(task.unit->buffer.capacity());

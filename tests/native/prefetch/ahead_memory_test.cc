@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -110,6 +112,7 @@ class GatedFile final : public Source {
     const pid_t reader = gettid();
     std::atomic<bool> is_closed{false};
     std::atomic<bool> has_waiting{false};
+    std::atomic<bool> fails_once{false};  // a read, for want of a descriptor
   };
   GatedFile(const std::string& path, Gate& gate) : GatedFile(open_local_file(path), gate) {}
 
@@ -122,6 +125,7 @@ class GatedFile final : public Source {
   }
   [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
   void read_fully(uint64_t offset, std::span<std::byte> target) const override {
+    if (gate_.fails_once.exchange(false)) throw StorageError(EMFILE, path(), "cannot open");
     file_->read_fully(offset, target);
   }
 
@@ -209,8 +213,11 @@ TEST_CASE("whichever allocation of a reader fails, the next one gets the record"
   }
 }
 
-TEST_CASE("who waits for a batch that gets no descriptors reads by itself") {
+TEST_CASE("who waits for a record or batch that gets no descriptors reads by itself") {
   GatedFile::Gate gate;
+  bool is_record = false;
+  SUBCASE("a record") { is_record = true; }
+  SUBCASE("a batch") {}
   Rig rig(patterns(1, 4000), {.open = [&gate](const std::string& path) {
     return std::make_unique<const GatedFile>(path, gate);
   }});
@@ -226,7 +233,9 @@ TEST_CASE("who waits for a batch that gets no descriptors reads by itself") {
     read = text(slice.bytes);
   }));
   {
-    const NoDescriptors now;
+    std::optional<NoDescriptors> now;
+    if (!is_record) now.emplace();
+    gate.fails_once = is_record;
     gate.is_closed = false;
     REQUIRE(wait_until([&] { return rig.reads.poll() > 0; }));
   }
