@@ -164,7 +164,8 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
     health = _judged(path, told)
     if health.status == "ok" and known is not None:
         say(health)  # to look at the packs may take for ever
-        other = replaced(known[1].versions)
+        pids = [int(_number(told, name)) for name in ("daemon_pid", "worker_pid")]
+        other = replaced(known[1].versions, pids)
         if other is not None:
             text = f"{other} was replaced since it was mounted; the mount shows the old one"
             return replace(health, status="warning", text=text)

@@ -6,6 +6,7 @@ compares. Concurrency: no state. Blocking: a dead file server holds up the calle
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,13 +33,30 @@ def versions_of(packs: Iterable[str]) -> dict[str, Version]:
     return found
 
 
-def replaced(versions: Mapping[str, Version]) -> str | None:
-    """Return a file that was replaced or has changed; a removed file does not count."""
+def replaced(versions: Mapping[str, Version], pids: Iterable[int] = ()) -> str | None:
+    """Return a file that was replaced or has changed; to remove it is no change.
+
+    `pids`: the processes that may have a removed file open, and so still read it.
+    """
+    removed = {}
     for path, version in versions.items():
         now = _version_of(path)
-        if now is not None and now != version:
+        if now is None:
+            removed[f"{os.path.realpath(path)} (deleted)"] = path  # as /proc names it
+        elif now != version:
             return path
+    for fd in _open_files(pids) if removed else ():
+        with contextlib.suppress(OSError):
+            file = removed.get(os.readlink(fd))
+            if file is not None and _version_of(fd) not in (None, versions[file]):
+                return file
     return None
+
+
+def _open_files(pids: Iterable[int]) -> Iterator[str]:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # another user's, or it has ended
+            yield from (entry.path for entry in os.scandir(f"/proc/{pid}/fd"))
 
 
 def _files(pack: str) -> Iterator[str]:

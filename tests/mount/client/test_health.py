@@ -98,6 +98,16 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
 
 @by_both
 @pytest.mark.promise("S59")
+def test_pack_that_was_truncated_and_removed(mount: MakeMount, pack_tree: PackTree) -> None:
+    pack = pack_tree(dict(TREE))
+    tree = mount(pack)
+    os.truncate(pack, pack.stat().st_size - 1)
+    pack.unlink()
+    tree.checked(1, f"{pack} was replaced since it was mounted")
+
+
+@by_both
+@pytest.mark.promise("S59")
 def test_daemon_that_is_stopped(tree: Mount) -> None:
     assert tree.process is not None
     with tree.stopped():
