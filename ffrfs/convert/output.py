@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from ffrfs.errors import PackError
+from ffrfs.files.replacing import refuse_standard_output
 from ffrfs.files.staged_file import staged_folder, sync_folder
 
 
@@ -43,6 +44,7 @@ def staged_set(path: str) -> Iterator[str]:
 
     Raises PackError if `path` exists already, unless it is an empty directory.
     """
+    refuse_standard_output(path)
     place = os.path.realpath(path)
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
         raise PackError(f"{path}: exists already; write into a new directory")

@@ -24,11 +24,19 @@ from ffrfs.files.staged_file import StagedFile
 _BEGIN_SIZE = 256
 
 
+def refuse_standard_output(path: str) -> None:
+    """Raise PackError for "-", which means standard output to users of other programs."""
+    if path == "-":
+        advice = "give a path (./- if that is its name)"
+        raise PackError(f"-: the result cannot go to standard output; {advice}")
+
+
 def may_replace(path: str, force: bool) -> bool:
     """Return whether a file at `path` may be replaced; False if there is none.
 
     Raises PackError, which says the kind of the file, if it may not.
     """
+    refuse_standard_output(path)
     if os.path.isdir(path):
         raise PackError(f"{path}: is a directory; name a file")
     if force:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from ffrfs.errors import OptionError, naming
 from ffrfs.files.closing import Closing
 from ffrfs.files.leftovers import remove_leftovers, staging_name
+from ffrfs.files.replacing import refuse_standard_output
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.url import is_url
 
@@ -52,6 +53,7 @@ class Destination(Closing):
     ) -> None:
         if is_url(path):  # otherwise a directory "s3:" would be made
             raise OptionError(f"{path}: is a URL; files are extracted to a local directory")
+        refuse_standard_output(path)
         self._path = path
         self._existing = existing
         self._stored_of = stored_of

@@ -28,7 +28,7 @@ from ffrfs.errors import PackError
 from ffrfs.files.closing import Closing, closing_fd
 from ffrfs.files.leftovers import hold, is_at, remove_leftovers, take_lock
 from ffrfs.files.own_folder import open_own, refused
-from ffrfs.files.replacing import may_replace, not_empty
+from ffrfs.files.replacing import may_replace, not_empty, refuse_standard_output
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
 from ffrfs.packing.sources.folder_lister import FolderIdentity
@@ -131,6 +131,7 @@ class FolderPlace(Place):
 
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
+        refuse_standard_output(path)
         self._folder = os.path.realpath(path)
         self._is_new = not os.path.lexists(self._folder)
         self._staging = ""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ffrfs.errors import PackError
 from ffrfs.files.closing import closing_fd
 from ffrfs.files.own_folder import open_own
-from ffrfs.files.replacing import refuse_foreign
+from ffrfs.files.replacing import refuse_foreign, refuse_standard_output
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.packing.places import MANIFEST_NAME
 from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put, remove, urls_in, whole_objects
@@ -32,6 +32,7 @@ class TargetFolder:
     """
 
     def __init__(self, path: str, *, is_own: bool = False) -> None:
+        refuse_standard_output(path)
         self.path = path
         self._is_own = is_own
         self.url = parse_url(f"{path.rstrip('/')}/") if is_url(path) else None
