@@ -24,8 +24,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from ffrfs.errors import RemoteError, naming
-from ffrfs.files.interpreter import interpreter
+from ffrfs.errors import RemoteError, describe, naming
+from ffrfs.files.interpreter import interpreter, starting_process
 from ffrfs.remote.fetch_counters import PAGE_SIZE, FetchCounters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
 from ffrfs.remote.settings import RemoteSettings
@@ -96,7 +96,7 @@ class FetcherProcess:
                 self._hand_over(theirs, but)
             except OSError as error:
                 ours.close()
-                raise RemoteError(f"the fetcher cannot be started: {error}") from error
+                raise RemoteError(f"the fetcher cannot be started: {describe(error)}") from error
             except BaseException:
                 ours.close()
                 raise
@@ -166,16 +166,17 @@ class FetcherProcess:
             theirs.callback(os.close, log_end)
             failed.callback(os.close, log)
             fds = (end.fileno(), settings_end, self._page)
-            self._process = subprocess.Popen(
-                # -P: a module in the current directory must not replace ours.
-                [python, "-P", "-m", "ffrfs.remote.object_fetcher", *map(str, fds)],
-                pass_fds=fds,
-                env=_MEMORY | os.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log_end,
-                start_new_session=True,  # signals of the caller's terminal do not reach it
-            )
+            with starting_process():
+                self._process = subprocess.Popen(
+                    # -P: a module in the current directory must not replace ours.
+                    [python, "-P", "-m", "ffrfs.remote.object_fetcher", *map(str, fds)],
+                    pass_fds=fds,
+                    env=_MEMORY | os.environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log_end,
+                    start_new_session=True,  # signals of the caller's terminal do not reach it
+                )
             failed.callback(self._process.kill)
             self._take_log(log)
             failed.pop_all()

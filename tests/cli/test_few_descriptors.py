@@ -22,6 +22,7 @@ from tests.ffrecord_file import write_folder
 SHARD_COUNT = 24
 # Fewer than the shards, and more than Python itself opens.
 LIMIT = 16
+WITHOUT_CALL = Path(__file__).parents[1] / "mount" / "without_call.py"
 
 
 def run(*arguments: str | Path, limit: int = LIMIT) -> subprocess.CompletedProcess[str]:
@@ -141,6 +142,44 @@ def test_a_command_that_can_start_no_thread(ffrfs: Run, tmp_path: Path) -> None:
     with without_threads():
         done = ffrfs("cluster", "run", plan, "--task", "0/1")
     assert done.complaint.startswith("cannot start a thread: all that are allowed are in")
+
+
+# The command gets a child, and that child none.
+FORKS_ONCE = """
+import errno, os, sys
+from ffrfs.cli.main import main
+fork, own = os.fork, os.getpid()
+def fork_once():
+    if os.getpid() != own:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+os.fork = fork_once
+sys.exit(main(sys.argv[1:]))
+"""
+NO_FORK = [WITHOUT_CALL, "clone=EAGAIN", sys.executable, "-m", "ffrfs"]
+
+
+@pytest.mark.parametrize(
+    ("program", "command", "status"),
+    [(NO_FORK, "mount", 1), (["-c", FORKS_ONCE], "mount", 2), (NO_FORK, "check", 2)],
+)
+def test_a_command_that_can_start_no_process(
+    tmp_path: Path, program: list[str | Path], command: str, status: int
+) -> None:
+    packs = [write_folder(tmp_path / "x.ffr", {"a": b""})] if command == "mount" else []
+    done = subprocess.run(
+        [sys.executable, *program, command, *packs, tmp_path / "place"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr == (
+        "ffrfs: cannot start a process: all that are allowed are in use; raise the limit "
+        "(ulimit -u, or TasksMax= of a service)\n"
+    )
 
 
 @pytest.mark.parametrize("shortage", [MemoryError(), RuntimeError("can't start new thread")])

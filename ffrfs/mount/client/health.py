@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, NoReturn
 
 from ffrfs.errors import MountError, describe
+from ffrfs.files.interpreter import starting_process
 from ffrfs.mount.client import control_client
 from ffrfs.mount.kernel import dead_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
@@ -77,7 +78,8 @@ class _Look:
         self._text = b""
         self.said, saying = os.pipe()
         try:
-            self._pid = os.fork()
+            with starting_process():
+                self._pid = os.fork()
         except BaseException:
             os.close(self.said)
             os.close(saying)

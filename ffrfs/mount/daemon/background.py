@@ -16,6 +16,7 @@ import os
 from typing import NoReturn
 
 from ffrfs.errors import MountError
+from ffrfs.files.interpreter import starting_process
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.notify import Notifier
@@ -33,7 +34,8 @@ def start(request: MountRequest) -> Report:
         owner = fcntl.fcntl(request.while_open, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
         request = dataclasses.replace(request, while_open=owner)
     reading, writing = os.pipe()
-    child = os.fork()
+    with starting_process():
+        child = os.fork()
     if child == 0:
         _become_daemon(request, writing, notifier)
     os.close(writing)
@@ -44,7 +46,13 @@ def start(request: MountRequest) -> Report:
 
 def _become_daemon(request: MountRequest, report_to: int, notifier: Notifier) -> NoReturn:
     try:
-        if os.fork() == 0:  # a grandchild, so that the process that waits is not its parent
+        try:
+            with starting_process():
+                child = os.fork()  # so that the process that waits is not the daemon's parent
+        except OSError as error:
+            os.write(report_to, Report(failure=error).encode())
+            os._exit(0)
+        if child == 0:
             keep = [report_to] if request.while_open is None else [report_to, request.while_open]
             _leave_everything(keep)
             _serve(request, report_to, notifier)

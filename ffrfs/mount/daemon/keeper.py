@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ffrfs.errors import describe
+from ffrfs.files.interpreter import starting_process
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.kept_mount import FIGURES, NAMES, KeptMount
 from ffrfs.mount.daemon.mount_handle import MountHandle
@@ -218,10 +219,11 @@ def _run_guardian(arguments: Sequence[str], fds: Sequence[int]) -> subprocess.Po
     guardian = beside_native("ffrfs-guardian")
     if guardian is None:
         raise FileNotFoundError("the installation of ffrfs was removed")
-    return subprocess.Popen(
-        [guardian, *arguments],
-        pass_fds=fds,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with starting_process():
+        return subprocess.Popen(
+            [guardian, *arguments],
+            pass_fds=fds,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )

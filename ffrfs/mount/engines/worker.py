@@ -23,6 +23,8 @@ from hashlib import blake2b
 from io import FileIO
 
 from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
+from ffrfs.files.closing import closing_fd
+from ffrfs.files.interpreter import starting_process
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.mount.engines.kept_engine import KeptEngine, KeptProcess
@@ -90,7 +92,7 @@ class Worker:
             self.log, log_end = os.pipe()  # the daemon reads its lines
             failed.callback(os.close, self.log)
             fds = (theirs.fileno(), counters.fd)
-            try:
+            with closing_fd(log_end), starting_process():
                 self._process = subprocess.Popen(
                     [
                         *(path, *_arguments(request, *fds)),
@@ -105,8 +107,6 @@ class Worker:
                     stderr=log_end,
                     process_group=0,  # signals that stop the caller's group do not reach it
                 )
-            finally:
-                os.close(log_end)
             failed.callback(self._process.kill)
             self.process = pidfd_open(self._process.pid)
             failed.pop_all()
