@@ -24,6 +24,7 @@ from ffrfs.mount.kernel.process import Process
 from ffrfs.remote.process import FetcherProcess
 from ffrfs.remote.session import session, use_urls
 from ffrfs.remote.settings import RemoteSettings
+from tests.ffrecord_file import write_folder
 from tests.interpreter import python
 from tests.mount.command import Mount, is_fetcher, kill_group, start_ffrfs, wait_until
 from tests.mount.makers import closing_mounts
@@ -233,8 +234,31 @@ for _ in range(3):
 
 def test_one_that_cannot_be_started_for_want_of_descriptors() -> None:
     done = python("-c", WITHOUT_DESCRIPTORS, timeout=PATIENCE_S, check=True)
-    text = "the fetcher cannot be started: a pipe, a socket or a process: Too many open files; a proc"
+    text = (
+        "the fetcher cannot be started: a pipe, a socket or a process: Too many open files; a proc"
+    )
     assert done.stdout.count(text) == 3
+
+
+WITHOUT_PROCESSES = """
+import errno, os, sys
+from ffrfs.cli.main import main
+from ffrfs.remote import process
+def refuse(*_, **__):
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))  # as fork() does
+process.subprocess.Popen = refuse
+sys.exit(main(["verify", *sys.argv[1:]]))
+"""
+
+
+def test_one_that_cannot_be_started_is_one_fault_of_several_packs(tmp_path: Path) -> None:
+    urls = [write_folder(tmp_path / name, {"a": b""}).as_uri() for name in ("x.ffr", "y.ffr")]
+    done = python("-c", WITHOUT_PROCESSES, *urls, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "ffrfs: the fetcher cannot be started: cannot start a process: all that are allowed are "
+        "in use; raise the limit (ulimit -u, or TasksMax= of a service)\n"
+    )
 
 
 def test_one_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:
