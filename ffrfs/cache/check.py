@@ -11,7 +11,6 @@ Concurrency: one thread; blocks that change meanwhile are skipped.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -48,17 +47,25 @@ def check_object(files: Files, url: str) -> CheckReport:
     return report
 
 
-def _holes(files: Files, there: NDArray[np.bool_]) -> Iterator[str]:
-    """Yield a problem for each block that is marked as present and is, at least partly, a hole."""
+def _holes(files: Files, there: NDArray[np.bool_]) -> list[str]:
+    """Return a problem if blocks that are marked as present are, at least partly, holes."""
     covered = np.zeros(len(there), np.int64)
     for begin, end in data_ranges(files.data, 0, files.state.size):
         first, last = begin // BLOCK_SIZE, (end - 1) // BLOCK_SIZE
         covered[first : last + 1] += BLOCK_SIZE
         covered[first] -= begin - first * BLOCK_SIZE
         covered[last] -= (last + 1) * BLOCK_SIZE - end
-    for block in map(int, np.flatnonzero(there)):
-        if covered[block] < files.state.size_of(block) and files.is_there(block):
-            yield f"block {block:,} is marked as cached, but the data file has a hole there"
+    covered[-1:] += BLOCK_SIZE - files.state.size_of(len(there) - 1)
+    is_hole = there & (covered < BLOCK_SIZE)
+    count, first = 0, 0
+    for part in files.present():  # again: blocks may have been evicted meanwhile
+        holes = part[is_hole[part]]
+        first = first if count or not len(holes) else int(holes[0])
+        count += len(holes)
+    if not count:
+        return []
+    more = f" (and {count - 1:,} more)" if count > 1 else ""  # one line, however many there are
+    return [f"block {first:,}{more} is marked as cached, but the data file has a hole there"]
 
 
 def _check_records(
@@ -71,7 +78,7 @@ def _check_records(
     except (FormatError, ChecksumError) as error:
         report.why_not = f"its header is no good: {text_within(error, os.fsdecode(place))}"
         # Blocks that were evicted meanwhile read as zeros.
-        if all(files.is_there(int(block)) for block in np.flatnonzero(there)):
+        if sum(int(there[part].sum()) for part in files.present()) == there.sum():
             report.problems.append(report.why_not)
         return
     except ValueError as error:

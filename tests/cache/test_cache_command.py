@@ -206,6 +206,25 @@ def test_verify_finds_bad_records_and_holes(
     )
 
 
+def test_verify_prints_one_line_for_all_holes_of_an_object(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A state file that claims much."""
+    place = tmp_path / "cache"
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", MIB * BLOCK_SIZE - 1)
+    fill(kept, 0)
+    kept._state.set_present(2, MIB - 2)
+    kept.close()
+    cache.close()
+    out = run(capfd, "verify", place, status=1).splitlines()
+    assert out[0] == (
+        f"{URL}: block 2 (and 1,048,573 more) is marked as cached, but the data file has a hole "
+        "there"
+    )
+    assert len(out) == 1
+
+
 def cached(place: Path, url: str, data: bytes) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(url, "v1", len(data))
