@@ -315,11 +315,11 @@ def cause(error: BaseException) -> BaseException:
 def is_shortage(error: BaseException) -> bool:
     """Return whether descriptors, memory or processes are lacking: no file is to blame.
 
-    It may be the cause of another error; the native core loses that of a fetcher's, of no file.
+    A shortage may also be the cause of an error of ffrfs.
     """
-    is_of_fetcher = type(error) is RemoteError and error.file is None
-    numbers = {getattr(each, "errno", None) for each in (error, error.__cause__)}
-    return is_of_fetcher or bool(numbers & {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+    shortages = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+    numbers = (getattr(each, "errno", None) for each in (error, error.__cause__))
+    return any(number in shortages for number in numbers)
 
 
 def is_damage(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ from ffrfs.cli import output
 from ffrfs.cli.executor_option import add_executor_option
 from ffrfs.cli.foreign_file import failure_line
 from ffrfs.cli.number import whole_number
-from ffrfs.errors import FormatError, is_shortage, text_within
+from ffrfs.errors import FormatError, text_within
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
@@ -98,10 +98,12 @@ def _noting_failures(
     `packs`: those that the block verifies. If there are several, their reports say which one cannot
     be opened, and an exception is of another kind.
     """
+    from ffrfs.folder.verify import is_of_no_pack
+
     try:
         yield
     except (FormatError, OSError) as error:
-        if len(args.packs) == 1 or len(packs) > 1 or is_shortage(error):
+        if len(args.packs) == 1 or len(packs) > 1 or is_of_no_pack(error):
             raise
         (pack,) = packs
         if not args.json:

@@ -20,6 +20,7 @@ from ffrfs.errors import (
     ChecksumError,
     FormatError,
     PackWarning,
+    RemoteError,
     UnverifiedHeaderWarning,
     hearing,
     is_shortage,
@@ -163,9 +164,14 @@ def _files(path: str, *, is_alone: bool) -> list[str]:
     try:
         return pack_files(path)
     except (FormatError, OSError) as error:
-        if is_alone or is_shortage(error):
+        if is_alone or is_of_no_pack(error):
             raise
     return [path]
+
+
+def is_of_no_pack(error: BaseException) -> bool:
+    """Return whether no pack is to blame: a shortage, or a fetcher that cannot be started."""
+    return is_shortage(error) or (type(error) is RemoteError and error.file is None)
 
 
 def is_many(paths: Sequence[str], path: str) -> bool:
@@ -253,7 +259,7 @@ class _Verifier:
         try:
             return self.run(file)
         except (FormatError, OSError) as error:
-            if is_shortage(error):
+            if is_of_no_pack(error):
                 raise
             report = PackReport(
                 file=file,
