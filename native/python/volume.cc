@@ -367,8 +367,8 @@ void bind_reading(VolumeClass& volume) {
       .def("path", &path_of, py::arg("ino"))
       .def("file_of",
            [](const PyVolume& self, uint64_t record) {
-    const auto volume = self.open();
-    return unlocked([&] { return volume->tree().file_of(record); });
+    const auto opened = self.open();
+    return unlocked([&] { return opened->tree().file_of(record); });
   }, py::arg("record"))
       .def("read_wait", &read_wait, py::arg("ino"), py::arg("offset"), py::arg("size"))
       .def("read_files", &PyVolume::read_files, py::arg("inos"))
