@@ -146,6 +146,7 @@ CHECKS = (
         frozenset({"pyfuse3"}),
     ),
 )
+WAITING = {"long", "clouds", "clusters", "service"}
 _WHOLE_FILES = {part.name for part in CHECKS if not part.uses}
 _ANSWERS = "tests/mount/engines/*"  # What differs between engines, which are both tried.
 
