@@ -45,7 +45,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 
 .PHONY: help docs demo demo-train test test-native build-native load-test check check-native \
     check-memory check-threads check-mounts build-memory build-threads check-lint \
-    check-packages check-python check-programs check-beam soak chaos fuzz manual build bench golden-tf \
+    check-packages build-roots check-python check-programs check-beam soak chaos fuzz manual build bench golden-tf \
     wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -304,9 +304,13 @@ deb: wheel
 	@.ci/packages/deb
 
 # One release, quickly made (.ci/packages/releases); `make test-packages` tries all.
-check-packages: export RELEASES ?= trixie:3.13
+check-packages build-roots: export RELEASES ?= trixie:3.13
 check-packages: export QUICK := 1
 check-packages: test-packages
+
+# In `make check`, beside what computes: it waits for Debian's archive, and for the disk.
+build-roots:
+	@for release in $$RELEASES; do .ci/packages/make-root $${release%:*} build || exit; done
 
 test-packages: deb
 	@.ci/packages/test

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -17,9 +18,7 @@ from tests.interpreter import python
 from tests.tfrecord_file import write_tfrecord
 
 OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/adapters/compat/original-names
-# By what is imported. What is not installed here is taken to be called as it is imported.
-DISTRIBUTIONS = {
-    **packages_distributions(),
+MISNAMED = {
     "megatron": ["megatron-energon"],
     "apache_beam": ["apache-beam"],
     "upath": ["universal-pathlib"],
@@ -54,8 +53,14 @@ def imported() -> list[tuple[Path, str]]:
     ]
 
 
+@functools.cache
+def distributions() -> Mapping[str, Sequence[str]]:
+    """By what is imported. What is not installed here is taken to be called as it is imported."""
+    return packages_distributions() | MISNAMED
+
+
 def is_of(top: str, known: set[str]) -> bool:
-    return not known.isdisjoint(map(normalized, DISTRIBUTIONS.get(top, [top])))
+    return not known.isdisjoint(map(normalized, distributions().get(top, [top])))
 
 
 def test_every_import_is_declared() -> None:
