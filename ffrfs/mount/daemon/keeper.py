@@ -28,6 +28,7 @@ from ffrfs.mount.daemon.mount_handle import MountHandle
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine import Engine, LastingEngine
 from ffrfs.mount.engines.worker import beside_native
+from ffrfs.mount.kernel import runtime_lock
 from ffrfs.mount.kernel.process import Process
 from ffrfs.mount.kernel.system_call import pidfd_open
 
@@ -151,6 +152,8 @@ class Keeper:
         """End this process, and let another daemon go on; return if nobody has taken the mount."""
         if self.keep(is_renewal=is_renewal):
             log.info("the next daemon begins")
+            # Commands that are asking this one look there for who starts the next one.
+            self._mount.record(runtime_lock.LIMIT_S)
             logging.shutdown()
             os._exit(FAILED_STATUS)
 

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,24 @@ def test_state_is_written_once_the_lock_is_free(as_root: Place) -> None:
         assert as_root.figures()["daemon_pid"] == daemon.pid
         assert recorded() == guardian
     wait_until(lambda: [recorded()] == others(), "it is recorded")
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+
+
+@pytest.mark.promise("S19")
+def test_restart_ends_a_daemon_when_commands_know_its_guardian(as_root: Place) -> None:
+    """Or they would take the mount for dead until the next daemon answers."""
+    log = as_root.home / "log"
+    assert as_root.mount("--engine", "native", "--log-file", str(log)).status == 0
+    daemon = Process(as_root.listed()["pid"], 0)
+    (guardian,) = filter(is_guardian, children(daemon))
+    with ThreadPoolExecutor(1) as threads:
+        with runtime_lock.locked(as_root.seen(DIRECTORY)):
+            os.kill(guardian.pid, signal.SIGKILL)
+            restarting = threads.submit(as_root.ffrfs, "restart", as_root.mountpoint)
+            wait_until(lambda: "the next daemon begins" in log.read_text(), "it is about to end")
+        done = restarting.result()
+    assert (done.status, done.err) == (0, "")
+    assert as_root.figures()["daemon_pid"] != daemon.pid
     assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
 
 
