@@ -16,6 +16,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -320,7 +321,8 @@ def test_a_default_directory_that_cannot_be_used_is_reported(
 ) -> None:
     """In the log that the mount has of its own: the line comes before that is there."""
     (tmp_path / "file").write_text("a file")
-    place = tmp_path / "mnt"
+    # pytest gives a path again, and logs of mounts there are kept for a week.
+    place = Path(tempfile.mkdtemp(dir=tmp_path))
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")}
     environment.pop("FFRFS_CACHE_DIR", None)
     done = ffrfs("mount", f"{server.url}/tree.ffr", place, env=environment)
