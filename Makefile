@@ -45,8 +45,8 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 
 .PHONY: help docs demo demo-train test test-native build-native load-test check check-native \
     check-memory check-threads check-mounts build-memory build-threads check-lint \
-    check-packages build-roots check-python check-programs check-beam soak chaos fuzz manual build bench golden-tf \
-    wheel deb test-packages clean packages
+    check-packages build-roots check-python check-programs check-beam soak chaos fuzz manual build \
+    bench golden-tf wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -76,11 +76,11 @@ demo: build $(VENV)/demo
 demo-train: build $(VENV)/demo $(VENV)/torch
 	@$(BIN)/python examples/train.py
 
-# What tests/parts.py calls "test", and the core's own tests in a plain build beside it: pip waits for
-# the network, and mounts wait more than they work. One process compiles the tests first: each of
-# pytest's would.
+# What tests/parts.py calls "test", and the core's own tests in a plain build beside it: pip waits
+# for the network, and mounts wait more than they work. One process compiles the tests first: each
+# of pytest's would.
 test: build
-	@.ci/system-packages build test
+	@.ci/system-packages test
 	@mkdir -p build/test-native; \
 	{ $(call build_native,test-native,-DFFRFS_TESTS=ON) && $(call run_native,test-native,.); } \
 	    >build/test-native/log 2>&1 & native=$$!; \

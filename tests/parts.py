@@ -146,6 +146,7 @@ CHECKS = (
         frozenset({"pyfuse3"}),
     ),
 )
+# Their tests wait for processes, servers and deadlines more than they compute.
 WAITING = {"long", "clouds", "clusters", "service"}
 _WHOLE_FILES = {part.name for part in CHECKS if not part.uses}
 _ANSWERS = "tests/mount/engines/*"  # What differs between engines, which are both tried.
