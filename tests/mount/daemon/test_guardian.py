@@ -122,7 +122,7 @@ def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
 def test_guardian_that_cannot_be_started_is_tried_again(tree: Mount) -> None:
     """The daemon has no descriptor for it, and later has."""
     tree.expect_log("the guardian has died; another one begins")
-    tree.expect_log("no guardian: if this daemon dies, the mount ends: .*Too many open files")
+    tree.expect_log("Too many open files")  # of its accept, too, when a command asks all mounts
     tree.statistics()  # it has imported its modules
     assert tree.process is not None
     before = tree.guardian
