@@ -264,8 +264,9 @@ check-beam: $(VENV)/test build/beam/made
 
 build/beam/made: pyproject.toml | $(VENV)/installed
 	@echo '== Apache Beam, in build/beam'
-	@$(PYTHON) -m venv --clear build/beam
-	@build/beam/bin/$(pip_install) $$($(BIN)/python -c '$(print_extra)' beam)
+	@$(PYTHON) -m venv --clear --without-pip build/beam
+	@PIP_PYTHON=build/beam/bin/python \
+	    $(BIN)/$(pip_install) $$($(BIN)/python -c '$(print_extra)' beam)
 	@echo "import site; site.addsitedir('$$($(BIN)/python -c '$(print_site)')')" \
 	    >$$(build/beam/bin/python -c '$(print_site)')/others.pth
 	@touch $@
@@ -328,6 +329,7 @@ $(VENV)/installed: $(VENV)/requirements.txt $(native)
 $(VENV)/requirements.txt: pyproject.toml | packages
 	@echo '== making $(VENV): everything from PyPI goes in there'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/$(pip_install) --upgrade pip # Python 3.11 brings one that takes twice as long
 	@$(BIN)/python -c '$(print_requirements)' >$@
 	@$(BIN)/$(pip_install) -r $@ cmake ninja
 

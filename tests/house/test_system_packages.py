@@ -67,7 +67,7 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
     wanted |= {"libssl-dev", "squashfuse", "squashfs-tools", "erofs-utils", "e2fsprogs"}
-    wanted |= {"clang", "libclang-rt-dev", "debootstrap", *FOR_TESTS, *FOR_CHECKS}
+    wanted |= {"clang", "libclang-rt-dev", "lld", "debootstrap", *FOR_TESTS, *FOR_CHECKS}
     assert wanted <= set(command)
     assert machine.calls() == []
 
@@ -90,7 +90,7 @@ def test_clang_without_its_runtime_is_not_enough(machine: Machine) -> None:
     machine.program("id", USER)
     machine.program("clang++", "exit 1")
     result = machine.run("fuzz")
-    assert result.stderr.splitlines()[-1].split()[5:] == ["libclang-rt-dev"]
+    assert result.stderr.splitlines()[-1].split()[5:] == ["libclang-rt-dev", "lld"]
 
 
 def test_root_installs_without_an_update_where_lists_are_there(machine: Machine) -> None:
