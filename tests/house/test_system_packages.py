@@ -67,7 +67,7 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
     wanted |= {"libssl-dev", "squashfuse", "squashfs-tools", "erofs-utils", "e2fsprogs"}
-    wanted |= {"clang", "libclang-rt-dev", "lld", "debootstrap", *FOR_TESTS, *FOR_CHECKS}
+    wanted |= {"clang", "libclang-rt-dev", "lld", "mmdebstrap", *FOR_TESTS, *FOR_CHECKS}
     assert wanted <= set(command)
     assert machine.calls() == []
 
