@@ -26,6 +26,7 @@ TIMEOUT_S = 600
 @pytest.mark.timeout(TIMEOUT_S + 10)
 @pytest.mark.parametrize("engine", CHOICES)
 def test_executors(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """All cases of executor_cases.py, in a process of its own; workers take seconds to begin."""
     environment = dict(os.environ)
     if engine != "the others":
         name = "dask_engine" if engine == "dask" else "ray_head"

@@ -170,6 +170,7 @@ def test_a_set_is_listed_and_read(origin: Nginx, proxy: Nginx, mounted: MakeMoun
 def test_an_origin_at_https(
     web: Path, tmp_path: Path, mounted: MakeMount, is_trusted: bool
 ) -> None:
+    """A mount tries for seconds to reach what the proxy does not trust."""
     authority, stranger = trustme.CA(), trustme.CA()
     key = tmp_path / "key.pem"
     # The name in the file: the proxy asks for it, and checks it.

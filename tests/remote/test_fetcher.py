@@ -221,6 +221,7 @@ def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path, of_mount: b
 def test_an_object_that_was_away_for_a_moment_is_read_again(
     start: Start, tmp_path: Path, web: Nginx, web_root: Path
 ) -> None:
+    """The fetcher looks every two seconds whether an object is there again."""
     (web_root / "away").write_bytes(content())
     urls = [put(tmp_path, "a", content()), f"{web.url}/away"]
     for url, path in zip(urls, [tmp_path / "a", web_root / "away"], strict=True):

@@ -129,6 +129,7 @@ def peak_mb(tree: Mount) -> dict[str, float]:
 def test_what_does_not_pass_is_an_error_and_then_forgotten(
     reach: Reach, server: Faulty, kind: Kind
 ) -> None:
+    """Its reads wait until a time-out of six seconds is over."""
     tree = reach("--remote-timeout", "6")  # a busy machine opens it in that time
     server.do(kind)
     begun_s = time.monotonic()
@@ -215,6 +216,7 @@ def test_a_hostile_server_is_not_mounted(
 def test_a_process_that_is_killed_in_mid_epoch_costs_a_delay(
     reach: Reach, server: Faulty, packed: Path, victims: tuple[str, ...]
 ) -> None:
+    """The server sends half a MB/s, so that the epoch is not over at the last kill."""
     tree = reach("--remote-timeout", "60")  # beyond what is on its way to those that are killed
     server.shape(bytes_per_s=500_000)  # it must not be over before the last turn
     reading = Reading(tree.path)

@@ -85,6 +85,7 @@ def figures(told: dict[str, Any]) -> str:
 def test_chaos(
     kind: str, pack_checkable: Callable[[int], Path], places: Path, tmp_path: Path
 ) -> None:
+    """Four seconds of chaos, after which all processes have to end."""
     seed = int(os.environ.get("FFRFS_SOAK_SEED") or random.randrange(1 << 32))
     print(f"FFRFS_SOAK_SEED={seed}")
     if kind == "torch" and importlib.util.find_spec("torch") is None:

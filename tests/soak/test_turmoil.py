@@ -37,6 +37,7 @@ def pack(tmp_path: Path) -> Path:
 @pytest.mark.promise("S19", "S50", "S51")
 @pytest.mark.timeout(TEST_TIMEOUT_S)
 def test_turmoil_leaves_nothing(ways: list[str], pack: Path, tmp_path: Path) -> None:
+    """Eight seconds of turmoil, after which all processes have to end."""
     seed = int(os.environ.get("FFRFS_SOAK_SEED") or random.randrange(1 << 32))
     print(f"FFRFS_SOAK_SEED={seed}")
     folder = tmp_path / "turmoil"

@@ -74,6 +74,7 @@ def test_upgrade_under_load(
     new_mount: MakeMount,
     pack_checkable: Callable[[int], Path],
 ) -> None:
+    """Readers go on for six seconds."""
     if kind == "torch" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not here: pip install ffrfs[torch]")
     pack = pack_checkable(SMALL_PACK_MB)

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 def test_the_rows_are_what_was_packed(
     in_ray: Run, samples: dict[str, Sample], name: str, blocks: int | None
 ) -> None:
+    """The first of them waits until Ray has begun."""
     sample = samples[name]
     found = in_ray("read", sample.packs, override_num_blocks=blocks)
     assert found.rows == sample.rows

@@ -59,6 +59,7 @@ def root(fuse: None, source: Path, tmp_path: Path) -> Iterator[str]:
     ids="-".join,
 )
 def test_unmodified_script(root: str, source: Path, how: list[str]) -> None:
+    """Two runs, whose workers import torch where they are spawned."""
     # However the workers begin, the batches are the same.
     plain = run_module("unmodified_script", root, *how[:2])
 

@@ -238,6 +238,7 @@ def test_several_at_once_and_the_worst_counts(
 @pytest.mark.long
 @pytest.mark.promise("S59")
 def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
+    """A read is late after five seconds, and after ten that is critical."""
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()

@@ -126,6 +126,7 @@ def test_pipe_that_is_read_is_refused_too(
 def test_log_on_a_file_system_that_hangs_is_refused(
     mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree, option: list[str]
 ) -> None:
+    """A mount waits five seconds for the file system."""
     hanging = mount(pack_tree(TREE))
     tree = new_mount(hanging.pack)
     log_file = hanging / "log"
@@ -219,6 +220,7 @@ def test_reload_refuses_what_is_no_file(
 def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
     configured: Configured, mount: MakeMount
 ) -> None:
+    """The daemon waits five seconds for a file system."""
     tree = configured.tree
     hanging = mount(tree.pack)
     configured.write()

@@ -74,6 +74,7 @@ def limit_mb(tree: Mount) -> float:
 @by_both
 @pytest.mark.long
 def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path: Path) -> None:
+    """A cache that has shrunk grows back after some seconds without pressure."""
     pack = write_hinted_files(tmp_path)
     tree = mount(pack, "--cache-mb", "64")
     forget_pages(pack)

@@ -349,6 +349,7 @@ def test_restart_of_a_busy_service_mounts_anew(pid_one: PidOne) -> None:
 
 
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
+    """systemd waits for it for five seconds."""
     unit = start_with(pid_one, "watched", "[Service]\nWatchdogSec=5s\n")
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
     wait_until(lambda: pid_one.show(unit, "NRestarts") != ["0"], "restarted")
