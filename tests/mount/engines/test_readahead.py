@@ -51,7 +51,7 @@ def test_one_reader_in_order(mount: MakeMount, tmp_path: Path, listed: str) -> N
     before = settled(tree)
     assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
     found = increase(before, settled(tree))
-    assert found["readahead.fetched"] >= SHARE * COUNT
+    assert found["readahead.fetched"] >= SHARE * COUNT, found
     # A claim that takes 200 ms on a busy machine is read by its reader as well; 64 at most.
     assert COUNT <= found["checksums_verified"] <= OVERTAKEN * COUNT + 64, found
     assert found["bytes_storage"] >= SIZE_BYTES
