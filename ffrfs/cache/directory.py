@@ -161,7 +161,7 @@ class CacheDirectory:
         if not lock_within(fd, USE_AT, _DROP_S):  # an eviction that holds the lock ends soon
             raise CacheError.at(shown, f"{reason}, and another process uses it; remove it")
         # A process may have been killed while it removed an object without blocks: not a loss.
-        if reason != _NO_DATA or any(map(len, StateFile(fd, size).present())):
+        if reason != _NO_DATA or StateFile(fd, size).present_count():
             self._log(f"{shown}: {reason}; the cached blocks of {label.url} were dropped")
         self.store.unlink(label.name)
 
@@ -262,7 +262,7 @@ class Store:
             return False
         with self.opened(name) as files:
             # The exclusive lock proves that it is unused. A process that waits makes it again.
-            if files is None or not try_lock(files.state.fd, USE_AT) or not files.is_empty():
+            if files is None or not try_lock(files.state.fd, USE_AT) or files.size():
                 return False
             self.unlink(name)
             return True

@@ -4,7 +4,7 @@ To remove a block, `durable` is cleared and synced (once for all blocks of an ob
 `live` is cleared, then the block becomes a hole. Blocks that are being filled, here or by
 another process, are skipped: an eviction never waits for the lock of a block.
 
-Not here: when to evict (quota.py), the list of files (directory.py, memory.py).
+Not here: when to evict, how much is held (quota.py), the list of files (directory.py, memory.py).
 Concurrency: one pass at a time for each cache; the caller ensures that. A pass has a few
 threads, each with objects of its own.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ffrfs.cache.files import DISK_BLOCK, Files, Objects
+from ffrfs.cache.files import Files, Objects
 from ffrfs.cache.locks import try_lock, unlock
 from ffrfs.cache.sparse import data_ranges, punch_hole
 from ffrfs.cache.state_file import BLOCK_SIZE, BLOCKS_AT, StateFile
@@ -34,16 +34,14 @@ if TYPE_CHECKING:
 
 _LISTED = np.dtype([("age", "u8"), ("owner", "i4"), ("block", "i8"), ("size", "i8")])
 _PINNED = np.uint64(1 << 63)
-_SLACK = 1 << 16  # space of a file beyond its blocks, such as the file system's metadata
 _SYNCS = 16  # objects that are synced at a time
 _AHEAD_US = 60_000_000
 
 
 @dataclass
 class Survey:
-    """A count of all blocks of the cache; the arrays list them in the order of eviction."""
+    """Blocks of the cache; the arrays list them in the order of eviction."""
 
-    allocated: int
     names: list[str]
     owners: NDArray[np.int32]  # for each block the index of its object in `names`
     blocks: Blocks
@@ -64,8 +62,8 @@ class Survey:
 
 
 def survey(objects: Objects, count: int) -> Survey:
-    """Count all blocks of the cache; the arrays list at most `count` of them."""
-    allocated = newest_us = 0
+    """Return the blocks that go first, at most `count`."""
+    newest_us = 0
     names: list[str] = []
     oldest = np.zeros(0, _LISTED)
     for name in objects.names():
@@ -79,17 +77,11 @@ def survey(objects: Objects, count: int) -> Survey:
                 size += int(part["size"].sum())
                 newest_us = max(newest_us, int((part["age"] & ~_PINNED).max(initial=0)))
                 ours = _oldest(ours, part, count)
-            _punch_leaks(files, size)
-            held = files.allocated()
-            allocated += held
             if 0 < blocks <= count:  # the rest, such as the state file, goes with the last block
-                ours["size"][ours["age"].argmax()] += max(held - size, 0)
+                ours["size"][ours["age"].argmax()] += max(files.allocated() - size, 0)
             oldest = _oldest(oldest, ours, count)
             names.append(name)
-        if not blocks:
-            objects.remove_if_empty(name)
     return Survey(
-        allocated,
         names,
         oldest["owner"],
         oldest["block"],
@@ -144,7 +136,7 @@ def _evict_of(objects: Objects, name: str, blocks: Blocks, newest_us: int) -> in
             return 0
         held = files.allocated()
         freed = evict_blocks(files, blocks, newest_us)
-        is_empty = files.is_empty()
+        is_empty = files.size() == 0
     is_gone = is_empty and objects.remove_if_empty(name)
     return max(held, freed) if is_gone else freed
 
@@ -202,15 +194,9 @@ def _sizes(state: StateFile, blocks: Blocks) -> Blocks:
     return sizes
 
 
-def _punch_leaks(files: Files, size: int) -> None:
-    """Free space that no block uses: of forgotten blocks, or half written by a killed process.
-
-    `size`: the bytes of the blocks that are present.
-    """
+def punch_leaks(files: Files) -> None:
+    """Free space that no block uses: of forgotten blocks, or half written by a killed process."""
     state = files.state
-    allocated = DISK_BLOCK * os.fstat(files.data).st_blocks
-    if allocated <= size + _SLACK:
-        return
     there = np.zeros(state.block_count, bool)
     for part in files.present():
         there[part] = True

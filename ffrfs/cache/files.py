@@ -12,13 +12,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ffrfs.cache.state_file import StateFile
+from ffrfs.cache.state_file import BLOCK_SIZE, StateFile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DISK_BLOCK = 512  # unit of st_blocks, on every file system
+_DISK_BLOCK = 512  # unit of st_blocks, on every file system
+_SLACK = 1 << 16  # space of a file beyond its blocks, such as the file system's metadata
 
 
 @dataclass
@@ -37,14 +38,26 @@ class Files:
         """Yield the blocks that are present, part by part."""
         return self.state.present() if self.is_current else self.state.durable()
 
-    def is_empty(self) -> bool:
-        return not any(map(len, self.present()))
+    def size(self) -> int:
+        """Return the number of bytes of the blocks that are present."""
+        state, last = self.state, self.state.block_count - 1
+        count = state.present_count() if self.is_current else state.durable_count()
+        if count == 0 or not self.is_there(last):
+            return count * BLOCK_SIZE
+        return (count - 1) * BLOCK_SIZE + state.size_of(last)
 
     def is_there(self, block: int) -> bool:
         return self.state.number(block) != 0 if self.is_current else self.state.is_durable(block)
 
     def allocated(self) -> int:
-        return DISK_BLOCK * (os.fstat(self.data).st_blocks + os.fstat(self.state.fd).st_blocks)
+        return self._data_allocated() + _DISK_BLOCK * os.fstat(self.state.fd).st_blocks
+
+    def has_leaks(self) -> bool:
+        """Return whether no block uses some of the space: see punch_leaks()."""
+        return self._data_allocated() > self.size() + _SLACK
+
+    def _data_allocated(self) -> int:
+        return _DISK_BLOCK * os.fstat(self.data).st_blocks
 
 
 class Objects(Protocol):

@@ -20,6 +20,7 @@ from ffrfs.cache.eviction import evict, evict_blocks, survey
 from ffrfs.cache.files import Files
 from ffrfs.cache.locks import is_locked, locked, try_lock
 from ffrfs.cache.place import CachePlace
+from ffrfs.cache.quota import count
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, USE_AT, parse_header
 from ffrfs.cache.usage import EVICTION_AT
 from ffrfs.errors import CacheError
@@ -116,16 +117,15 @@ class Inventory:
         freed = self._remove_staged()
         with self._alone():
             before = self._usage.read()
-            found = survey(self.store, _BATCH)
-            freed += max(before - found.allocated, 0)
-            held = found.allocated
+            held = count(self.store)
+            freed += max(before - held, 0)
             while size is not None and held > size:
+                found = survey(self.store, _BATCH)
                 gone = evict(self.store, found, held - size, found.unpinned_count)
                 freed += gone
                 if gone == 0:
                     break
-                found = survey(self.store, _BATCH)
-                held = found.allocated
+                held = count(self.store)
             self._usage.change(lambda _: held)
         return freed
 

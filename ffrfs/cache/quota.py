@@ -170,19 +170,37 @@ class Quota:
 
     def _pass(self, at_least: int = 0) -> bool:
         """Count the files, evict down to the low mark; return False if no block can be evicted."""
-        from ffrfs.cache.eviction import evict, survey  # NumPy loads slowly
-
         with self._alone() as is_alone:
             if not is_alone:
                 return False
             before = self._number.read()
-            found = survey(self._objects, _BATCH_MAX)
+            held = count(self._objects)
             # Bytes reserved meanwhile may be counted twice, so the number may be too high.
-            self._number.change(lambda now: found.allocated + max(now - before, 0))
+            self._number.change(lambda now: held + max(now - before, 0))
             # Such bytes evict no block, because `wanted` ignores them.
-            wanted = max(found.allocated - self._low, at_least)
+            wanted = max(held - self._low, at_least)
             if wanted <= 0:
                 return True
-            freed = evict(self._objects, found, wanted)
+            from ffrfs.cache.eviction import evict, survey  # NumPy loads slowly
+
+            freed = evict(self._objects, survey(self._objects, _BATCH_MAX), wanted)
             self._number.add(-freed)
             return freed > 0
+
+
+def count(objects: Objects) -> int:
+    """Return the number of bytes that the cache holds; frees what killed processes have left."""
+    held = 0
+    for name in objects.names():
+        with objects.opened(name) as files:
+            if files is None:
+                continue
+            if files.has_leaks():
+                from ffrfs.cache.eviction import punch_leaks  # NumPy loads slowly
+
+                punch_leaks(files)
+            held += files.allocated()
+            size = files.size()
+        if size == 0:
+            objects.remove_if_empty(name)
+    return held

@@ -25,8 +25,7 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
-
+from ffrfs._native import crc32c
 from ffrfs.errors import CacheError
 
 if TYPE_CHECKING:
@@ -175,6 +174,13 @@ class StateFile:
 
     # Part by part, as a file may claim more blocks than memory can list.
 
+    # Not by NumPy, whose loading would take longer than to count.
+    def present_count(self) -> int:
+        return sum(len(live) - live.count(0) for _, live in self._parts(self._live))
+
+    def durable_count(self) -> int:
+        return sum(durable.count(1) for _, durable in self._parts(self._durable))
+
     def present(self) -> Iterator[NDArray[np.int64]]:
         return self._where(self._live, lambda live: live != 0)
 
@@ -215,9 +221,12 @@ class StateFile:
     ) -> Iterator[NDArray[np.int64]]:
         import numpy as np
 
-        for begin in range(0, self.block_count, _PART):
-            raw = os.pread(self.fd, min(_PART, self.block_count - begin), array + begin)
+        for begin, raw in self._parts(array):
             yield np.flatnonzero(test(np.frombuffer(raw, np.uint8))) + begin
+
+    def _parts(self, array: int) -> Iterator[tuple[int, bytes]]:
+        for begin in range(0, self.block_count, _PART):
+            yield begin, os.pread(self.fd, min(_PART, self.block_count - begin), array + begin)
 
     def after_boot(self, is_there: NDArray[np.bool_]) -> None:
         """Set `live` and `durable` to `is_there`, under an exclusive lock of the object."""

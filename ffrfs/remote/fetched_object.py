@@ -15,7 +15,7 @@ from ffrfs.remote.origin import Origin
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.protocol import BLOCK_SIZE
 
-if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
+if TYPE_CHECKING:  # loaded while a server is being asked: object_fetcher.py
     from ffrfs.cache.cached_object import CachedObject
 
 AGAIN_S = 60.0

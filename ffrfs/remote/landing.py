@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ffrfs.errors import RemoteError, describe
 from ffrfs.remote.protocol import BLOCK_SIZE
 
-if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
+if TYPE_CHECKING:  # loaded while a server is being asked: object_fetcher.py
     from ffrfs.cache.cached_object import CachedObject
 
 

@@ -44,7 +44,7 @@ from ffrfs.remote.settings import RemoteSettings, default_cache_dir
 from ffrfs.remote.start import Start
 from ffrfs.remote.url import RemoteUrl, parse_url
 
-if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
+if TYPE_CHECKING:  # see _preload()
     from ffrfs.cache.cached_object import CachedObject
     from ffrfs.cache.directory import CacheDirectory
     from ffrfs.cache.memory import MemoryCache
@@ -58,7 +58,6 @@ _OPENING_MAX = 64  # requests at a time
 _START_SIZE_MAX = 1 << 24
 _HELLO_SIZE = 16
 _SYNC_INTERVAL_S = 5.0
-_COUNT_AFTER_S = 1.0
 _LINKS_AT_A_TIME = 16
 
 log = logging.getLogger("ffrfs.remote.object_fetcher")
@@ -164,10 +163,7 @@ class ObjectFetcher:
         path = settings.cache_dir or default_cache_dir()
         shared = settings.cache_shared
         directory = CacheDirectory(path, settings.cache_size, log.warning, shared=shared)
-        if directory.store.names():
-            directory.count()
-        else:  # later, since it loads NumPy, which would delay a mount
-            self._loop.call_soon_threadsafe(self._loop.call_later, _COUNT_AFTER_S, directory.count)
+        directory.count()
         return directory
 
     async def _opened(self, pin: Pin, is_in_use: bool) -> CachedObject:
