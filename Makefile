@@ -137,7 +137,7 @@ check-threads: build-threads
 # What is threaded.
 build-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|coverage_test|demand_reader_test|event_turns_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|journal_test|mapped_tree_test|open_packs_test|operations_test|prefetch|read_around_test|region_pass_test|remote_file_test|remote_volume_test|seen_checksums_test|request_log_test|slow_index_test|source_test|tfrecord_test|union_tree_test|unit_table_test|uring_queue_test|scrub_test|volume_test|^writer_test
 # Of these all else is of one thread, which check-memory tries.
-build-threads: THREADED_CASES := batch_parser_test|index_map_test|mapped_tree_test|union_tree_test
+build-threads: THREADED_CASES := batch_parser_test|index_map_test|mapped_tree_test|tfrecord_test|union_tree_test
 build-threads: build
 	@.ci/system-packages test fuzz
 	@echo '== what is threaded, under ThreadSanitizer'
