@@ -91,6 +91,7 @@ def test_a_damaged_object_is_made_again(
 def test_a_command_that_is_killed(
     bucket: str, store: S3Store, tree: Path, staging: Path, tmp_path: Path
 ) -> None:
+    """The first command lives until its first shard is in the bucket; the second makes all 30."""
     url = f"s3://{bucket}/killed"
     command = [
         *(sys.executable, "-m", "ffrfs", "pack", "-q", "--reproducible", "--shards", "30"),

@@ -67,6 +67,7 @@ def shell(
 
 @pytest.mark.parametrize("document", REMOTE)
 def test_commands_of_a_document(shell: Shell, store: S3Store, document: str) -> None:
+    """One after the other: each is a process, and some pack or mount."""
     for line in filter(shown.is_run, REMOTE[document]):
         if line == "ffrfs pack ~/imagenet s3://bucket/imagenet.ffr":  # what others have mounted
             shell.close()

@@ -162,6 +162,7 @@ def test_keys_of_a_profile_that_are_replaced(cloud: Cloud, tmp_path: Path) -> No
 
 
 def test_a_profile_whose_keys_are_gone(cloud: Cloud, tmp_path: Path) -> None:
+    """The read asks again for its whole time of 4 s."""
     file = tmp_path / "credentials"
     file.write_text(f"[work]\n{cloud.aws.make_keys(new_name()).profile()}")
     cloud.give({"AWS_SHARED_CREDENTIALS_FILE": str(file), "AWS_PROFILE": "work"})

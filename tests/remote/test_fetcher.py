@@ -72,6 +72,7 @@ def test_what_a_checksum_refuses_is_fetched_again_twice_a_minute(
 def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
     start: Start, tmp_path: Path
 ) -> None:
+    """The cache is measured every five seconds."""
     url = put(tmp_path, "a", content())
     running = start()
     client = running.client()

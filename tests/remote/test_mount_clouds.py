@@ -119,6 +119,7 @@ def mounted(place: Place, tmp_path: Path, fuse: None) -> Iterator[Callable[[str]
 
 
 def test_a_pack_and_a_set(mounted: Callable[[str], Mount]) -> None:
+    """Two mounts and two epochs; the first test of a server waits until it has started."""
     assert read(mounted("one.ffr").path) == Epoch(COUNT, 0, {})
     assert read(mounted("set/").path) == Epoch(COUNT, 0, {})
 

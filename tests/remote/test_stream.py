@@ -79,6 +79,7 @@ def test_a_fetcher_that_is_killed(server: Faulty, fault: Kind | None) -> None:
 
 
 def test_what_goes_wrong(server: Faulty) -> None:
+    """The read asks again until its time is over."""
     with pytest.raises(RemoteNotFoundError, match="no such object"):
         RemoteStream(f"{server.url}/none")
     with RemoteStream(f"{server.url}/data") as stream:

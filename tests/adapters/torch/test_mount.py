@@ -23,6 +23,7 @@ def pack(tmp_path: Path) -> Path:
     ("engine", "method"), [("native", "fork"), ("native", "forkserver"), ("pyfuse3", "fork")]
 )
 def test_workers_with_hints(pack: Path, engine: str, method: str) -> None:
+    """A program of its own, which loads torch and reads three epochs."""
     assert run_module("mount_run", "loaders", str(pack), engine, method) == ""
 
 

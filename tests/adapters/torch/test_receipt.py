@@ -221,6 +221,7 @@ next(batches)
 
 @TORCH_PROGRAMS
 def test_the_report_of_a_program_that_ends_in_an_epoch(damaged: Path) -> None:
+    """A program of its own, which loads torch."""
     words = [sys.executable, "-c", ENDS, str(damaged)]
     said = run("sh", "-c", 'exec "$@" 2>&1', "sh", *words)
     assert "1 sample could not be read: " in said

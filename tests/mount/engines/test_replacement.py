@@ -123,6 +123,7 @@ def test_requests_in_flight_are_asked_for_again(new_mount: MakeMount, disk: Disk
 
 
 def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: Disk) -> None:
+    """Three workers start: after each death one, and one for the restart."""
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
     tree.expect_log("killed by SIGSEGV")

@@ -1,4 +1,7 @@
-"""Each page, as axe-core checks it: by day, and by night as wide as a phone."""
+"""Each page, as axe-core checks it: by day, and by night as wide as a phone.
+
+axe-core looks at the whole of each page, twice, so these tests are long.
+"""
 
 from __future__ import annotations
 
