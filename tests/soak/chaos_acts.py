@@ -19,7 +19,7 @@ from typing import Any
 from ffrfs.mount.kernel.process import Process
 from tests.mount.command import TIMEOUT_S, Mount, ffrfs, start_ffrfs, wait_until
 from tests.mount.disk import Disk
-from tests.page_cache import forget_pages
+from tests.page_cache import drop_pages
 from tests.remote.servers.program import Program
 
 _PAUSES_S = (0, 0.01, 0.1, 0.5)
@@ -196,7 +196,7 @@ class Chaos:
         assert restarting.returncode == 0, errors
 
     def _forget(self) -> None:
-        forget_pages(self._pack)
+        drop_pages(self._pack)
 
     @contextlib.contextmanager
     def _trouble(self) -> Iterator[Disk]:

@@ -25,7 +25,7 @@ from tests.mount.command import Mount, ffrfs
 from tests.mount.control_groups import MIB, joining, memory_group
 from tests.mount.hinted_files import figures
 from tests.mount.makers import MakeMount, PackTree
-from tests.page_cache import forget_pages
+from tests.page_cache import drop_pages
 
 LOAD_S = 1.2
 
@@ -64,7 +64,7 @@ def test_mount_lives_within_its_group(
         for one in (clients, *readers):
             one.ask_next()
         while not all(one.has_answered() for one in readers):
-            forget_pages(pack)
+            drop_pages(pack)
             time.sleep(0.01)
         assert all(reader.answer() for reader in readers)
         assert group.kills() == 0

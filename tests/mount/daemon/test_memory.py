@@ -26,7 +26,7 @@ from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.hinted_files import DIGESTS, NAMES, hint_all, shuffled, texts, write_hinted_files
 from tests.mount.makers import MakeMount, PackTree, by_all_ways, by_both
-from tests.page_cache import forget_pages
+from tests.page_cache import drop_pages
 
 MIB = 1 << 20
 READERS = 16  # in each of four processes
@@ -113,7 +113,7 @@ def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flo
             one.ask_next()
         while not all(one.has_answered() for one in readers):
             highest_bytes = max(highest_bytes, held_bytes(tree))
-            forget_pages(pack)
+            drop_pages(pack)
             time.sleep(0.005)
         assert clients.answer() > (16 if is_flooded else -1)
         assert all(reader.answer() for reader in readers)
@@ -183,7 +183,7 @@ def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
     with child(probes.misread_in_batches, tree / "d", DIGESTS, shuffled(1) * ROUNDS, 16) as reader:
         for serial in range(ROUNDS):
             if serial % 20 == 0:
-                forget_pages(pack)
+                drop_pages(pack)
                 assert tree.ask(memory_loads.knock, "", 20) > 0
                 assert tree.ask(probes.errno_of, f"absent {serial}", "stat") == errno.ENOENT
                 assert tree.ask(os.listdir, "d") != []
