@@ -70,15 +70,14 @@ def survey(objects: Objects, count: int) -> Survey:
         with objects.opened(name) as files:
             if files is None:
                 continue
-            blocks = size = 0
+            blocks = 0
             ours = np.zeros(0, _LISTED)
             for part in (_listed(files, len(names), each) for each in files.present()):
                 blocks += len(part)
-                size += int(part["size"].sum())
                 newest_us = max(newest_us, int((part["age"] & ~_PINNED).max(initial=0)))
                 ours = _oldest(ours, part, count)
             if 0 < blocks <= count:  # the rest, such as the state file, goes with the last block
-                ours["size"][ours["age"].argmax()] += max(files.allocated() - size, 0)
+                ours["size"][ours["age"].argmax()] += max(files.allocated() - files.size(), 0)
             oldest = _oldest(oldest, ours, count)
             names.append(name)
     return Survey(

@@ -21,7 +21,7 @@ from ffrfs.cache.files import Files
 from ffrfs.cache.locks import is_locked, locked, try_lock
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.quota import count
-from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, USE_AT, parse_header
+from ffrfs.cache.state_file import HEADER_SIZE, USE_AT, parse_header
 from ffrfs.cache.usage import EVICTION_AT
 from ffrfs.errors import CacheError
 from ffrfs.printable import shown_name
@@ -177,16 +177,15 @@ class Inventory:
 def _facts(name: str, files: Files) -> ObjectFacts:
     state = files.state
     label, _ = state.read_header(name)
-    blocks = cached = used_us = 0
+    blocks = used_us = 0
     for part in filter(len, files.present()):
         blocks += len(part)
-        cached += (len(part) - 1) * BLOCK_SIZE + state.size_of(int(part[-1]))
         used_us = max(used_us, int(state.used(part).max()))
     return ObjectFacts(
         name=name,
         url=label.url,
         size=state.size,
-        cached=cached,
+        cached=files.size(),
         held=files.allocated(),
         blocks=blocks,
         block_count=state.block_count,
