@@ -52,9 +52,9 @@ class Files:
     def allocated(self) -> int:
         return self._data_allocated() + _DISK_BLOCK * os.fstat(self.state.fd).st_blocks
 
-    def has_leaks(self) -> bool:
-        """Return whether no block uses some of the space: see punch_leaks()."""
-        return self._data_allocated() > self.size() + _SLACK
+    def has_leaks(self, size: int) -> bool:
+        """Return whether no block uses some of the space; `size`: size(). See punch_leaks()."""
+        return self._data_allocated() > size + _SLACK
 
     def _data_allocated(self) -> int:
         return _DISK_BLOCK * os.fstat(self.data).st_blocks

@@ -195,12 +195,12 @@ def count(objects: Objects) -> int:
         with objects.opened(name) as files:
             if files is None:
                 continue
-            if files.has_leaks():
+            size = files.size()
+            if files.has_leaks(size):
                 from ffrfs.cache.eviction import punch_leaks  # NumPy loads slowly
 
                 punch_leaks(files)
             held += files.allocated()
-            size = files.size()
         if size == 0:
             objects.remove_if_empty(name)
     return held
