@@ -30,3 +30,12 @@ def test_checksums_come_from_one_place() -> None:
         for module, function in checksums(path)
     }
     assert found.keys() == CHECKSUMS, found
+
+
+def test_the_cache_alone_takes_a_crc32c_of_the_core() -> None:
+    users = [
+        str(path)
+        for path in sources.files(".py", below="ffrfs")
+        if ("ffrfs._native", "crc32c") in checksums(path)
+    ]
+    assert users == ["ffrfs/cache/state_file.py"]
