@@ -1,8 +1,10 @@
 """The lock of a process that adds to a set in a bucket: an object beside the shards.
 
 Stores with conditional writes take the object only once. It names the process, the namespace of its
-number and the boot of its machine. If these are the same and the process is dead, the next command
-replaces the lock, on condition that no other has done so. Concurrency: one thread.
+number and the boot of its machine. If these are the same and the process is dead, or it is this one
+and left the lock, the next command replaces it, on condition that no other has done so.
+
+Concurrency: one thread uses a lock; all threads share the list of those that were left.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _LOCK_NAME = ".ffrfs-append"
 _LOCK_SIZE_MAX = 300
 # The second line: the process, and the number of the first shard that it adds.
 _PROCESS = re.compile(rb"\n([0-9a-f-]{36} pid:\[[0-9]{1,20}\] ([1-9][0-9]{0,8})), ([0-9]{1,6})\n")
+_left_owners: list[bytes] = []  # of the locks that this process has left
 
 
 class AppendLock(Closing):
@@ -68,8 +71,8 @@ class AppendLock(Closing):
     def names(self) -> set[str]:
         """Return the names in the directory without the lock's.
 
-        Raises PackError if another process has the lock. If that process is dead, sets
-        `first_of_dead`, and take() replaces its lock; while it is set, close() puts that back.
+        Raises PackError if another process has the lock. If that process is dead, or the lock was
+        left, sets `first_of_dead`, and take() replaces it; while it is set, close() puts that back.
         """
         names = set(self._folder.names())
         if _LOCK_NAME in names and not self.is_taken and not self._find_dead():
@@ -80,7 +83,10 @@ class AppendLock(Closing):
         pin = self._pin()
         text = self._text(pin)
         found = _PROCESS.search(text)
-        if found is None or not _is_dead(found[1].decode(), int(found[2])):
+        if found is None:
+            return False
+        is_left = text.endswith(tuple(_left_owners))
+        if not is_left and not _is_dead(found[1].decode(), int(found[2])):
             return False
         self._dead, self._text_of_dead, self.first_of_dead = pin, text, int(found[3])
         return True
@@ -105,6 +111,10 @@ class AppendLock(Closing):
             return bytes_of(pin, 0, min(pin.size, _LOCK_SIZE_MAX), self._settings)
         except ChangedAtOriginError:  # its process has removed it, or another replaced it
             return b""
+
+    def leave(self) -> None:
+        """Let the next command of this process replace the lock, as if the process were dead."""
+        _left_owners.append(self._owner)
 
     def close(self) -> None:
         if self.is_taken:

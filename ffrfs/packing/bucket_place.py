@@ -85,6 +85,8 @@ class BucketPlace(Place):
                 # removes them; without the first of them the set would lack one.
                 self._lock.is_taken = False
                 self._lock.is_taken = self._target.take_back(stops=True)
+                if not self._lock.is_taken:
+                    self._lock.leave()
             raise
 
     def shard(self, set_id: bytes, number: int, count: int) -> ShardOf | None:

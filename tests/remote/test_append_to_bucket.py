@@ -19,7 +19,8 @@ import ffrfs
 from ffrfs.cli.main import main
 from ffrfs.errors import PackError, RemoteError
 from ffrfs.packing import append_lock, bucket_place, bucket_target
-from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over, remove
+from ffrfs.packing.bucket_target import BucketTarget
+from ffrfs.remote.bucket import Sent, bytes_of, pin_of, put_new, put_over, remove
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
@@ -190,6 +191,31 @@ def test_what_cannot_be_taken_back_is_removed_by_the_next_command(  # noqa: PLR0
     ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
     assert sorted(objects(store)) == shards[:3]
     assert packed(url) == contents(old, more)
+
+
+def test_a_process_removes_what_it_could_not_take_back(
+    url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, without a death: the process that failed runs the next command."""
+
+    send = BucketTarget.send
+
+    def refuse(*_: object) -> None:
+        raise RemoteError("refused")
+
+    def refuse_last(target: BucketTarget, to: RemoteUrl, sent: Sent) -> None:
+        (refuse if to.key.endswith("3.ffr") else send)(target, to, sent)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket_target, "remove", refuse)
+        patched.setattr(BucketTarget, "send", refuse_last)
+        with pytest.raises(RemoteError, match="refused"):
+            ffrfs.pack_folder(more, url, append=True, shards=2, tmp_dir=staging)
+    shards = [f"set/part_{i:05}.ffr" for i in range(3)]
+    assert sorted(objects(store)) == [LOCK, *shards]
+    ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
+    assert sorted(objects(store)) == shards
+    assert packed(url) == contents(more.parent / "old", more)
 
 
 @pytest.mark.parametrize("cloud", ["s3", "azure"])
