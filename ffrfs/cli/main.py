@@ -54,6 +54,7 @@ GROUPS = {
     "Try it": ("demo",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+_VERSION = ("-V", "--version")
 _RARE = {"index", "cluster", "install-units"}
 # The commands with options for URLs; a mount has settings for them.
 _OF_URLS = {
@@ -161,8 +162,9 @@ class _Version(argparse.Action):
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    # One command needs one module; help and mistakes need all of them.
-    parser = make_parser(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
+    # One command needs one module, the version none; help and mistakes need all of them.
+    first = argv[0] if argv else ""
+    parser = make_parser([first] if first in COMMANDS else () if first in _VERSION else COMMANDS)
     _refuse_unknown_command(parser, argv)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -178,7 +180,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "-V", "--version", action=_Version, nargs=0, help="show program's version number and exit"
+        *_VERSION, action=_Version, nargs=0, help="show program's version number and exit"
     )
     parser.rare_commands = _RARE
     subparsers = add_commands(parser, GROUPS)
