@@ -1,1 +1,1 @@
-"""What is thin and above all: PyTorch, Ray, Dask, and the names of other libraries."""
+"""Tests of the adapters: PyTorch, Ray, Dask, and the names of other libraries."""

@@ -1,4 +1,4 @@
-"""What the tests of adapters share."""
+"""Fixtures that the tests of adapters share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.adapters.other_process import Run, other_process
 from tests.adapters.program_run import TORCH_PROGRAMS
 from tests.folder.cut_samples import Sample, small_samples
 
-# Once for all processes that a test process starts that way, each of which takes seconds to.
+# The fork server imports these once, because each of its processes would take seconds to.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "pytest"])
-# Tests of these files take forks of that one. In one process of pytest-xdist, which has one.
+# Tests in these files use the fork server. One process of pytest-xdist runs them, with one server.
 IN_FORKS = {
     *("test_examples", "test_from_tf_data", "test_mount", "test_names", "test_record_stream"),
     *("test_training", "test_two_stores", "test_workers"),
@@ -27,12 +27,12 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sample]:
 
 @pytest.fixture
 def workers_end() -> Iterator[None]:
-    """Whoever starts workers ends them."""
+    """A test ends all workers that it starts."""
     yield
     assert multiprocessing.active_children() == []
 
 
-# Of the module: other tests look for processes that were left.
+# It has module scope, because other tests check that no process is left.
 @pytest.fixture(scope="module")
 def in_dask() -> Iterator[Run]:
     """A cluster of Dask, started once for all tests of a module, in a process of its own."""

@@ -1,4 +1,4 @@
-"""Libraries that adapters are tested with: a test without its own skips, and fails in CI."""
+"""Libraries for tests of adapters: without its library, a test is skipped, and fails in CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def needed(module: str) -> Any:
-    """Return `module`. Also while tests are collected, where tests/conftest.py sees no skip."""
+    """Return `module`. Works during collection, too, where tests/conftest.py sees no skip."""
     if os.environ.get("CI") == "true":
         return importlib.import_module(module)
     return pytest.importorskip(module, reason=f"{module} is not here: make check-loaders")

@@ -1,4 +1,4 @@
-"""Functions of a module in a process of its own, by name: pytest's own imports no Dask, no Ray."""
+"""Runs functions of a module in another process: pytest's own imports neither Dask nor Ray."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-# Calls a function by its name, with what it takes.
+# Calls a function by its name, with these arguments.
 Run = Callable[..., Any]
 
 
@@ -23,7 +23,7 @@ def _call(module: str, name: str, *arguments: Any, **options: Any) -> Any:
 
 @contextlib.contextmanager
 def other_process(module: str, needed: str, how: str) -> Iterator[Run]:
-    """It begins with start() of the module, and ends with stop(); skips if `needed` is not here."""
+    """Call start() of the module first, and stop() last; skip if `needed` is not installed."""
     if importlib.util.find_spec(needed) is None:
         pytest.skip(f"there is no {needed} here (pip install {how})")
     call = functools.partial(_call, module)

@@ -1,4 +1,4 @@
-"""What must hold of packs as a data set, whichever library reads them."""
+"""Checks of packs as a data set that are the same for each library that reads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def named(error: Exception, path: str) -> bytes:
-    """A way to replace what is damaged."""
+    """Replace a damaged file by its path (a function for on_error)."""
     assert isinstance(error, ChecksumError)
     return path.encode()
 
@@ -35,7 +35,7 @@ def at_a_url(sample: Sample) -> Iterator[str]:
 
 
 def check_wrong(run: Run, sample: Sample, folder: Path) -> None:
-    """What is wrong is said at once."""
+    """A wrong option, path or file raises an error at once."""
     with pytest.raises(OptionError, match="on_error"):
         run("look", sample.packs, on_error="ignore")
     with pytest.raises(FileNotFoundError):
@@ -47,7 +47,7 @@ def check_wrong(run: Run, sample: Sample, folder: Path) -> None:
 
 
 def check_page(run: Run, module: str, folder: Path) -> None:
-    """The code of the page runs."""
+    """The code in docs/cluster.md runs."""
     (folder / "photos").mkdir()
     (folder / "photos" / "1.jpg").write_bytes(b"one")
     ffrfs.pack_folder(folder / "photos", folder / "photos.ffr")
@@ -56,7 +56,7 @@ def check_page(run: Run, module: str, folder: Path) -> None:
 
 
 def check_loading(loaded: set[str], module: str, said: str) -> None:
-    """The library is loaded only where it is asked for. `said`: where it is missing."""
+    """`import ffrfs` does not load the library. Where it is missing, the error is `said`."""
     program = f"import sys, ffrfs; print(*{loaded} & {{*sys.modules}})"
     assert python("-c", program, check=True, cwd=CHECKOUT).stdout.strip() == ""
     program = (

@@ -1,8 +1,7 @@
 """Runs a program that has workers of its own, and ends all of them.
 
-run() starts an interpreter; run_module() and run_script() take a fork of a process that has
-imported torch, which takes a second and a half. That process is multiprocessing's fork server
-(conftest.py).
+run() starts an interpreter; run_module() and run_script() fork a process that has imported torch,
+which takes a second and a half. That process is multiprocessing's fork server (conftest.py).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ TORCH_PROGRAMS = pytest.mark.xdist_group("programs of torch")
 
 
 def run(*command: str) -> str:
-    """The program's output; it ends in time, whatever hangs in it, with all its workers."""
+    """Return the program's output. It and its workers end in time, even if one of them hangs."""
     process = subprocess.Popen(
         command,
         env=os.environ | {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
@@ -47,12 +46,12 @@ def run(*command: str) -> str:
 
 
 def run_module(name: str, *words: str) -> str:
-    """The same of what main() of a module of tests/adapters/torch prints, with these words."""
+    """Return what main() of a module of tests/adapters/torch prints, given these words."""
     return run_forked(_main, name, *words)
 
 
 def run_script(path: Path, *words: str, environment: Mapping[str, str] | None = None) -> str:
-    """The same of a script as the main program."""
+    """Return what a script prints that runs as the main program."""
     return run_forked(_script, str(path), *words, environment=environment)
 
 
@@ -86,7 +85,7 @@ def _become(
 ) -> None:
     os.setsid()
     os.environ.update(environment)
-    # As at a start. Else its workers would come from one more server, which imports torch.
+    # As in a new process; else its workers come from another fork server, which imports torch.
     multiprocessing.set_start_method(None, force=True)
     tempfile.tempdir = None
     for standard, path in ((1, output), (2, errors)):

@@ -1,4 +1,4 @@
-"""The names that users import, `ffrfs.compat` and others: also those in older pickles."""
+"""Users' names such as `ffrfs.compat` and the names in older pickles give the same objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMPORTING_TORCH = ("torch", "webdataset")
 
 
 def program_of(adapter: str) -> str:
-    """Prints "True True"."""
+    """Return a program that prints "True True" if both names give one object."""
     module, name = NAMES[adapter]
     pickled = f"c{module}\n{name}\n.".encode()
     return (

@@ -25,7 +25,7 @@ source_test_utils = needed("apache_beam.io.source_test_utils")
 equal_to = needed("apache_beam.testing.util").equal_to
 assert_that = needed("apache_beam.testing.util").assert_that
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Beam's own
+pytestmark = pytest.mark.filterwarnings("ignore")  # Beam's own warnings
 
 # "a-b" sorts before "a/" by characters, and after it in a pack.
 FILES = {f"{'abc'[n % 3]}/{n % 2}/{n:03}": bytes([n]) * (n * 37) for n in range(40)}
@@ -34,10 +34,10 @@ FILES |= {"a-b/1": b"", "top": b"xyz"}
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pipeline makes a directory for what it stages, and leaves it."""
+    """Each pipeline makes a directory for the files that it stages, and does not remove it."""
     directory = str(tmp_path_factory.mktemp("beam"))
     monkeypatch.setattr(tempfile, "tempdir", directory)
-    monkeypatch.setenv("TMPDIR", directory)  # of programs that are started
+    monkeypatch.setenv("TMPDIR", directory)  # for the programs that a test starts
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_nothing_makes_an_empty_set(tmp_path: Path) -> None:
 
 
 def test_again_is_the_same_and_other_contents_are_refused(tmp_path: Path) -> None:
-    """As retries: a shard that exists is kept, a missing one is made."""
+    """A second run is like a retry: it keeps a shard that exists, and makes a missing one."""
     dest = tmp_path / "set"
     write(FILES.items(), dest, 3)
     before = contents(dest)
@@ -220,7 +220,7 @@ def test_again_is_the_same_and_other_contents_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_retried_bundle_makes_the_same_set(tmp_path: Path, monkeypatch: Any) -> None:
-    """A worker is lost when its shard is there, and Beam does not know."""
+    """The worker is lost after it has made its shard, but before Beam knows of the shard."""
     write(FILES.items(), tmp_path / "want", 3)
     making = needed("ffrfs.beam.writing")._Making
     make = making.process
@@ -254,7 +254,7 @@ def test_two_files_of_one_place(tmp_path: Path, second: str) -> None:
 
 
 def test_an_input_that_changes_is_an_error(tmp_path: Path) -> None:
-    """The DoFns by themselves, as DirectRunner computes the input once."""
+    """This test calls the DoFns directly, because DirectRunner computes the input only once."""
     writing = needed("ffrfs.beam.writing")
     request = own.WriteToPack(tmp_path / "set", 1)._request
     (number, task), *_ = writing._Planning(request).process((0, [("a", 1), ("b", 1)]))

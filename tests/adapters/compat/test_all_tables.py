@@ -1,4 +1,4 @@
-"""docs/compatibility.md: its tables are those whose rows other tests go through, one by one."""
+"""Every table in docs/compatibility.md has a test that checks its rows one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/compatibility.md, the table of ffrecord: every name is there, and every difference is so."""
+"""The table of ffrecord in docs/compatibility.md: every name exists, every difference is real."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ffrecord() -> Iterator[ModuleType]:
 
 
 def instances(root: ModuleType, folder: Path) -> dict[str, object]:
-    """One of each class whose attributes the table names."""
+    """Return one instance of each class whose attributes the table names."""
     records = write_records(folder / "attributes.ffr", RECORDS)
     pack = write_folder(folder / "attributes-pack.ffr", {"a": b""})
     dataset = root.torch.Dataset(records)
@@ -66,9 +66,9 @@ def test_name(ffrecord: ModuleType, tmp_path: Path, row: Row) -> None:
 
 
 def check_parameters(found: Any, expected: list[Any]) -> None:
-    """`found` takes the original's parameters in its order, and needs no other."""
+    """`found` has the original's parameters, in the same order, and requires no others."""
     given = parameters(found)
-    if found is resolve_name("ffrfs.torch.DataLoader"):  # which passes on what torch's takes
+    if found is resolve_name("ffrfs.torch.DataLoader"):  # it passes its arguments on to torch's
         given = parameters(found.__mro__[1])
     own, more = given[: len(expected)], given[len(expected) :]
     assert defaults(own) == defaults(expected)
@@ -80,7 +80,7 @@ def test_all_that_the_modules_have_is_in_the_table(ffrecord: ModuleType) -> None
     for module in ("", ".fileio", ".package", ".utils", ".torch", ".torch.dataset"):
         name = f"ffrecord{module}"
         public = set(importlib.import_module(name).__all__)
-        # What a module has only since it imports it, as the original's do.
+        # These modules have the two names only because they import them, as the original's do.
         public -= {"FileReader", "FileWriter"} if module not in ("", ".fileio") else set()
         assert {f"{name}.{each}" for each in public} <= in_table
 

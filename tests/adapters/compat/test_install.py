@@ -1,4 +1,4 @@
-"""install(), and `python -m ffrfs.compat`: the original's name, without shadowing anything."""
+"""install() and `python -m ffrfs.compat` provide the original's name, and shadow nothing."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_the_original_beside_a_script_is_not_shadowed(tmp_path: Path) -> None:
     done = python("-m", "ffrfs.compat", folder / "script.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"is installed ({folder}/ffrecord.py)" in done.stderr
-    (tmp_path / "script.py").write_text(SHOW)  # what is not beside it is not in its way
+    (tmp_path / "script.py").write_text(SHOW)  # the original is not beside this script
     done = python("-m", "ffrfs.compat", tmp_path / "script.py", cwd=folder)
     assert done.stdout.split()[0] == "ffrfs.record.reader", done.stderr
 
 
 def test_a_directory_of_that_name_is_not_the_original(tmp_path: Path) -> None:
-    (tmp_path / "ffrecord").mkdir()  # of data, perhaps
+    (tmp_path / "ffrecord").mkdir()  # it may hold data
     program = "import ffrfs.compat; ffrfs.compat.install('ffrecord')\n" + SHOW
     assert run(program, tmp_path).split()[0] == "ffrfs.record.reader"
 
@@ -122,7 +122,7 @@ def test_what_goes_on_after_the_last_line_has_its_classes(tmp_path: Path, how: s
         "    print(pickle.loads(pickle.dumps(Config())).size)\n"
         "atexit.register(lambda: print(pickle.loads(pickle.dumps(Config())).size))\n"
         "threading.Thread(target=save).start()\n"
-        "print(Config.__annotations__)\n"  # of this module, no text
+        "print(Config.__annotations__)\n"  # types: it imports no annotations from __future__
     )
     arguments: dict[str, list[str | Path]] = {
         "script": [file],

@@ -19,7 +19,7 @@ pytestmark = TORCH_PROGRAMS
 
 
 def run_compat(script: str, folder: str) -> None:
-    """As `python -m ffrfs.compat` does in that directory, which comes first in sys.path."""
+    """Run a script as `python -m ffrfs.compat` does in its directory, the first one in sys.path."""
     os.chdir(folder)
     sys.path.insert(0, folder)
     sys.argv = ["ffrfs.compat", script, folder]

@@ -1,4 +1,4 @@
-"""What the process does that has a cluster of Dask: started once, with two worker processes."""
+"""Functions of the process that has a Dask cluster: it starts once, with two worker processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from ffrfs.dask import from_packs
 from tests.adapters.other_process import numbers_after
 
-__all__ = ["numbers_after"]  # which is called here
+__all__ = ["numbers_after"]  # the tests call it in this process
 
 _PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-dask-")
 _OPEN: list[Client | LocalCluster] = []
@@ -27,7 +27,7 @@ def start() -> None:
         dashboard_address=None,
         local_directory=_PLACE.name,
     )
-    _OPEN.extend([Client(cluster), cluster])  # from now on compute() runs there
+    _OPEN.extend([Client(cluster), cluster])  # from now on compute() uses this cluster
 
 
 def stop() -> None:
@@ -37,19 +37,19 @@ def stop() -> None:
 
 
 def look(packs: str, **options: Any) -> None:
-    """Without a task: what is wrong is said before Dask begins."""
+    """Start no task: errors must be raised before Dask begins."""
     from_packs(packs, **options)
 
 
 def read(packs: str | list[str], **options: Any) -> SimpleNamespace:
-    """The rows, sorted, and how many each partition has."""
+    """Return the sorted rows, and the number of rows of each partition."""
     found = dask.compute(*from_packs(packs, **options).to_delayed())
     rows = sorted(row for rows in found for row in rows)
     return SimpleNamespace(rows=rows, partitions=[*map(len, found)])
 
 
 def use(packs: str) -> tuple[int, int, list[tuple[str, bytes]]]:
-    """The size of all files by Dask's operators; by a bag that is held; two items."""
+    """Return the size of all files by a bag and by a persisted bag, and two items."""
     bag = from_packs(packs, npartitions=4)
     held = bag.persist()
     sizes = [one.starmap(lambda _, data: len(data)).sum().compute() for one in (bag, held)]
@@ -65,7 +65,7 @@ def keys(packs: str | list[str], **options: Any) -> list[str]:
 
 
 def workers_of(packs: str) -> set[int]:
-    """The processes that read."""
+    """Return the ids of the processes that read."""
     bag = from_packs(packs, npartitions=20)
     return {*bag.map_partitions(lambda rows: [os.getpid()]).compute()} - {os.getpid()}
 

@@ -1,4 +1,4 @@
-"""ffrfs.dask.from_packs with a real cluster of two processes: the items are what was packed."""
+"""ffrfs.dask.from_packs with a real cluster of two processes: the items are the packed data."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
 
 
 def test_a_large_file(in_dask: Run, tmp_path: Path) -> None:
-    sample = large_pack(tmp_path, 40 << 20)  # what is read at once has 32 MiB
+    sample = large_pack(tmp_path, 40 << 20)  # over 32 MiB, the most that is read at once
     assert in_dask("sizes_of", sample.packs) == [len(data) for _, data in sample.rows]
 
 

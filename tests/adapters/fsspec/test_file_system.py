@@ -1,4 +1,4 @@
-"""`ffr://`: what fsspec says of the directory, it says of its pack."""
+"""`ffr://`: fsspec reports the same for a pack as for its directory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fs(pack: str) -> Any:
 
 @pytest.fixture
 def local(source: Path) -> Any:
-    """The directory itself, without the link to nowhere, which a pack's listing leaves out."""
+    """The directory itself, without its broken link, which a pack's listing leaves out."""
     tree = source.parent / "local"
     if not tree.exists():
         shutil.copytree(source, tree, symlinks=True)
@@ -56,7 +56,7 @@ def test_glob(fs: Any, local: Any, pattern: str) -> None:
 
 
 def test_find_and_walk(fs: Any, local: Any) -> None:
-    """Links to directories are not entered; fsspec counts them as files, we do not."""
+    """Links to directories are not followed. fsspec lists them as files, ffrfs does not."""
     files = [name for name in local.find("") if name not in ("to_a", "a/up")]
     assert fs.find("") == files
     assert fs.find("", maxdepth=1) == [name for name in files if "/" not in name]
@@ -79,7 +79,7 @@ def test_many_files_are_one_batch(fs: Any, source: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(fs._tree, "read_files", counted)
     names = ["a.txt", "nothing", "large", "c/to_file", "a/two.txt"]
     assert fs.cat(names) == {name: (source / name).read_bytes() for name in sorted(names)}
-    assert batches == [4]  # c/to_file is a.txt
+    assert batches == [4]  # c/to_file is a link to a.txt
     batches.clear()
     ranges = fs.cat_ranges(
         ["a.txt", "a.txt", "large", "missing"], [0, -4, -5_000_000, 0], [4, None, None, 1]
@@ -106,7 +106,7 @@ def test_many_files_are_one_batch(fs: Any, source: Path, monkeypatch: pytest.Mon
 def test_ranges_keep_few_whole_files_in_memory(
     fs: Any, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of at most so many bytes together; or one larger file."""
+    """At most _BATCH_SIZE bytes of whole files are in memory, or one larger file."""
     monkeypatch.setattr(sys.modules[PackFileSystem.__module__], "_BATCH_SIZE", 40)
     read_files = fs._tree.read_files
     batches: list[int] = []
@@ -126,7 +126,7 @@ def test_ranges_keep_few_whole_files_in_memory(
     assert batches == [19 + 17, 13 + 0 + 15]  # a part of "large" is read alone
     batches.clear()
     assert fs.cat(names).keys() == {*names}
-    assert batches == [13 + 19, 17 + 15, 10 << 20, 0]  # in the order of names
+    assert batches == [13 + 19, 17 + 15, 10 << 20, 0]  # sorted by name
 
 
 def test_open_files(fs: Any, pack: str, source: Path) -> None:

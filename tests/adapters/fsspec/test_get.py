@@ -1,4 +1,4 @@
-"""fsspec's own tests of get(), which a file system inherits, on packs of the trees they need."""
+"""Runs fsspec's own tests of get() on packs of the trees that they need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PackFileSystem = needed("ffrfs.fsspec").PackFileSystem
 
 
 class TestGet(abstract.AbstractFixtures, abstract.AbstractGetTests):
-    # It writes its tree itself; test_a_tree_by_get() is ours.
+    # fsspec's test writes its tree itself; test_a_tree_by_get() takes its place.
     test_get_directory_recursive = None
 
     @pytest.fixture
@@ -29,7 +29,7 @@ class TestGet(abstract.AbstractFixtures, abstract.AbstractGetTests):
 
     @pytest.fixture
     def fs(self, tree: Path, request: pytest.FixtureRequest) -> Any:
-        """The pack of what one of the fixtures below has made."""
+        """The pack of the tree that one of the fixtures below asks for."""
         make = next(SCENARIOS[name] for name in SCENARIOS if name in request.fixturenames)
         local = abstract.LocalFileSystem(auto_mkdir=True)
         getattr(self, make)(local, lambda *parts: "/".join(map(str, parts)), tree)
@@ -54,7 +54,7 @@ for scenario in SCENARIOS:
 
 def test_a_tree_by_get(pack: str, source: Path, tmp_path: Path) -> None:
     fs = PackFileSystem(pack)
-    for into in ("new/one.txt", "new/b/one.txt"):  # the directory itself, once `new` exists
+    for into in ("new/one.txt", "new/b/one.txt"):  # get() copies into `new` if it exists
         fs.get("a/b", str(tmp_path / "new"), recursive=True)
         assert (tmp_path / into).read_bytes() == (source / "a/b/one.txt").read_bytes()
     fs.get("a/", str(tmp_path / "all"), recursive=True)

@@ -59,7 +59,7 @@ def test_pandas(pack: str) -> None:
 
 @pytest.mark.parametrize("name", ["x.csv", "table/x.csv"])
 def test_pandas_that_writes_is_told_the_name(pack: str, name: str) -> None:
-    """It asks for the directory first, which is there."""
+    """pandas first asks for the directory, which exists."""
     with pytest.raises(OSError, match=f"packs are read-only: '{name}'"):
         pd.DataFrame(TABLE).to_csv(f"ffr://{name}", storage_options={"fo": pack})
 
@@ -104,7 +104,7 @@ def test_polars(fs: Any) -> None:
 
 
 def test_errors_of_polars_and_duckdb_tell_the_damage(tmp_path: Path) -> None:
-    """Both make their own of it; that of polars is none that `except Exception` catches."""
+    """Both raise their own error around ours; `except Exception` does not catch that of polars."""
     polars, duckdb = needed("polars"), needed("duckdb")
     (tmp_path / "source").mkdir()
     pq.write_table(pa.table(TABLE), tmp_path / "source" / "x.parquet")
@@ -123,7 +123,7 @@ def test_errors_of_polars_and_duckdb_tell_the_damage(tmp_path: Path) -> None:
 
 
 def test_hdf5(pack: str) -> None:
-    """A file of a pack is read in parts, as h5py seeks."""
+    """h5py seeks, so only parts of the file are read."""
     folder = ffrfs.PackedFolder(pack)
     with folder.open("cube.h5") as raw, h5py.File(raw, "r") as file:
         assert (file["cube"][1, :, 2] == CUBE[1, :, 2]).all()

@@ -1,4 +1,4 @@
-"""PackPath: what pathlib says of a directory, it says of its pack."""
+"""PackPath gives the same answers for a pack as pathlib for its directory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""PackPath by universal_pathlib's own tests, as its source distribution has them.
+"""PackPath passes universal_pathlib's own tests, which are in its source distribution.
 
-`make check-loaders` fetches it: wheels have no tests.
+`make check-loaders` fetches that distribution, because wheels have no tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ upath.__path__.extend(map(str, SOURCES))
 cases = importlib.import_module("upath.tests.cases")
 
 
-# The fixtures of its conftest.py, which imports packages for other file systems.
+# These fixtures replace those of its conftest.py, which imports packages for other file systems.
 @pytest.fixture
 def local_testdir(tmp_path: Path) -> str:
     tree = tmp_path / "tree"

@@ -15,7 +15,7 @@ from tests.checkout import CHECKOUT
 EXAMPLES = CHECKOUT / "examples"
 LINES_MAX = 30
 
-# What each needs, and prints.
+# The packages that each example needs, and its output.
 SHOWN = {
     "fsspec": (("fsspec", "upath"), "12 pictures of cat, dog\n"),
     "huggingface": (("datasets",), "(8, 8)\n12 pictures of cat, dog\n"),
@@ -62,6 +62,6 @@ def test_an_example(name: str, pack: Path, tmp_path: Path, request: pytest.Fixtu
 
 def test_examples_are_short_and_all_of_them_run() -> None:
     found = {path.stem.removeprefix("with_"): path for path in EXAMPLES.glob("with_*.py")}
-    assert found.keys() == {*SHOWN, "beam"}  # tests/adapters/beam, in an environment of its own
+    assert found.keys() == {*SHOWN, "beam"}  # tests/adapters/beam runs it, in its own environment
     for path in found.values():
         assert len(path.read_text().splitlines()) <= LINES_MAX, path

@@ -1,4 +1,4 @@
-"""ffrfs.webdataset: samples are those that webdataset makes of a tar file of the same files."""
+"""ffrfs.webdataset gives the samples that webdataset makes from a tar file of the same files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_samples(tree: Path) -> None:
     assert of_pack.pop("all") == {"tar": (tree / "all.tar").read_bytes()}
     assert of_pack == of_tar
     assert len(PackSamples(pack, root="many/")) == 200
-    # The tar file, as a member of the pack. In a list, as webdataset cuts texts at "::".
+    # The tar file is a member of the pack. The URL is in a list, as webdataset cuts texts at "::".
     for url in (f"ffr://all.tar::{pack}", f"ffr://all.tar::file://{pack}"):
         assert by_key(webdataset.WebDataset([url], shardshuffle=False)) == of_tar
 

@@ -1,6 +1,6 @@
-"""What the process does that has Ray: started once, so that pytest's own process has no part of it.
+"""Functions of the process that has Ray: it starts once, and pytest's own never imports Ray.
 
-Each function runs there, and gives plain values: Ray's errors do not survive a pickle.
+Each function runs there and returns plain values, as Ray's errors do not survive pickling.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import ffrfs.ray
 from ffrfs.errors import ChecksumError
 from tests.adapters.other_process import numbers_after
 
-__all__ = ["numbers_after"]  # which is called here
+__all__ = ["numbers_after"]  # the tests call it in this process
 
-_PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-ray-")  # short: sockets are in there
+_PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-ray-")  # short: socket paths have a limit
 
 
 def start() -> None:
-    # Else Ray makes itself one in the home directory.
+    # Otherwise Ray writes a token to the home directory.
     token = Path(_PLACE.name) / "token"
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))
@@ -40,13 +40,13 @@ def start() -> None:
         include_dashboard=False,
         object_store_memory=500 << 20,
         _temp_dir=_PLACE.name,
-        # Or workers end after a second, and each new one imports all again.
+        # Otherwise workers end after a second, and each new one imports everything again.
         _system_config={"idle_worker_killing_time_threshold_ms": 600_000},
     )
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.shuffle_strategy = ShuffleStrategy.SORT_SHUFFLE_PULL_BASED  # no process for sum() alone
-    try:  # Ray Data waits without a limit for a process that does not come.
+    context.shuffle_strategy = ShuffleStrategy.SORT_SHUFFLE_PULL_BASED  # no process just for sum()
+    try:  # Ray Data waits without a limit for a process that does not start.
         ray.get(ray.remote(num_cpus=0)(lambda: None).remote(), timeout=120)
     except ray.exceptions.GetTimeoutError:
         for log in sorted(Path(_PLACE.name).glob("session_2*/logs/*.???")):
@@ -60,12 +60,12 @@ def stop() -> None:
 
 
 def look(packs: str, **options: Any) -> None:
-    """Without a task: what is wrong is said before Ray begins."""
+    """Start no task: errors must be raised before Ray begins."""
     ffrfs.ray.read_packs(packs, **options)
 
 
 def read(packs: str | list[str], **options: Any) -> SimpleNamespace:
-    """The rows, sorted; name → type; how many there are, as Ray tells it before it reads."""
+    """Return the sorted rows, the types of the columns, and Ray's row count before it reads."""
     found = ffrfs.ray.read_packs(packs, **options)
     schema = found.schema()
     columns = {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
@@ -75,7 +75,7 @@ def read(packs: str | list[str], **options: Any) -> SimpleNamespace:
 
 
 def use(packs: str) -> tuple[int, list[str], set[str]]:
-    """The size of all files; the names of a few; the types of their contents in numpy."""
+    """Return the size of all files, the names of a few, and the NumPy types of their contents."""
     found = ffrfs.ray.read_packs(packs, num_cpus=1, concurrency=2)
     sizes = found.map(lambda row: {"size": len(row["data"])})
     batch = next(iter(found.iter_batches(batch_size=5, batch_format="numpy")))
@@ -97,13 +97,13 @@ def error_of(packs: str) -> tuple[bool, str, str, int]:
 
 
 def blocks(packs: str) -> list[int]:
-    """The rows of each block that a single task makes."""
+    """Return the number of rows of each block that a single task makes."""
     [task] = ffrfs.ray.PackDatasource(packs).get_read_tasks(1)
     return [len(table) for table in task()]
 
 
 def is_same(packs: str, path: str) -> bool:
-    """Whether a file comes out of Ray as it is in the pack."""
+    """Return whether Ray reads the same bytes of a file as PackedFolder."""
     rows = ffrfs.ray.read_packs(packs, override_num_blocks=3).iter_rows()
     [data] = [row["data"] for row in rows if row["path"] == path]
     with ffrfs.PackedFolder(packs) as folder:
@@ -111,7 +111,7 @@ def is_same(packs: str, path: str) -> bool:
 
 
 def input_files(packs: str, url: str) -> list[tuple[str, ...]]:
-    """What Ray would be told of these packs at a URL."""
+    """Return the input files that Ray gets for these packs at a URL."""
     source = ffrfs.ray.PackDatasource(packs)
     source._cutter.files[0] = source._cutter.files[0]._replace(path=url)
     return [task.metadata.input_files for task in source.get_read_tasks(1)]
@@ -124,7 +124,7 @@ def said_by(program: str) -> str:
 
 
 def metadata(packs: str, **options: Any) -> list[tuple[int | None, int, tuple[str, ...]]]:
-    """What four tasks say before they read: rows, bytes, files."""
+    """Return the metadata of four tasks before they read: rows, bytes, files."""
     tasks = ffrfs.ray.PackDatasource(packs, **options).get_read_tasks(4)
     found = [task.metadata for task in tasks]
     return [(one.num_rows, one.size_bytes, one.input_files) for one in found]

@@ -1,4 +1,4 @@
-"""ffrfs.ray.read_packs with a real Ray of two workers: the rows are what was packed."""
+"""ffrfs.ray.read_packs with a real Ray of two workers: the rows are the packed data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.adapters.test_names import program_of
 from tests.ffrecord_file import write_folder
 from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
 
-# Ray starts processes again and again, each of which imports what it may need.
+# Ray starts processes again and again, and each imports all that it may need.
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 def test_the_rows_are_what_was_packed(
     in_ray: Run, samples: dict[str, Sample], name: str, blocks: int | None
 ) -> None:
-    """The first of them waits until Ray has begun."""
+    """The first of these tests waits until Ray has started."""
     sample = samples[name]
     found = in_ray("read", sample.packs, override_num_blocks=blocks)
     assert found.rows == sample.rows
@@ -61,7 +61,7 @@ def test_what_ray_is_told_before_it_reads(in_ray: Run, samples: dict[str, Sample
 
 
 def test_numbers_of_rows_that_only_reading_tells(in_ray: Run, samples: dict[str, Sample]) -> None:
-    """How many files are damaged, or share a record."""
+    """Ray gets no number of rows if files may be damaged, or if files share a record."""
     assert {n for n, _, _ in in_ray("metadata", samples["set"].packs, on_error="skip")} == {None}
     assert {n for n, _, _ in in_ray("metadata", samples["shared"].packs)} == {None}
 
@@ -79,7 +79,7 @@ def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> No
 
 
 def test_a_large_file_is_a_block_alone(in_ray: Run, tmp_path: Path) -> None:
-    sample = large_pack(tmp_path, 40 << 20)  # a block has 32 MiB
+    sample = large_pack(tmp_path, 40 << 20)  # over 32 MiB, the most in a block
     assert in_ray("blocks", sample.packs) == [10, 1, 1]
     assert in_ray("is_same", sample.packs, "b")
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_said_at_once(
 
 
 def test_a_path_that_is_no_text_is_refused(in_ray: Run, tmp_path: Path) -> None:
-    """Only other writers pack one."""
+    """ffrfs never packs such a path, but other writers may."""
     pack = str(write_folder(tmp_path / "x.ffr", {"\udcff": b"data"}))
     with pytest.raises(FormatError, match="include_paths=False") as caught:
         in_ray("blocks", pack)

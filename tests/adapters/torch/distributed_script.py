@@ -1,11 +1,11 @@
 """A training script of several ranks that knows nothing of ffrfs; torchrun starts it.
 
-Each rank prints a line: the SHA-256 of its batches and random numbers, and that of their files,
-as the hints of a mount have it. In the middle it waits for the file GO.
+Each rank prints a line: the SHA-256 of its batches and random numbers, and that of their paths,
+which a mount also computes from its hints. In the middle it waits for the file GO.
 
 python distributed_script.py FOLDER WORKERS GO [RANK MEETING]
 
-torchrun says by the environment which rank it is; else RANK does, and ranks meet in a file.
+torchrun gives the rank in the environment; else RANK does, and the ranks meet by a file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main(folder: str, workers: str, go: str, number: str = "-1", meeting: str = 
         dist.all_reduce(gradient)
         given.update(repr(float(gradient)).encode())
     line = f"rank {rank} {given.hexdigest()} {order.hexdigest()}\n"
-    os.write(sys.stdout.fileno(), line.encode())  # whole, beside the other rank's
+    os.write(sys.stdout.fileno(), line.encode())  # one write: lines of the ranks must not mix
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""The far ends of hints: a mount's connections, without a mount. Its files are d/NUMBER.jpg."""
+"""A mount's ends of the connections for hints, without a mount. Its files are d/NUMBER.jpg."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 60
 
 
 class Mount:
-    """The far ends of all connections that were made: the test in the place of a mount."""
+    """Takes the place of a mount, and holds the far ends of all connections to it."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -26,7 +26,7 @@ class Mount:
     @classmethod
     @contextlib.contextmanager
     def at(cls, place: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
-        """The mount of hints that are given meanwhile; their threads have ended at the end."""
+        """Receive the hints that are given meanwhile; no thread of hints is left at the end."""
         mount = cls(place)
         monkeypatch.setattr(control_client, "connect", mount.connect)
         yield mount
@@ -43,7 +43,7 @@ class Mount:
         return ours, {}
 
     def indices(self, client: int, count: int) -> list[int]:
-        """The next `count` hints of that client."""
+        """Return the next `count` hints of that client."""
         data = b""
         while data.count(b"\0") < count:
             chunk = self.clients[client].recv(1)
@@ -58,13 +58,13 @@ class Mount:
         return found
 
     def indices_to_end(self, client: int) -> list[int]:
-        """All hints of that client, which has said that they hold."""
+        """Return all hints of that client, which says at their end that they hold."""
         *texts, mark, nothing = self.rest(client).split(b"\0")
         assert mark == nothing == b""
         return [int(text[3:-4]) for text in texts]
 
     def rest(self, client: int) -> bytes:
-        """All that comes until the end of the connection."""
+        """Return all bytes until the end of the connection."""
         data = b""
         while chunk := self.clients[client].recv(1 << 16):
             data += chunk

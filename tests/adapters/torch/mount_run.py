@@ -1,11 +1,11 @@
-"""A training loop's reading of a mount, as a program that holds the mount itself.
+"""Reads a mount as a training loop does; this program itself mounts the pack.
 
     python mount_run.py loaders PACK.ffr ENGINE fork|forkserver
     python mount_run.py forks PACK.ffr ENGINE
     python mount_run.py steps PACK.ffr ENGINE
 
-The pack's files are files(). All bytes are compared, in the workers; hints are counted by
-the mount. Prints nothing, and ends with status 0, if all is right.
+The pack's files are files(). The workers compare all bytes, and the mount counts the hints.
+Prints nothing, and ends with status 0, if all is right.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ TIMEOUT_S = 60.0
 
 
 def files() -> dict[str, bytes]:
-    """By name, which is the number; none at all, over a page, over what one record may be."""
+    """Return the files by name, a number: one is empty, many are over a page, one has 5 MiB."""
     sizes = [number * 523 for number in range(COUNT)]
     sizes[9] = 5 << 20
     return {f"{i:03}": random.Random(i).randbytes(size) for i, size in enumerate(sizes)}
 
 
 class Files(TorchDataset[Any]):
-    """Item i is (i, whether the file was right, the worker, its process); plain paths."""
+    """Item i is (i, whether the file was right, the worker, its process). Opens plain paths."""
 
     def __init__(self, root: Path) -> None:
         expected = files()
-        # Listed: the kernel knows them all.
+        # After this listing the kernel knows all files.
         self.paths = sorted(str(path) for path in root.iterdir())
         assert [os.path.basename(path) for path in self.paths] == list(expected)
         self.expected = list(expected.values())
@@ -72,7 +72,7 @@ def same(items: list[Any]) -> list[Any]:
 
 
 def check_epoch(batches: Iterable[list[Any]], processes: int) -> list[int]:
-    """The numbers of what came, which was right."""
+    """Return the numbers of the items, after a check that their files were right."""
     items = list(itertools.chain.from_iterable(batches))
     assert all(is_right for _, is_right, _, _ in items)
     assert len({(worker, pid) for _, _, worker, pid in items}) == processes
@@ -80,7 +80,7 @@ def check_epoch(batches: Iterable[list[Any]], processes: int) -> list[int]:
 
 
 def hinted(dataset: Files, **options: Any) -> dict[str, Any]:
-    """The argument of a DataLoader that has its order, and hints at all that is ahead."""
+    """Return a DataLoader's arguments for its order, with hints at all that is ahead."""
     order: Any = RandomSampler(dataset, generator=torch.Generator().manual_seed(5))
     if options.pop("by_batches", False):
         batches = BatchSampler(order, BATCH_SIZE, drop_last=False)
@@ -98,7 +98,7 @@ def prefetched(root: Path) -> dict[str, int]:
 
 
 def wait_for_hints(root: Path, count: int) -> None:
-    """They come through a thread here and a socket there; and no more come than these."""
+    """Hints arrive late, through a thread and a socket; exactly `count` must arrive."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while prefetched(root)["hinted"] < count:
         assert time.monotonic() < deadline_s, f"{prefetched(root)}, not {count} hinted"
@@ -108,7 +108,7 @@ def wait_for_hints(root: Path, count: int) -> None:
 
 
 def loaders(root: Path, method: str) -> None:
-    """torch's own loader, whose workers persist, for two epochs; then ours, in mid-epoch."""
+    """torch's own loader runs two epochs with persistent workers; then ours, from mid-epoch."""
     dataset = Files(root)
     multiprocessing.set_forkserver_preload(["torch.utils.data"])
     how: dict[str, Any] = {
@@ -133,7 +133,7 @@ def loaders(root: Path, method: str) -> None:
 
 
 def steps(root: Path) -> None:
-    """What is skipped is not hinted at, nor read; what comes behind it is."""
+    """Skipped items are neither hinted at nor read; the items after them are."""
     dataset = Files(root)
     count = 0
     for by_batches in (False, True):
@@ -149,7 +149,7 @@ def steps(root: Path) -> None:
 
 
 def forks(root: Path) -> None:
-    """In the middle of an epoch, of reads of another thread, and of hints on their way."""
+    """It forks in mid-epoch, while another thread reads and hints are on their way."""
     dataset = Files(root)
     loader = TorchDataLoader(
         dataset,
@@ -187,7 +187,7 @@ def read_until(dataset: Files, has_ended: threading.Event) -> None:
 
 
 def fork_reader(root: Path, dataset: Files) -> int:
-    """A child that reads all, and gives one hint; its process id."""
+    """Fork a child that reads all files and gives one hint; return its process id."""
     pid = os.fork()
     if pid:
         return pid

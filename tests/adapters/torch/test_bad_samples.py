@@ -165,7 +165,7 @@ def test_records_of_several_sets_are_noted_once(tmp_path: Path) -> None:
     flip(path, [1, 5])
     dataset = Texts(path, on_error="skip")
     both = ConcatDataset([dataset, dataset])
-    assert both[[0, 7, 2]] == ["0 00", "2 02", "2 02"]  # of the second nothing else is asked
+    assert both[[0, 7, 2]] == ["0 00", "2 02", "2 02"]  # 7 is the batch's only item of the second
     assert both[[9, 0, 7, 1, 8, 4]] == ["3 03", "0 00", "2 02", "4 04"]
     assert dataset.bad_samples.count() == 3
 
@@ -181,7 +181,7 @@ def test_samples_of_several_sets_stay_in_order(tmp_path: Path) -> None:
         ConcatDataset([ConcatDataset([some]), good]),
     ):
         assert both[[1, 9, 0, 10, 2]] == ["3 03", "0 00", "4 04", "2 02"]
-        assert both[[6, 5, 7, 1]] == ["0 00", "2 02", "1 01"]  # the next good one in their place
+        assert both[[6, 5, 7, 1]] == ["0 00", "2 02", "1 01"]  # the next good one replaces 5 and 1
         assert type(both[[0, 6]]) is list
 
 
@@ -389,7 +389,7 @@ def test_a_copy_takes_no_file_of_another_process_for_its_own() -> None:
     samples = BadSamples("skip")
     gone = vars(BadSamples("skip"))
     other = BadSamples.__new__(BadSamples)
-    other.__setstate__({**gone, "_notes": samples._notes})  # its numbers were given again
+    other.__setstate__({**gone, "_notes": samples._notes})  # its pid and descriptor were reused
     other.settle([1], [Bad(ChecksumError("x"))], str)
     assert (samples.count(), other.count()) == (0, 1)
 

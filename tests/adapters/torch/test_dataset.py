@@ -66,7 +66,7 @@ def number_of(item: dict[str, Any]) -> int:
 
 
 def same(ours: object, theirs: object) -> bool:
-    """Equal, and of one type; but for several values of bytes, which are a list of ours."""
+    """Return whether they are equal and of one type. Several values of bytes are a list of ours."""
     if isinstance(ours, list):
         assert isinstance(theirs, np.ndarray)
         return ours == theirs.tolist()
@@ -217,7 +217,7 @@ def test_feature_lists_are_not_lost(sequences: Path, description: Any) -> None:
     assert list(lists) == ["n", "words"]
     assert lists["n"][0].tolist() == [1, 2]
     assert lists["words"] == [b"a", [b"b", b"c"]]
-    # Who names features asks for no others.
+    # A caller that names features gets no others.
     assert list(TFRecordDataset(sequences, ["id"])[2]) == ["id"]
 
 
@@ -293,7 +293,7 @@ def loader(dataset: TFRecordDataset, method: str | None = None, **options: Any) 
 @pytest.mark.parametrize("method", [None, *METHODS])
 def test_data_loader(file: Path, method: str | None) -> None:
     dataset = TFRecordDataset(file, FEATURES)
-    assert dataset[3]["number"] == 3  # threads and queues are there now
+    assert dataset[3]["number"] == 3  # threads and queues exist now
     batches = list(loader(dataset, method))
     assert [len(batch["name"]) for batch in batches] == [8] * 6 + [2]
     numbers = torch.cat([batch["number"] for batch in batches])

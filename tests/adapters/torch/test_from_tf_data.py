@@ -1,4 +1,4 @@
-"""docs/tfrecord.md, *From tf.data*: its programs run, in a small size."""
+"""The programs of *From tf.data* in docs/tfrecord.md run with small data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.checkout import CHECKOUT
 PAGE = (CHECKOUT / "docs" / "tfrecord.md").read_text()
 SECTION = PAGE.partition("\n## From tf.data\n")[2]
 OURS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHARDS, RECORDS = 4, 16  # of each
-# Programs that keep to no start method are run by one that has them all: with fork.
+SHARDS, RECORDS = 4, 16  # RECORDS in each shard
+# One program runs those of the document with fork. They require no certain start method.
 FORKING = "import multiprocessing\nmultiprocessing.set_start_method('fork', force=True)\n"
 
 
 def write_shard(path: Path, options: TFRecordOptions | None = None) -> None:
-    """Pictures of 32 by 32; labels 0 and 1; one to four tokens."""
+    """Write pictures of 32 by 32, the labels 0 and 1, and one to four tokens."""
     written, picture = cv2.imencode(".png", np.zeros((32, 32, 3), np.uint8))
     assert written
     with TFRecordWriter(path, options) as writer:

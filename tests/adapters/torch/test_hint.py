@@ -57,7 +57,7 @@ def mount(root: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
 
 
 class Hidden(Dataset[Any]):
-    """Item i is i, of a file, and a random number of each kind."""
+    """Item i is i, as read from its file, and a random number of each kind."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -77,7 +77,7 @@ class Shown(Hidden):
 
 
 class Named(Hidden):
-    """Its `files` are no paths here."""
+    """Its `files` are not paths in the mount."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
@@ -98,7 +98,7 @@ def numbers(batches: Iterable[Any]) -> list[int]:
 
 
 class Custom(Sampler[int]):
-    """It draws when it begins, from the generator that it holds, or from two of the process."""
+    """When it begins, it draws from its own generator or torch's global one, and from `random`."""
 
     def __init__(self, data: Any, generator: torch.Generator | None) -> None:
         self.data = data
@@ -130,7 +130,7 @@ SAMPLERS: dict[str, Callable[[Any, torch.Generator | None], Any]] = {
 def run(
     loader: DataLoader[Any], left_at: int | None = None, epochs: int = 3
 ) -> tuple[list[list[Any]], list[float]]:
-    """The batches of epochs, the second left early; and what a training draws beside."""
+    """Return the batches of epochs (the second is left early) and what a training loop draws."""
     torch.manual_seed(1)
     random.seed(1)
     found: list[list[Any]] = []
@@ -192,9 +192,9 @@ def test_an_epoch_that_is_left(mount: Mount, root: str) -> None:
     next(items)
     assert mount.indices(0, 1) == [4]
     del items
-    assert mount.rest(0) == b""  # no mark that these hold
+    assert mount.rest(0) == b""  # no mark that these hints hold
     assert numbers(loader) == list(range(COUNT))
-    assert mount.indices_up_to(1, COUNT - 1)  # those that came too late were dropped
+    assert mount.indices_up_to(1, COUNT - 1)  # hints that came too late were dropped
 
 
 def test_each_way_to_give_an_order(mount: Mount, root: str) -> None:
@@ -365,7 +365,7 @@ class ByOwnPartial(ByOwnMethod):
 
 
 class ByGlobalGenerators(Drawing):
-    """They are put back."""
+    """It draws from global generators, whose states hint() puts back."""
 
     def __iter__(self) -> Iterator[int]:
         numpys = np.random.permutation(20).tolist()
@@ -408,7 +408,7 @@ class TalkingByHelper(Drawing):
 
 
 class Made(Drawing):
-    """It talks when it is made, and gathers nothing from others."""
+    """It talks to other processes only when it is made; its gather() is that of a tensor."""
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
@@ -456,7 +456,7 @@ def test_samplers_that_cannot_be_foretold(
 
 @pytest.mark.parametrize("sampler", [Made, ByGlobalGenerators])
 def test_samplers_that_can_be_foretold(mount: Mount, root: str, sampler: type[Drawing]) -> None:
-    """What made one is not called again."""
+    """hint() does not call the constructor of a sampler again."""
     dataset = Shown(root)
     loader = DataLoader(dataset, 4, sampler=sampler(dataset), collate_fn=same)
     assert numbers(hint(loader, COUNT, root)) == mount.indices(0, COUNT)
@@ -587,7 +587,7 @@ def test_embedded_images_are_not_copied(is_shuffled: bool) -> None:
     images = datasets.Dataset.from_dict(stored).cast_column("image", datasets.Image())
     pool = datasets.table.pa.default_memory_pool()
     peak = pool.max_memory()
-    images = datasets.concatenate_datasets([images] * (peak // 300_000 + 1))  # larger than it
+    images = datasets.concatenate_datasets([images] * (peak // 300_000 + 1))  # larger than the peak
     if is_shuffled:
         images = images.shuffle(seed=3)
     assert hinted_epoch.shown_paths(images) is None

@@ -1,4 +1,4 @@
-"""DataLoader.resume_at(), set_step(): the batches that torch's own gives without a pause."""
+"""DataLoader.resume_at() and set_step(): the batches are those of torch's own loader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("workers_end")
 
 
 class Numbers:
-    """A plain data set, which notes what is read (in this process)."""
+    """A plain data set that notes which items are read (in this process)."""
 
     def __init__(self, count: int = COUNT) -> None:
         self.count = count
@@ -52,7 +52,7 @@ class Numbers:
 
 
 class Seeds(Numbers):
-    """What a worker was seeded with, and what it draws."""
+    """An item shows its worker's seed, and a random number that the worker draws."""
 
     def __getitem__(self, index: int) -> Any:
         worker = get_worker_info()
@@ -87,7 +87,7 @@ def epochs(loader: TorchDataLoader[Any], count: int = EPOCHS) -> list[list[Any]]
 
 
 def resume(loader: DataLoader[Any], epoch: int, step: int) -> None:
-    """As the docstring of resume_at() says."""
+    """Go to a step of an epoch, as the docstring of resume_at() says."""
     count = len(loader)
     for _ in range(epoch):
         loader.resume_at(count)
@@ -111,7 +111,7 @@ def test_resume_at_against_lists(data: st.DataObject) -> None:
         return kind(dataset, collate_fn=list, **options), dataset  # type: ignore[arg-type]
 
     uninterrupted = epochs(loader(TorchDataLoader)[0])
-    if seed is None:  # torch is believed for its random orders, no further
+    if seed is None:  # only for random orders the test trusts torch
         batches = [list(range(count))[i : i + batch_size] for i in range(0, count, batch_size)]
         whole = [batch for batch in batches if len(batch) == batch_size or not drop_last]
         assert uninterrupted == [whole] * EPOCHS
@@ -165,7 +165,7 @@ WORKERS: dict[str, dict[str, Any]] = {
 
 
 def same(item: Any) -> Any:
-    """The collate_fn: no tensors."""
+    """Return `item`: a collate_fn that makes no tensors."""
     return item
 
 
@@ -173,7 +173,7 @@ def same(item: Any) -> Any:
     ("how", "kind"),
     [
         *(("here", kind) for kind in SOURCES),
-        # Those that draw before the workers begin, meanwhile, not at all; and single items.
+        # Sources that draw before the workers begin, meanwhile, or not at all; and single items.
         *(("workers", kind) for kind in ("drop_last", "eager batch_sampler", "list as sampler")),
         *(("workers", kind) for kind in ("sampler that draws as it goes", "no batches")),
         *(("persistent workers", kind) for kind in ("shuffle", "eager batch_sampler")),
@@ -183,7 +183,7 @@ def same(item: Any) -> Any:
 def test_batches_are_those_of_an_uninterrupted_run(how: str, kind: str) -> None:
     source, workers = SOURCES[kind], WORKERS[how]
     options = dict(workers, collate_fn=same)
-    resumed = [(1, 1)]  # which begins with an epoch that is passed over
+    resumed = [(1, 1)]  # it passes over the first epoch
     if workers:
         options |= {"multiprocessing_context": "fork", "timeout": TIMEOUT_S, "prefetch_factor": 1}
     else:
@@ -245,7 +245,7 @@ def test_the_seeds_of_workers() -> None:
     found = epochs(resumed, 2)
     assert numbers(found[0]) == numbers(expected[0])[3:]
     assert worker_seeds(found[0]) == worker_seeds(expected[0])
-    # What they draw comes again only from the next epoch on.
+    # Workers draw the same numbers again only from the next epoch on.
     assert found[0] != expected[0][3:]
     assert found[1] == expected[1]
 
@@ -402,7 +402,7 @@ def test_a_data_set_that_has_other_things_by_the_names_of_data_sets() -> None:
 
 @pytest.mark.parametrize("name", ["bad_samples", "dataset", "datasets"])
 def test_properties_of_a_data_set_are_left_to_workers(name: str) -> None:
-    """They may open a file, which forked workers would share."""
+    """A property may open a file, which forked workers would share."""
 
     def opened(_: object) -> None:
         raise AssertionError("in the main process")
@@ -470,7 +470,7 @@ def test_samplers_keep_their_names_and_attributes() -> None:
 
 
 class Copied(BatchSampler):
-    """With a way of its own to be copied."""
+    """A batch sampler with its own way to be copied."""
 
     def __deepcopy__(self, _: object) -> Copied:
         return Copied(self.sampler, self.batch_size, self.drop_last)

@@ -1,4 +1,4 @@
-"""Workers that read plain paths of a mount, with hints: none hangs, all read right."""
+"""Workers that read plain paths of a mount, with hints, do not hang, and read the right bytes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def pack(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "files.ffr", dict(files()))
 
 
-# Spawned workers: test_run.py.
+# test_run.py has spawned workers.
 @pytest.mark.parametrize(
     ("engine", "method"), [("native", "fork"), ("native", "forkserver"), ("pyfuse3", "fork")]
 )
 def test_workers_with_hints(pack: Path, engine: str, method: str) -> None:
-    """A program of its own, which loads torch and reads three epochs."""
+    """It runs a program of its own, which loads torch and reads three epochs."""
     assert run_module("mount_run", "loaders", str(pack), engine, method) == ""
 
 

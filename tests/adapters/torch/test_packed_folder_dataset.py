@@ -115,7 +115,7 @@ def test_root_is_no_directory(splits: Path) -> None:
 SPLITS = {"val": {"a": {"1.png": b"1"}}, "Train": {"a": {"0.png": b"0"}}}
 
 
-# Neither an empty directory nor a file that is no item makes classes of the others.
+# Splits stay splits beside an empty directory, and beside a file that is no item.
 @pytest.mark.parametrize("more", [{}, {"meta": {}, "x.txt": b"?"}, {"meta": {"x.txt": b"?"}}])
 def test_splits_are_not_taken_for_classes(tmp_path: Path, more: Any) -> None:
     pack = write_folder(tmp_path / "x.ffr", {**SPLITS, **more})
@@ -244,7 +244,7 @@ def test_images_of_a_folder(tmp_path: Path, copied: Callable[[Any], Any]) -> Non
 
 
 def pil_loader(path: str) -> Image.Image:
-    """The words of torchvision.datasets.folder.pil_loader."""
+    """A copy of torchvision.datasets.folder.pil_loader."""
     with open(path, "rb") as file:
         return Image.open(file).convert("RGB")
 

@@ -46,7 +46,7 @@ def flat(items: list[Any]) -> list[int]:
 
 
 def check_hints(hinted: list[int], order: list[int], ahead: int) -> None:
-    """Hints are in the order of reading; what is read at once may be hinted at too late."""
+    """Hints are in the order of reading. Those that would come too late may be missing."""
     left = iter(order)
     assert all(index in left for index in hinted)
     assert hinted[-ahead:] == order[-ahead:]
@@ -103,7 +103,7 @@ def test_new_iteration_drops_what_is_left(mount: Mount) -> None:
     del first
     gc.collect()
     next(second)
-    assert len(mount.indices(1, 1)) == 1  # goes on
+    assert len(mount.indices(1, 1)) == 1  # the second iteration goes on
     second.close()
 
 
@@ -124,7 +124,7 @@ def test_mount_that_takes_nothing_holds_up_nobody(mount: Mount) -> None:
     *texts, _, _ = mount.rest(0).split(b"\0")
     hinted = [int(text.rpartition(b"/")[2]) for text in texts]
     check_hints(hinted, list(shuffled()), 10)
-    assert len(hinted) < COUNT  # those that had been read by then were left out
+    assert len(hinted) < COUNT  # items that had been read by then got no hint
 
 
 def test_mount_that_ends_does_not_end_the_epoch(
@@ -149,7 +149,7 @@ def test_without_a_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -
     with pytest.warns(RuntimeWarning, match=f"nothing is read ahead: {PLACE}: not mounted") as told:
         assert list(sampler) == list(shuffled())
     assert len(told) == 1
-    assert list(sampler)  # no second one
+    assert list(sampler)  # no second warning
 
 
 def test_without_any_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_data_loader_with_workers(mount: Mount, method: str, by_batches: bool) -
 
 
 class Images:
-    """As torchvision's ImageFolder."""
+    """Has `samples`, like torchvision's ImageFolder."""
 
     def __init__(self, paths: list[str]) -> None:
         self.samples = [(path, len(path)) for path in paths]

@@ -1,4 +1,4 @@
-"""DataLoader.receipt(): what an epoch has given, once, more often and never, and in which order."""
+"""DataLoader.receipt(): which samples an epoch gave once, more often and never, and the order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_epochs(how: dict[str, Any]) -> None:
 
 @how
 def test_an_epoch_that_is_left(how: dict[str, Any]) -> None:
-    """What workers have read ahead was not given."""
+    """Samples that workers have only read ahead do not count as given."""
     loader = numbers(**how)
     for batch in loader:
         if batch[0] == BATCH:
@@ -148,7 +148,7 @@ def test_one_by_one_and_out_of_order() -> None:
 def test_files_of_a_pack(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, how: dict[str, Any]
 ) -> None:
-    """The digest is that of a mount's hints; damaged files are counted."""
+    """The digest equals that of a mount's hints; damaged files are counted."""
     files = [{f"{i}.é": b"%d" % i * 2000 for i in range(first, 6, 2)} for first in (0, 1)]
     make_folder(tmp_path / "s", {"c0": files[0], "c1": files[1]})
     pack = tmp_path / "x.ffr"
@@ -221,7 +221,7 @@ next(batches)
 
 @TORCH_PROGRAMS
 def test_the_report_of_a_program_that_ends_in_an_epoch(damaged: Path) -> None:
-    """A program of its own, which loads torch."""
+    """It runs a program of its own, which loads torch."""
     words = [sys.executable, "-c", ENDS, str(damaged)]
     said = run("sh", "-c", 'exec "$@" 2>&1', "sh", *words)
     assert "1 sample could not be read: " in said

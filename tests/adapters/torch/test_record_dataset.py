@@ -1,4 +1,4 @@
-"""Dataset, Subset and ConcatDataset: lists of numbers in, lists of samples out."""
+"""Dataset, Subset and ConcatDataset take lists of numbers, and give lists of samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 20
 
 
 class Texts(Dataset):
-    """Notes what it is asked for."""
+    """Notes the indices that it receives."""
 
     def process(self, indices: Sequence[Any], data: list[np.ndarray]) -> list[Any]:
         self.asked = indices
@@ -31,7 +31,7 @@ class Texts(Dataset):
 
 
 class Squares(Dataset):
-    """Without any file, as the reference allows."""
+    """A data set without any file, which the reference allows."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""RecordStream, TFRecordDataset as a stream, MultiTFRecordDataset: by workers and ranks."""
+"""RecordStream, TFRecordDataset as a stream and MultiTFRecordDataset, with workers and ranks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run_rank(rank: int, meeting: str, files: list[Path], method: str, pipe: Any)
 def test_ranks_give_every_record_once(tmp_path: Path, files: list[Path]) -> None:
     context = multiprocessing.get_context("forkserver")
     pipes, ranks = [], []
-    for rank, method in enumerate(["fork", "forkserver"]):  # of its workers
+    for rank, method in enumerate(["fork", "forkserver"]):  # how its workers start
         ours, theirs = context.Pipe()
         arguments = (rank, str(tmp_path / "meeting"), files, method, theirs)
         pipes.append(ours)
@@ -144,7 +144,7 @@ def test_workers_of_all_epochs_see_one_order_that_is_kept(files: list[Path], wor
 
 
 def test_epochs_of_one_stream_follow_the_seed_of_torch(files: list[Path]) -> None:
-    """Whatever was iterated before, and however far the caller's data set is."""
+    """Neither earlier iterations nor the position of the caller's data set change the order."""
     dataset = RecordDataset(files).shuffle(30)
     seeded = RecordDataset(files).shuffle(30, seed=5)
     data, fixed = RecordStream(dataset), RecordStream(seeded)
@@ -184,7 +184,7 @@ def test_workers_that_persist_count_epochs(files: list[Path], shuffle: Any) -> N
 def test_a_stream_goes_on_in_another_process(
     files: list[Path], shuffle: Any, given_first: int
 ) -> None:
-    """In a later epoch, and with the same seed of torch for the next one."""
+    """The stream is in a later epoch. With the same seed of torch, the next epoch is equal, too."""
 
     def stream() -> RecordStream:
         return RecordStream(RecordDataset(files).shuffle(*shuffle).repeat(2).batch(4))

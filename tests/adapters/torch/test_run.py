@@ -59,8 +59,8 @@ def root(fuse: None, source: Path, tmp_path: Path) -> Iterator[str]:
     ids="-".join,
 )
 def test_unmodified_script(root: str, source: Path, how: list[str]) -> None:
-    """Two runs, whose workers import torch where they are spawned."""
-    # However the workers begin, the batches are the same.
+    """The script runs twice; its workers import torch if they are spawned."""
+    # The batches do not depend on the start method.
     plain = run_module("unmodified_script", root, *how[:2])
 
     def hinted() -> int:
@@ -92,7 +92,7 @@ def test_unmodified_script(root: str, source: Path, how: list[str]) -> None:
 
 
 def behind(folder: Path) -> list[str]:
-    """`ffrfs run` with a directory that comes behind its own in PYTHONPATH."""
+    """Return `ffrfs run`, for a directory that is after its own in PYTHONPATH."""
     return [*RUN, "sh", "-c", f'PYTHONPATH="$PYTHONPATH:{folder}" exec "$@"', "sh"]
 
 
@@ -104,7 +104,7 @@ def test_a_sitecustomize_that_fails_does_not_end_the_hints(tmp_path: Path) -> No
     assert "ValueError: mine" in done.stderr
 
 
-# All of torch that the start of a Python knows. test_unmodified_script has the real one.
+# The only part of torch that sitecustomize.py uses. test_unmodified_script has the real one.
 LOADER = """
 class _BaseDataLoaderIter:
     def __init__(self, loader): print("iterates", *loader)

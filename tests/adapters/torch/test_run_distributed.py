@@ -1,4 +1,4 @@
-"""`ffrfs run` with programs that start others: torchrun's ranks; and with resumed loaders."""
+"""`ffrfs run` with a program that starts others (torchrun's ranks), and with a resumed loader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def coverage(root: str) -> Any:
 
 
 def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
-    """The output of a program; each gate is a file, made when a condition holds."""
+    """Return the output of a program. Each gate is a file, made when its condition holds."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         words,
@@ -41,7 +41,7 @@ def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
     ) as process:
         try:
             for go, is_open in gates:
-                # Rarely: each question takes CPU, and the ranks import torch for seconds.
+                # Ask rarely: a request takes CPU time, and the ranks import torch for seconds.
                 wait_until(lambda is_open=is_open: process.poll() is not None or is_open(), 0.3)
                 go.touch()
             output, errors = process.communicate(timeout=TIMEOUT_S)
@@ -54,7 +54,7 @@ def run(words: list[str], *gates: tuple[Path, Callable[[], bool]]) -> str:
 
 
 def without_hints(source: Path, place: Path) -> list[str]:
-    """What the ranks print."""
+    """Return the lines that the ranks print."""
     (place / "gone").touch()
     how = ["distributed_script", str(source), "1", str(place / "gone")]
     with ThreadPoolExecutor() as threads:
@@ -68,7 +68,7 @@ def without_hints(source: Path, place: Path) -> list[str]:
 def test_ranks(root: str, source: Path, tmp_path: Path) -> None:
     """Each rank hints at its own share, in its order, and gets the same batches."""
     go = tmp_path / "go"
-    # Without a directory for its logs, torchrun makes one in /tmp, and leaves it.
+    # Without a directory for its logs, torchrun makes one in /tmp, and does not remove it.
     ranks = ["--standalone", "--nproc-per-node", str(RANKS), "--log-dir", str(tmp_path)]
     said = run(
         [*RUN, TORCHRUN, *ranks, SCRIPT, root, "1", str(go)],
@@ -92,7 +92,7 @@ def test_a_stateful_loader(root: str, tmp_path: Path) -> None:
     plain = run_module("resumed_script", *how)
     go1.unlink()
     go2.unlink()
-    left = COUNT - 4 * BATCH  # behind the four batches that were given
+    left = COUNT - 4 * BATCH  # after the four batches that were given
     said = run(
         [*RUN, sys.executable, "-m", "tests.adapters.torch.resumed_script", *how],
         (go1, lambda: coverage(root)["hinted_once"] == COUNT),

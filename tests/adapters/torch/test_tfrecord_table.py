@@ -1,4 +1,4 @@
-"""docs/compatibility.md, the tables of the tfrecord package and tf.data: every row is so."""
+"""The tables of the tfrecord package and tf.data in docs/compatibility.md: every row is true."""
 
 from __future__ import annotations
 

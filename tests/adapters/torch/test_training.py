@@ -1,4 +1,4 @@
-"""docs/training.md and examples/train.py: what they show is run, in a small size."""
+"""The code of docs/training.md, and examples/train.py, run with small data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLE = CHECKOUT / "examples" / "train.py"
 BLOCK = re.compile(r"^```(sh|python|python no-run)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PHOTOS = 24
 
-# What the document calls so: reads its files, all of them, in the order given or its own.
+# The document's train.py: it reads all of its files, in the given order or in its own.
 TRAIN_PY = f"""\
 import sys
 from pathlib import Path
@@ -30,7 +30,7 @@ root, *order = sys.argv[1:]
 paths = Path(order[0]).read_text().splitlines() if order else Path(root).rglob("*.jpg")
 assert len({{Path(path).read_bytes() for path in paths}}) == {PHOTOS}
 """
-# Runs programs that keep to no start method one after another, with fork.
+# Runs programs one after another with fork. They require no certain start method.
 FORKING = """\
 import multiprocessing, os, runpy, sys
 multiprocessing.set_start_method("fork", force=True)
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("fuse")
 
 
 def make_data(work: Path) -> None:
-    """All that the document's blocks find beside them."""
+    """Write all files that the document's blocks use."""
     for number in range(PHOTOS):
         folder = work / "photos" / f"class {number % 3}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def make_data(work: Path) -> None:
 
 
 def blocks_in(text: str) -> list[tuple[str, str]]:
-    """Language and text, in the order of the document."""
+    """Return language and text of each block, in the order of the document."""
     found = BLOCK.findall(text)
     assert len(found) == text.count("\n```") / 2
     return found

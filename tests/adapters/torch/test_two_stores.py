@@ -17,7 +17,7 @@ from tests.remote.reading import reading_urls
 from tests.remote.servers.nginx import nginx
 from tests.tfrecord_file import write_tfrecord
 
-STORES = (b"ours", b"them")  # of the same size, as what is cached could be taken for the other
+STORES = (b"ours", b"them")  # of equal size, so that a cache could confuse them
 
 
 class Records(Dataset):

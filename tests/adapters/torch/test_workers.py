@@ -1,4 +1,4 @@
-"""Workers under start methods: none hangs, all read right, resume_at() is kept."""
+"""Workers of each start method do not hang, read the right bytes, and follow resume_at()."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ STEP = 3
 TIMEOUT_S = 90.0
 
 
-# Each spawned worker imports torch again. Workers of fork servers: test_dataset.py, test_mount.py.
+# Each spawned worker imports torch again. test_dataset.py and test_mount.py use fork servers.
 @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
 def test_workers(tmp_path: Path, method: str, workers: int) -> None:
-    # Of several sizes, over a page and over what one request may read.
+    # Some records are over a page, some over the limit of one request.
     contents = [bytes([number]) * (number * 3571) for number in range(COUNT)]
     contents[7] = os.urandom(5 << 20)
     records = write_records(tmp_path / "records.ffr", contents)
     files = {f"{number:02}": content for number, content in enumerate(contents)}
     folder = write_folder(tmp_path / "folder.ffr", dict(files))
     output = run_module("worker_run", method, str(workers), str(records), str(folder), str(STEP))
-    # Persistent, like those: torch draws no second seed for them.
+    # Its worker persists, as theirs do: torch draws no second seed for them.
     expected = DataLoader(
         *(range(COUNT), BATCH_SIZE, True),  # type: ignore[arg-type]
         **{"num_workers": 1, "persistent_workers": True, "multiprocessing_context": "fork"},

@@ -1,4 +1,4 @@
-"""A training script that knows nothing of ffrfs: its batches, and its status, which is 3.
+"""A training script that knows nothing of ffrfs. It prints its batches; its status is 3.
 
 In the last epoch it waits for a line.
 

@@ -1,8 +1,8 @@
-"""A training loop's reading, as a program: two epochs, the first one resumed.
+"""Reads as a training loop does: two epochs, the first one resumed.
 
     python worker_run.py fork|spawn|forkserver WORKERS RECORDS.ffr FOLDER.ffr STEP
 
-Prints the numbers that each epoch gave, a line per epoch, after all bytes were compared.
+Prints the numbers that each epoch gave, a line for each epoch, after it compared all bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Records(Dataset):
 
 
 class Both(TorchDataset[Any]):
-    """Record and file of the same number, and which process read them."""
+    """Item i has record i, file i, and the worker and process that read them."""
 
     def __init__(self, records: str, folder: str) -> None:
         self.records = Records(records)
@@ -50,7 +50,7 @@ def same(items: list[Any]) -> list[Any]:
 
 def main(method: str, count: str, records: str, folder: str, step: str) -> None:
     dataset = Both(records, folder)
-    # The parent has read, so that threads and queues are there when it forks.
+    # The parent reads first, so that threads and queues exist when it forks.
     here = dataset.__getitems__([*range(len(dataset))])
     loader = DataLoader(
         *(dataset, BATCH_SIZE, True),

@@ -1,4 +1,4 @@
-"""Data sets of torch, both ways in which the original's documentation defines them."""
+"""torch data sets, defined in both ways that the original's documentation shows."""
 
 import pickle
 
@@ -58,7 +58,7 @@ dataset = ByProcess("train.ffr", transform=lambda sample: (sample[0] + 1, sample
 assert dataset[[3, 4, 1, 0]] == [(7, 9), (9, 12), (3, 3), (1, 0)]
 plain = ByItems("train.ffr")
 for num_workers in (0, 2):
-    # A data set that holds a lambda cannot be pickled: its workers are forked.
+    # A data set that holds a lambda cannot be pickled, so its workers are forked.
     loader = DataLoader(dataset, batch_size=16, shuffle=True, num_workers=num_workers)
     assert len(loader) == 7
     assert sorted(int(a) for batch in loader for a in batch[0]) == list(range(1, 201, 2))

@@ -59,7 +59,7 @@ def collate(batch) -> Tuple[Any, ...]:  # noqa: UP006
 
 
 def train(loaders, model, checkpoint, stop):
-    """As the examples go on after a checkpoint: the epoch again, without the steps that were."""
+    """Resumes as the examples do: iterates the epoch again, and skips the steps that were done."""
     state = torch.load(checkpoint) if checkpoint.exists() else {"epoch": 0, "step": 0, "seen": []}
     start_step, seen = state["step"], state["seen"]
     for epoch in range(state["epoch"], EPOCHS):

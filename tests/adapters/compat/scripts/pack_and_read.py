@@ -1,4 +1,4 @@
-"""A directory packed, and its files read by path."""
+"""Packs a directory, and reads its files by path."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""As the original's examples: images by pickle, a process for a rank, distributed samplers."""
+"""Like the original's examples: pickled images, a process for each rank, distributed samplers."""
 
 import pickle
 import sys

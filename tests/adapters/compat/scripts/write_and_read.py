@@ -1,4 +1,4 @@
-"""Samples by pickle into a file, and back: what the original's README begins with."""
+"""Writes pickled samples to a file and reads them, as at the start of the original's README."""
 
 import pickle
 import random
