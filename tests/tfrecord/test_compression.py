@@ -1,4 +1,4 @@
-"""Compressed files: recognised, read in bounded memory, cut off and corrupt told apart."""
+"""Compressed files are recognised, read in bounded memory, and known to be cut off or corrupt."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_what_we_compress_others_decompress(tmp_path: Path, kind: str) -> None:
         (frame(b"", length=0x088B1F), ""),
         (frame(b"", length=0x0178), ""),
         (frame(b"", length=0x9C78), ""),
-        # The same with a corrupt checksum: what follows does not decompress.
+        # The same with a corrupt checksum: the bytes after it do not decompress.
         (frame(b"x" * 50, length=0x9C78)[:8] + b"1234" + b"x" * 50, ""),
         (frame(b"x" * 50, length=0x0178)[:8] + b"1234" + b"x" * 50, ""),
-        # Without a time: every process that collects the tests is to give them the same name.
+        # mtime=0: every process that collects the tests must give them the same names.
         (gzip.compress(b"", mtime=0), "GZIP"),
         (gzip.compress(frame(b"x" * 100), mtime=0), "GZIP"),
         (b"\x1f\x8b\x08", "GZIP"),
@@ -105,10 +105,10 @@ def test_every_length_of_a_truncated_stream(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_flipped_byte_is_noticed(tmp_path: Path, kind: str) -> None:
-    """By the stream's own checksums or by the records'; records before it are sound."""
+    """The stream's checksums or the records' notice it, and the records before it are sound."""
     records = [b"abc", b"def" * 30]
     data = COMPRESS[kind](framed(records))
-    # Time stamp, flags and origin say nothing about the bytes.
+    # gzip's time stamp, flags and origin say nothing about the bytes.
     for offset in range(10 if kind == "GZIP" else 0, len(data)):
         spoilt = bytearray(data)
         spoilt[offset] ^= 0xFF
@@ -124,7 +124,7 @@ def test_every_flipped_byte_is_noticed(tmp_path: Path, kind: str) -> None:
 def test_records_before_a_corrupt_place_are_handed_out(tmp_path: Path, kind: str) -> None:
     records = [random.Random(number).randbytes(1000) for number in range(100)]
     data = bytearray(COMPRESS[kind](framed(records)))
-    data[-1] ^= 1  # the length, or the checksum, of all
+    data[-1] ^= 1  # the length (GZIP) or the checksum (ZLIB) of all bytes
     (tmp_path / "x").write_bytes(data)
     found = []
     with pytest.raises(FormatError, match=f"record 100 .*the {kind} stream is corrupt: incorrect"):
@@ -134,8 +134,8 @@ def test_records_before_a_corrupt_place_are_handed_out(tmp_path: Path, kind: str
 
 
 def test_the_size_of_reads_costs_no_byte_before_a_corrupt_place() -> None:
-    """A read may end within bytes that repeat others, of which zlib then has the rest."""
-    # Runs of some hundred equal bytes; a bit of the eighth byte is wrong.
+    """A read may end within bytes that repeat others; zlib holds the rest of them for the next."""
+    # The stream has runs of some hundred equal bytes; a bit of its eighth byte is wrong.
     data = bytes.fromhex("78da6364621e05e360148c82210218011f520e15")
     whole = sound_bytes(data, 1 << 18)
     assert len(whole) == 261
@@ -191,7 +191,7 @@ def test_a_declared_length_allocates_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_large_stream_is_read_in_bounded_memory(tmp_path: Path, kind: str) -> None:
-    """64 MiB of records out of 70 KB."""
+    """64 MiB of records come out of a file below 1 MiB."""
     with TFRecordWriter(tmp_path / "x", TFRecordOptions(kind, compression_level=1)) as writer:
         for _ in range(1024):
             writer.write(bytes(1 << 16))

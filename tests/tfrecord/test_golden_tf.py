@@ -1,4 +1,4 @@
-"""tf.io's functions: what TensorFlow 2.21 returned, recorded by tests/golden_tf/record.py."""
+"""tf.io's functions: TensorFlow 2.21's results, which tests/golden_tf/record.py recorded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEATURE_NAMES = ("features", "context_features", "sequence_features")
 
 
 def encoded(value: Any) -> Any:
-    """As record.py encodes TensorFlow's values."""
+    """Encode a value as record.py encodes TensorFlow's."""
     if isinstance(value, SparseValue):
         return {"sparse": [encoded(part) for part in value]}
     if isinstance(value, RaggedValue):
@@ -105,7 +105,7 @@ def ragged(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def differs(function: str, arguments: dict[str, Any]) -> bool:
-    """TensorFlow refuses it, and ours does not: docs/compatibility.md says so."""
+    """Return whether TensorFlow refuses a call that ours accepts (see docs/compatibility.md)."""
     if function == "decode_raw":
         return arguments["out_type"] in ("uint32", "uint64")
     return function in ("parse_example", "parse_sequence_example") and not arguments["serialized"]
@@ -141,7 +141,7 @@ def test_every_function_of_the_table_is_recorded() -> None:
 
 
 WRITTEN = [case[1:] for case in CASES if case[0] == "TFRecordWriter"]
-# Bytes of the stream's header, in which zlib notes window and level.
+# The size of the stream's header, in which zlib notes window and level.
 HEADER_SIZES = {"GZIP": 10, "ZLIB": 2}
 
 

@@ -1,4 +1,4 @@
-"""tf_record_iterator: what it takes, and what becomes of bad records."""
+"""tf_record_iterator: the files that it takes, and bad records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.interruption import Interruption
 from tests.tfrecord_file import flip_record, frame, framed, tfrecord_extents, write_tfrecord
 
 SMALL = [b"abc", b"", b"the third record", b"z"]
-# How the bytes of a file come to us.
+# How a file holds its framed records.
 WRAP = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["", "GZIP"])
 def test_every_flipped_byte(tmp_path: Path, kind: str) -> None:
-    """In the records; the compression around them is sound."""
+    """The byte is in a record; the compression around it is sound."""
     path, data = tmp_path / "x", framed(SMALL)
     for number, (begin, size) in enumerate(tfrecord_extents(data)):
         before, after = SMALL[:number], SMALL[number + 1 :]
@@ -235,7 +235,7 @@ def test_the_native_scan_reads_plain_files(small: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
 def test_a_pipe(tmp_path: Path, kind: str, told: bool) -> None:
-    """Records come out as they go in; the compression is recognised in the bytes that come."""
+    """Each record comes out as soon as it goes in; the first bytes show the compression."""
     os.mkfifo(tmp_path / "pipe")
     was_read = threading.Semaphore(0)
 
@@ -289,7 +289,7 @@ def test_closed_at_the_end_and_by_with(small: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["", "GZIP"])
 def test_records_that_an_interruption_may_lose(tmp_path: Path, kind: str) -> None:
-    """Wherever it comes, the iterator goes on with the next record, or not at all."""
+    """Wherever it is interrupted, the iterator goes on with the next record, or not at all."""
     (tmp_path / "x").write_bytes(WRAP[kind](framed(SMALL)))
     ends = {"refused": 0, "whole": 0}
     for step in itertools.count():
@@ -337,7 +337,7 @@ def test_an_iterator_that_is_dropped_closes_its_file(tmp_path: Path, kind: str) 
 def test_standard_input_that_does_not_wait_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Another program may have made it so."""
+    """Another program may have made standard input non-blocking."""
     data = WRAP[kind](framed(SMALL))
     pieces = [data[:5], data[5:30], data[30:]]
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""The room's front: TensorFlow's names, and nothing loaded before it is used."""
+"""ffrfs.tfrecord has TensorFlow's names, and loads nothing before it is used."""
 
 from __future__ import annotations
 

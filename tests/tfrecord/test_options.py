@@ -1,4 +1,4 @@
-"""TFRecordOptions: TensorFlow's names, and no value that would mean nothing."""
+"""TFRecordOptions has TensorFlow's names, and refuses values without a meaning."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_all_settings_in_tensorflows_order() -> None:
 
 
 def written(path: Path, *settings: object, **named: object) -> bytes:
-    """A compressed file of 200 records."""
+    """Return the bytes of a compressed file of 200 records."""
     with TFRecordWriter(path, TFRecordOptions("ZLIB", *settings, **named)) as writer:
         for number in range(200):
             writer.write(b"record %d " % number * 50)

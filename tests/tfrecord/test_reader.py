@@ -1,6 +1,6 @@
 """TFRecordReader: records by number, over any index, cached and cold.
 
-Not here: what both readers do (tests/files/test_record_reader.py).
+tests/files/test_record_reader.py tests the behaviour that both readers share.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def test_memory_of_records_is_used_again(tmp_path: Path) -> None:
-    # In a process of its own: malloc's limits are the process's, and have moved in ours.
+    # It runs in another process: malloc's limits are per process, and have moved in ours.
     path = tmp_path / "x.tfrecord"
     with TFRecordWriter(path) as writer:
         for _ in range(128):

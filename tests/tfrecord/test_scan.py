@@ -1,4 +1,4 @@
-"""The two scans: the same answers for sound, cut off, corrupt and hostile files."""
+"""The two scans give the same answers for sound, cut off, corrupt and hostile files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_scan(request: pytest.FixtureRequest) -> OpenScan:
 
 
 def read_all(scan: Scan) -> list[bytes | FormatError | ChecksumError]:
-    """Records and errors in their order; the last error is one that comes again."""
+    """Return records and errors in order; the last error comes again with each further read."""
     found: list[bytes | FormatError | ChecksumError] = []
     try:
         while True:
@@ -181,7 +181,7 @@ def test_unverified_reading_takes_what_is_there(open_scan: OpenScan, tmp_path: P
     data = bytearray(framed(SMALL))
     for begin, size in tfrecord_extents(data):
         data[begin + 8] ^= 1  # the checksum of the length
-        data[begin + size - 1] ^= 1  # that of the data
+        data[begin + size - 1] ^= 1  # the checksum of the data
     (tmp_path / "x").write_bytes(data)
     assert read_all(open_scan(tmp_path / "x", check_data=False)) == SMALL
 
@@ -212,7 +212,7 @@ def test_a_stream_may_come_in_any_pieces(records: list[bytes], pieces: list[int]
 
     data = framed(records)
     assert read_all(StreamScan(Trickle(data), "x")) == records
-    # What was read already, to recognise the compression, comes first.
+    # Bytes that were already read, to recognise the compression, come first.
     scan = StreamScan(Trickle(data[pieces[0] :]), "x", begin=data[: pieces[0]])
     assert read_all(scan) == records
 

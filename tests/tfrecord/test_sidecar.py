@@ -1,4 +1,4 @@
-"""Sidecars: who else's we read, who else reads ours, and when one is not believed."""
+"""Sidecars: of other tools that we read, our own that they read, and when one is not trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS = [random.Random(i).randbytes(i * i) for i in range(60)]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each test one of its own: no other has made its directories."""
+    """Each test has its own cache, in which no other test has made directories."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -90,7 +90,7 @@ def cached(file: Path) -> Path:
 
 
 def test_a_reader_writes_what_was_missing_into_the_cache(file: Path) -> None:
-    """Beside the data a program that lists it would take it for data."""
+    """A program that lists the data would take a sidecar beside it for data."""
     TFRecordReader(file, sidecar=False)
     sidecar = cached(file)
     assert not sidecar.exists()
@@ -147,7 +147,7 @@ def test_an_index_that_is_opened_as_data_is_named(tmp_path: Path, count: int) ->
 
 
 def test_a_change_behind_the_readers_back_makes_its_sidecar_stale(file: Path) -> None:
-    """The file changes after it was indexed, but before the sidecar is there."""
+    """The file changes after it was indexed, but before the sidecar is written."""
     records = TFRecords([os.fsencode(file)], sidecar=False)
     others = list(reversed(RECORDS))
     file.write_bytes(framed(others))
@@ -166,7 +166,7 @@ def test_a_stale_sidecar_of_another_name_is_left_alone(file: Path) -> None:
 
 
 def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
-    cached(file).mkdir(parents=True)  # in the way, for root too
+    cached(file).mkdir(parents=True)  # a directory is in the way, for root too
     assert TFRecordReader(file)[:] == RECORDS
     Path(f"{file}.idx").mkdir()
     with pytest.raises(PackError, match="is a directory"):
@@ -182,7 +182,7 @@ def test_a_file_that_is_not_sound_gets_none(file: Path) -> None:
 
 
 def test_a_million_records_are_indexed_in_little_time(tmp_path: Path) -> None:
-    """About half a second, of the CPU; the limit is generous, as others run beside this one."""
+    """It takes half a second of CPU time; the limit is generous, as other tests run beside it."""
     file = tmp_path / "x.tfrecord"
     file.write_bytes(framed([b""]) * 1_000_000)
     begin = time.process_time()

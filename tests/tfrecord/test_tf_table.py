@@ -1,4 +1,4 @@
-"""docs/compatibility.md, the table of tf.io: every name is there, and every difference is so."""
+"""The table of tf.io in docs/compatibility.md: every name exists, and every difference is real."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_name(row: Row) -> None:
     assert renamed.get(name, name) == row.ours.rpartition(".")[2]
     if not row.parameters:
         return
-    text = row.parameters[1:-1].removeprefix("sp_input, ")  # which is `self`
+    text = row.parameters[1:-1].removeprefix("sp_input, ")  # ours is `self`
     wanted = parameters(eval(f"lambda {text}: None", {"np": np}))
     assert defaults(parameters(found)[: len(wanted)]) == defaults(wanted)
 

@@ -1,4 +1,4 @@
-"""What a type checker says of programs that use the room."""
+"""A type checker's verdict on programs that use ffrfs.tfrecord."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.checkout import CHECKOUT
 from tests.interpreter import python
 
-# A program that has the features in a variable first, as TensorFlow's have; strict mypy also
-# refuses an "ignore" on a line that is right.
+# A program that first puts features in a variable, as TensorFlow programs do. Strict mypy also
+# refuses an "ignore" on a line without an error.
 PROGRAM = """\
 import numpy as np
 from ffrfs.tfrecord import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
@@ -46,6 +46,6 @@ parse_example([b""], {"a": ([], np.int64)})  # type: ignore[dict-item]
 def test_features_in_a_variable(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    # From the checkout: its settings, and its cache, so that NumPy is not looked into again.
+    # In the checkout mypy finds its settings and its cache, so that it need not check NumPy again.
     done = python("-m", "mypy", "--strict", program, cwd=CHECKOUT, timeout=100)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -239,7 +239,7 @@ def test_a_full_disk(tmp_path: Path, kind: str) -> None:
     path = os.path.join(disk, "x")
     assert error == ["OSError", "cannot write: No space left on device", path]
     assert closed == f"{path}: the writer is closed"
-    assert count in (9, 10)  # of 100,000 bytes in a MiB
+    assert count in (9, 10)  # records of 100,000 bytes in a MiB
 
 
 CHILD = """
@@ -290,7 +290,7 @@ while True:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_signals_whose_handlers_raise_leave_no_part_of_a_record(tmp_path: Path, kind: str) -> None:
-    """Through a pipe, which takes a part of most writes."""
+    """The file is a pipe, which takes only a part of most writes."""
     os.mkfifo(tmp_path / "x")
     program = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "x"), kind]
     with (

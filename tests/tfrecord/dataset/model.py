@@ -1,4 +1,4 @@
-"""What RecordDataset shall give, as lists: slow, plain, and written from tf.data's words."""
+"""A model of RecordDataset, with lists: slow, plain, and written from tf.data's documentation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def interleaved(files: list[list[Any]], cycle_length: int, block_length: int) -> list[Any]:
-    """tf.data's interleave: a block of each open file in turn; an ended one is replaced."""
+    """tf.data's interleave: a block of each open file in turn; a new file replaces an ended one."""
     waiting = iter(map(iter, files))
     open_files: list[Iterator[Any] | None] = [None] * cycle_length
     given: list[Any] = []
@@ -29,7 +29,7 @@ def interleaved(files: list[list[Any]], cycle_length: int, block_length: int) ->
 
 
 def apply(elements: list[Any], call: tuple[str, Any]) -> list[Any]:
-    """One call that leaves the order as it is."""
+    """Apply one call that does not change the order."""
     name, argument = call
     calls: dict[str, Callable[[], list[Any]]] = {
         "take": lambda: elements[:argument],
@@ -45,7 +45,7 @@ def apply(elements: list[Any], call: tuple[str, Any]) -> list[Any]:
 
 
 def flat(element: Any) -> Iterator[bytes]:
-    """The records in nested batches."""
+    """Yield the records in nested batches."""
     if isinstance(element, bytes):
         yield element
     else:

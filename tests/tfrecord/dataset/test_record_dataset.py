@@ -1,4 +1,4 @@
-"""RecordDataset against a model of lists: order, resuming, parts, and what it refuses."""
+"""RecordDataset against a model of lists: order, resuming, parts, and refused arguments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def record(file: int, number: int) -> bytes:
 
 
 def write(directory: Path, sizes: list[int]) -> tuple[list[Path], list[list[bytes]]]:
-    """Files of so many records; each third is compressed."""
+    """Write files of these sizes: plain, gzip and zlib in turn."""
     paths, contents = [], []
     for file, size in enumerate(sizes):
         path = directory / f"{file}.tfrecord"
@@ -92,7 +92,7 @@ def test_elements_are_those_of_the_model(
         for call in calls:
             try:
                 expected = model.apply(expected, call)
-            except TypeError:  # a function that does not fit what is before it
+            except TypeError:  # a function that does not fit these elements
                 return
             dataset = called(dataset, call)
         assert list(dataset) == expected
@@ -139,7 +139,7 @@ def test_parts_together_are_the_whole(
         is_batched = False
         for call in calls:
             is_batched = is_batched or call[0] == "batch"
-            # A part cuts other batches, and a filter() of those drops other records.
+            # The batches of a part are not those of the whole: a filter() would drop other records.
             if call[0] != "map" and not (is_batched and call[0] == "filter"):
                 dataset = called(dataset, call)
         whole = Counter(one for element in dataset for one in model.flat(element))
@@ -148,8 +148,8 @@ def test_parts_together_are_the_whole(
         for index in range(parts):
             part = dataset.part(parts, index, by, seed=3)
             found.update(one for element in part for one in model.flat(element))
-        # What comes behind a batch() that was cut in parts may drop other records only
-        # through take(), skip() and shard(), and these are never behind the cut.
+        # After a batch() that was cut in parts, only take(), skip() and shard() could drop other
+        # records, and they never come after the cut.
         assert found == whole
 
 
@@ -216,7 +216,7 @@ def test_a_shuffle_without_a_seed_may_keep_its_order(directory: Path) -> None:
     assert [*data.take(10), *data.skip(10)] == order
     again = [one.shuffle(40, None, False) for one in (data.take(10), data.skip(10))]
     assert sorted([*again[0], *again[1]]) == sorted(order)
-    whole = data.shuffle(40)  # which does not keep its own order
+    whole = data.shuffle(40)  # it gives a new order each time
     assert list(whole) != list(whole)
     assert list(whole.part(1, 0, seed=1)) != list(whole.part(1, 0, seed=2))
 
@@ -242,7 +242,7 @@ def test_methods_leave_the_data_set_as_it_is(directory: Path) -> None:
     assert list(dataset.take(-1)) == contents[0]
     assert list(dataset.batch(2, drop_remainder=True)) == [contents[0][:2], contents[0][2:4]]
     assert list(dataset.repeat().take(12)) == (contents[0] * 3)[:12]
-    assert list(dataset.take(0).repeat()) == []  # as TensorFlow ends it
+    assert list(dataset.take(0).repeat()) == []  # TensorFlow ends it, too
     assert "take(1)" in repr(dataset.take(1))
 
 

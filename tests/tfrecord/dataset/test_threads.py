@@ -1,4 +1,4 @@
-"""RecordDataset's threads: they end; what they find is raised; a fork's child has its own."""
+"""RecordDataset's threads end, their errors are raised, and a fork's child has its own threads."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_pipe_without_bytes_does_not_hold_up_the_end(
         assert next(iterator) == b"a record"
         os.write(pipe, b"a part")
         held = array.array("i", [1])
-        while held[0]:  # then the thread reads ahead
+        while held[0]:  # until the thread reads ahead
             fcntl.ioctl(pipe, termios.FIONREAD, held)
         end(iterator)
         assert not late.is_set()
@@ -145,7 +145,7 @@ def in_child(iterator: Any, data: RecordDataset, pipe: Any) -> None:
     pipe.send(threads())
 
 
-# Python 3.12 and later warn of what this is about.
+# Python 3.12 and later warn of a fork beside threads, which is the subject of this test.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_begins_an_iterator_of_its_own(files: list[Path]) -> None:
     context = multiprocessing.get_context("fork")
@@ -179,7 +179,7 @@ def test_a_damaged_record_is_named_and_ends_it(files: list[Path], ahead: bool) -
     iterator = iter(records.prefetch(100) if ahead else records)
     good = [next(iterator) for _ in range(COUNT + 7)]
     assert good[-1] == b"6" * 1000
-    for _ in range(2):  # it does not go on as if nothing had been
+    for _ in range(2):  # the iterator does not go on after an error
         with pytest.raises(ChecksumError, match=r"1\.tfrecord: record 7"):
             next(iterator)
     with pytest.raises(ChecksumError):

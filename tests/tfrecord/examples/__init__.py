@@ -1,1 +1,1 @@
-"""Messages, and the features of files."""
+"""Tests of Example messages, and of the features of files."""

@@ -1,4 +1,4 @@
-"""infer_schema: what the Examples of a file have, told as it is."""
+"""infer_schema reports the features of a file's Examples as they are."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_records_that_are_no_examples(record: bytes) -> None:
 
 
 def nested(number: int, message: bytes) -> bytes:
-    """A field that holds a message shorter than 128 bytes."""
+    """Return a field that holds a message shorter than 128 bytes."""
     return bytes([number << 3 | 2, len(message)]) + message
 
 
@@ -140,7 +140,7 @@ def test_hostile_names_do_not_fill_the_memory(field: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(features_found, "FEATURE_LIMIT", 1000)
 
     def record(number: int) -> bytes:
-        entry = nested(1, b"%06d" % number) + nested(2, b"")  # without a list, or a step
+        entry = nested(1, b"%06d" % number) + nested(2, b"")  # no list, or no step
         return nested(1 if field == "context" else 2, nested(1, entry))
 
     records = [record(number) for number in range(1001)]

@@ -53,7 +53,7 @@ def test_numbers_of_python_are_tensorflows() -> None:
 
 
 def proto(*fields: tuple[int, bytes]) -> bytes:
-    """A TensorProto of float32, from its fields."""
+    """Return a TensorProto of float32 with these fields."""
     parts = [bytes([number << 3 | 2, len(content)]) + content for number, content in fields]
     return b"\x08\x01" + b"".join(parts)
 
@@ -123,7 +123,7 @@ def test_raw_numbers() -> None:
 def test_the_type_comes_without_the_values() -> None:
     assert tensor_type(serialize_tensor(np.zeros((2, 3), np.float32))) == ("float32", (2, 3))
     assert tensor_type(serialize_tensor([b"a", b"b"])) == ("object", (2,))
-    many = b"\x08\x01\x12\x08\x12\x06\x08\xff\xff\xff\xff\x07"  # of one value that is repeated
+    many = b"\x08\x01\x12\x08\x12\x06\x08\xff\xff\xff\xff\x07"  # its one value is repeated
     assert tensor_type(many) == ("float32", (2**31 - 1,))
     for other in (b"", b"\x08", b"\x08\x63\x12\x00", b"\x08\x01", b"text", b"\x08\xff"):
         assert tensor_type(other) is None

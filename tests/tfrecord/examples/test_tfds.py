@@ -1,4 +1,4 @@
-"""TFDS directories: tests/golden/tfds is tensorflow_datasets' own; what is wrong is one line."""
+"""TFDS directories: tensorflow_datasets wrote tests/golden/tfds; an error is one line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TFDS = "tensorflow_datasets.core.features"
 
 
 def decoded(value: Any) -> Any:
-    """Of values.json."""
+    """Decode a value of values.json."""
     if isinstance(value, list):
         return [decoded(item) for item in value]
     return base64.b64decode(value["b"]) if isinstance(value, dict) and "b" in value else value
@@ -285,7 +285,7 @@ def test_hostile_files(tmp_path: Path) -> None:
 
 
 def test_files_of_another_library(tmp_path: Path) -> None:
-    """Hugging Face's datasets name theirs so, too."""
+    """Hugging Face's datasets give their files the same name."""
     place = write_tfds(tmp_path / "d", {"splits": {"train": {"name": "train"}}})
     write_tfrecord(place / "x.tfrecord", [b"a"])
     assert list(RecordDataset(place)) == [b"a"]

@@ -25,7 +25,7 @@ RECORD = from_dict({"i": [1, 2], "f": 0.5, "b": [b"a\0"]}).SerializeToString()
 
 
 class DType:
-    """As tf.int64 looks from outside: a name, and a class of a module of TensorFlow."""
+    """Looks like tf.int64 from outside: it has a name, and a class of a TensorFlow module."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -93,7 +93,7 @@ def test_other_types_of_numbers_are_numpys() -> None:
 
 
 def theirs(name: str, **fields: object) -> Any:
-    """As a feature that tf.io has made looks from outside."""
+    """Return an object that looks like a feature of tf.io from outside."""
     module = "tensorflow.python.ops.parsing_config"
     return namedtuple(name, fields, module=module)(**fields)
 

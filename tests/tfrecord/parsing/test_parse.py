@@ -1,4 +1,4 @@
-"""parse_example and its siblings: TensorFlow's results, from the record's bytes."""
+"""parse_example and its siblings give TensorFlow's results, from the record's bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record(**values: object) -> bytes:
 
 
 def check(found: object, expected: object) -> None:
-    """Equal in type, dtype, shape and values."""
+    """Assert that both are equal in type, dtype, shape and values."""
     if isinstance(expected, dict):
         assert list(found) == list(expected)
         for name, value in expected.items():
@@ -69,7 +69,7 @@ def sparse(indices: object, values: np.ndarray, shape: list[int]) -> SparseValue
 
 
 class TestGolden:
-    """What TensorFlow's tf.io.parse_example returned."""
+    """The expected values are the results of TensorFlow's tf.io.parse_example."""
 
     def test_batch(self, golden: Path) -> None:
         expected = np.load(golden / "tf/parse_example.npz")
@@ -387,7 +387,7 @@ DTYPE = st.sampled_from(list(KINDS))
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[dict[str, object], list[dict[str, list]]]:
-    """Features, and for each example the values of those that it has."""
+    """Draw features, and for each example the values of the features that it has."""
     names = st.text("ab/é", max_size=4)
     dtypes = draw(st.dictionaries(names, DTYPE, min_size=1, max_size=6))
     examples, features = [], {}
@@ -413,7 +413,7 @@ def batches(draw: st.DrawFn) -> tuple[dict[str, object], list[dict[str, list]]]:
 
 
 def modelled(features: dict, examples: list[dict[str, list]]) -> dict[str, object]:
-    """parse_example, in plain Python."""
+    """A model of parse_example in plain Python."""
     result = {}
     for name, feature in features.items():
         make = {np.int64: ints, np.float32: floats, bytes: texts}[feature.dtype]

@@ -1,4 +1,4 @@
-"""parse_example and its siblings on bytes that no library writes, and on what is wrong."""
+"""parse_example and its siblings on bytes that no library writes, and on damaged bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def example(name: str, feature: bytes) -> bytes:
     return field(1, field(1, field(1, name.encode()) + field(2, feature)))
 
 
-# One field of each wire type that the messages do not have; groups nest.
+# One field of each wire type, with numbers that the messages do not have; groups nest.
 UNKNOWN = (
     tag(15, 0) + varint(1)
     + tag(15, 1) + bytes(8)
@@ -63,15 +63,15 @@ UNKNOWN = (
 
 @st.composite
 def features(draw: st.DrawFn) -> tuple[type, list, bytes]:
-    """(dtype, values, a Feature that holds them in some legal way)."""
+    """Draw (dtype, values, a Feature that holds them in some legal encoding)."""
     dtype = draw(st.sampled_from([np.int64, np.float32, bytes]))
     number = {bytes: 1, np.float32: 2, np.int64: 3}[dtype]
     noise = st.sampled_from([b"", UNKNOWN])
     values, message = [], draw(noise)
-    # Lists of another kind before it count for nothing.
+    # Lists of another kind before this one are ignored.
     others = [field(other, b"") for other in (1, 2, 3) if other != number]
     message += draw(st.sampled_from([b"", *others, field(number, b"") + others[0]]))
-    for _ in range(draw(st.integers(1, 3))):  # of the lists, which are one
+    for _ in range(draw(st.integers(1, 3))):  # together they are one list
         content = draw(noise)
         for _ in range(draw(st.integers(0, 3))):
             if dtype is bytes:
@@ -103,9 +103,9 @@ def test_any_legal_encoding(feature: tuple, noise: bytes) -> None:
     dtype, values, message = feature
     entry = field(2, message) + field(1, b"not this") + field(1, b"x")
     data = noise + field(1, noise + field(1, entry) + noise) + noise
-    assert list(to_dict(Example.FromString(data))["x"]) == values  # protobuf reads it so
-    # Within the entry, too; there protobuf's C++ skips what it does not know, as we do, and
-    # its Python takes the entry for an unknown field.
+    assert list(to_dict(Example.FromString(data))["x"]) == values  # protobuf reads the same
+    # Unknown fields within the entry, too: protobuf's C++ skips them, as we do, and its Python
+    # takes the entry for an unknown field.
     data = field(1, field(1, noise + entry + noise))
 
     found = parse_example([data, data], {"x": VarLenFeature(dtype)})["x"].values
@@ -119,14 +119,14 @@ def test_any_legal_encoding(feature: tuple, noise: bytes) -> None:
 
 
 def everything(message: Example) -> dict[str, VarLenFeature]:
-    """What is needed to read all of `message`."""
+    """Return the features that read all of `message`."""
     dtypes = {"int64_list": np.int64, "float_list": np.float32, "bytes_list": bytes, None: bytes}
     kinds = {name: value.WhichOneof("kind") for name, value in message.features.feature.items()}
     return {name: VarLenFeature(dtypes[kind]) for name, kind in kinds.items()}
 
 
 def test_damaged_records_are_what_protobuf_makes_of_them(golden: Path) -> None:
-    """Bits, bytes and ends of sound records: the same values, or refused by both."""
+    """Records with changed bits, bytes or ends: both give the same values, or refuse them."""
     golden_records = tfrecord_records((golden / "tf/examples.tfrecord").read_bytes())
     sources = [record for record in golden_records if len(record) < 3000]
     assert len(sources) > 10
@@ -157,7 +157,7 @@ def test_damaged_records_are_what_protobuf_makes_of_them(golden: Path) -> None:
             assert message is None or "a name with two values" in str(error)
             refused += 1
             continue
-        # What is not asked for is not looked into, so of a bad message nothing is asked.
+        # Features are not looked into unless they are requested; of a bad message, none is.
         for name, values in wanted.items():
             expected = [] if values is None else list(values)
             actual = found[name].values.tolist()
@@ -203,7 +203,7 @@ def test_errors_name_feature_and_example(name: str, feature: object, reason: str
 
 
 def default_of(feature: object) -> object:
-    """A value that the feature takes."""
+    """Return a default value that the feature accepts."""
     value = b"x" if feature.dtype is bytes else np.array([1], feature.dtype)
     count = 1 if isinstance(feature, VarLenFeature) else math.prod(feature.shape)
     return [value] * count if feature.dtype is bytes else np.repeat(value, count)

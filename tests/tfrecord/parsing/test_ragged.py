@@ -160,7 +160,7 @@ def test_values_without_an_index() -> None:
     data = record(i=[1], v=[1, 2])
     with pytest.raises(FormatError, match=r'^feature "x": 1 indices in "i", 2 values in "v"'):
         parse_single_example(data, feature)
-    # As many in all, but not in each.
+    # The totals are equal, but not the numbers of each example.
     with pytest.raises(FormatError, match=r"^example 0, .*1 indices"):
         parse_example([data, record(i=[1, 2], v=[1])], feature)
 

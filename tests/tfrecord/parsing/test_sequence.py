@@ -72,7 +72,7 @@ def test_a_record_alone() -> None:
         assert lists["words"].dense_shape.tolist() == [3, 2]
         assert lists["rows"].to_list() == [[[1]], [[2], [3]]]
         assert {name: of.item() for name, of in lengths.items()} == {"frames": 2, "names": 1}
-    # Any bytes-like object in a batch.
+    # A batch may hold any bytes-like objects.
     views = [np.frombuffer(data, np.uint8) for data in BATCH]
     assert parse_sequence_example(views, CONTEXT)[0]["id"].tolist() == [7, 8]
 
