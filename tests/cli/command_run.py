@@ -1,4 +1,4 @@
-"""The command, run in this process: fast enough to try everything with it."""
+"""Runs the command in this process, which is fast enough to try everything."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Done:
 
     @property
     def said(self) -> list[str]:
-        """The lines of a command that ended well, and complained of nothing."""
+        """The lines of a command that succeeded without a complaint."""
         assert (self.status, self.err) == (0, "")
         return self.lines
 
     @property
     def complaint(self) -> str:
-        """The one line of a command that failed, and printed nothing else."""
+        """The one line of a command that failed and printed nothing else."""
         assert (self.status, self.out, self.err.count("\n")) == (1, b"", 1), self.err
         assert self.err.startswith("ffrfs: ")
         return self.err.removeprefix("ffrfs: ").removesuffix("\n")
@@ -55,7 +55,7 @@ Run = Callable[..., Done]
 
 @contextlib.contextmanager
 def running(*arguments: str | Path, **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """The command as a process, which is killed at the end of the block."""
+    """Run the command as a process, which is killed at the end of the block."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(
         [sys.executable, "-m", "ffrfs", *map(str, arguments)],
@@ -69,7 +69,7 @@ def running(*arguments: str | Path, **how: Any) -> Iterator[subprocess.Popen[byt
 
 
 def peak_kb(*arguments: str | Path, cwd: Path) -> int:
-    """Run the command to its good end; return how much memory it took at most."""
+    """Run the command, which must succeed; return its peak memory."""
     program = (
         "import re, sys; from ffrfs.cli.main import main; status = main(sys.argv[1:]); "
         "print(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]); "

@@ -15,7 +15,7 @@ def example_lines(text: str) -> list[str]:
 
 
 def ffrfs_arguments(line: str) -> Iterator[list[str]]:
-    """The arguments of each ffrfs in a line of a shell."""
+    """Yield the arguments of each ffrfs command in a line of a shell."""
     words = shlex.shlex(line, posix=True, punctuation_chars="|>")
     words.whitespace_split = True
     command: list[str] = []

@@ -1,4 +1,4 @@
-"""Files that are no good, through every command that reads: one line, status 1, no traceback.
+"""Damaged files, read by every command: one line, status 1, no traceback.
 
 Not here: each fault of a header or an index (record_test.cc, pickle_index_test.cc), and files of
 other kinds (trial.txt).
@@ -122,7 +122,7 @@ def test_truncated_in_the_last_record_of_a_plain_file(ffrfs: Run, tmp_path: Path
 
 
 class RunsCode:
-    """Unpickled without care, this makes a folder."""
+    """If this is unpickled without care, it makes a folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""`ffrfs pack`: its options, what it says, and how it ends."""
+"""`ffrfs pack`: its options, its messages, and its status."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_patterns_that_leave_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -
     assert (done.status, "no file is left to pack" in done.err) == (1, True)
     assert not out.exists()
     (tmp_path / "empty").mkdir()
-    assert ffrfs("pack", tmp_path / "empty", out).status == 0  # it is what it is
+    assert ffrfs("pack", tmp_path / "empty", out).status == 0  # no pattern excluded anything
 
 
 def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_an_archive(ffrfs: Run, tmp_path: Path, name: str) -> None:
 
 
 def test_a_name_that_is_not_utf8(ffrfs: Run, tmp_path: Path) -> None:
-    """It is the only one: whether the directory is a pack set is decided by its names."""
+    """It is the only name: the names decide whether the directory is a pack set."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / os.fsdecode(b"caf\xe9.h5")).write_bytes(b"x")

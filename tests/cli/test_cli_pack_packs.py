@@ -57,7 +57,7 @@ def test_a_pack_set(ffrfs: Run, old: Path, tmp_path: Path) -> None:
     assert ffrfs("pack", "--force", "--shards", "2", old, parts).lines == [
         f"{parts}: 3 files, 6,001 bytes, 2 shards"
     ]
-    # What a file manager or `ffrfs index` leaves there does not matter.
+    # Files that a file manager or `ffrfs index` leaves there do not matter.
     (parts / ".DS_Store").touch()
     (parts / "part_00000.ffr.idx").touch()
     assert ffrfs("pack", "--force", "-q", parts, new).status == 0
@@ -99,11 +99,11 @@ def test_merging(ffrfs: Run, old: Path, tmp_path: Path) -> None:
     assert ffrfs("ls", "-R", new).lines == ["a", "a/one", "a/three", "a/two", "b"]
     assert ffrfs("cat", new, "b").out == b"other"
     before = more.read_bytes()
-    done = ffrfs("pack", old, new, more)  # as after `ffrfs pack *.ffr`
+    done = ffrfs("pack", old, new, more)  # like `ffrfs pack *.ffr`
     assert done.complaint == (
         f"{more}: exists (a pack of 2 records); write to another file, or replace it with --force"
     )
-    assert ffrfs("pack", new, more).err == done.err  # as after it in a directory of two
+    assert ffrfs("pack", new, more).err == done.err  # like `*.ffr` in a directory with two packs
     assert ffrfs("pack", tmp_path / "more", more).err == done.err
     assert more.read_bytes() == before
 

@@ -1,4 +1,4 @@
-"""`ffrfs convert`, as the real program: what it makes, what it says, and what it leaves."""
+"""`ffrfs convert` as a real program: its results, its messages, and the files that it leaves."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_that_cannot_be(ffrfs: Run, file: Path, source: str, target: str, reason
 
 
 def is_writing(process: subprocess.Popen[bytes], folder: Path) -> bool:
-    """Whether the process holds a file of `folder` that has no name yet."""
+    """Return whether the process holds a file of `folder` that has no name yet."""
     with contextlib.suppress(FileNotFoundError):
         for fd in Path(f"/proc/{process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -130,7 +130,7 @@ def is_writing(process: subprocess.Popen[bytes], folder: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that is a second's work, and more: much that compresses to nothing."""
+    """A file whose conversion takes over a second: many bytes that compress to almost nothing."""
     file = tmp_path_factory.mktemp("much") / "x.tfrecord.gz"
     file.write_bytes(gzip.compress(framed([bytes(4 << 20)]) * 8, 1) * 4)
     return file
@@ -167,7 +167,7 @@ def test_a_signal_leaves_nothing(
 
 @pytest.mark.long
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """64 MiB of records of 1 MiB, from and to every kind, in less than they take."""
+    """64 MiB of records of 1 MiB are converted between all kinds in less memory than they take."""
     file = tmp_path / "x.tfrecord.gz"
     with gzip.open(file, "wb", compresslevel=1) as stream:
         for i in range(64):

@@ -1,4 +1,4 @@
-"""An index whose folders lie deeper than any writer puts them: nothing goes through it."""
+"""An index whose folders are deeper than any writer makes them: every command refuses it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     pack = tmp_path_factory.mktemp("deep") / "deep.ffr"
     pack.write_bytes(chained_pack(DEPTH))
     yield pack
-    # Where a test fails, it may leave what pytest, which calls itself for each folder, cannot
-    # take away.
+    # A failed test may leave folders that pytest cannot remove, because it calls itself for each
+    # folder.
     subprocess.run(["rm", "-rf", "--", pack.parent], check=True)
 
 

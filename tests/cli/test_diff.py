@@ -1,4 +1,4 @@
-"""`ffrfs diff`: what differs between packs and directories, by names, sizes and contents."""
+"""`ffrfs diff`: differences between packs and directories in names, sizes and contents."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_each_kind_of_difference(ffrfs: Run, folder: Path, tmp_path: Path) -> No
         "! z  (0 and 6 bytes)",
     ]
     (folder / "z").unlink()
-    os.mkfifo(folder / "z")  # which nobody writes to
+    os.mkfifo(folder / "z")  # nobody writes to it
     assert ffrfs("diff", pack, folder).lines[-1] == "! z  (file, special file)"
     quiet = ffrfs("diff", "-q", pack, folder)
     assert (quiet.status, quiet.out) == (1, b"")
@@ -83,7 +83,7 @@ FILES_OF = st.dictionaries(PATHS, st.binary(max_size=2)).map(
 
 
 def nodes(files: dict[str, bytes]) -> dict[str, bytes | None]:
-    """The files, and the directories that they are in."""
+    """Return the files, and the directories that they are in."""
     above = (str(folder) for path in files for folder in Path(path).parents)
     return {**dict.fromkeys(set(above) - {"."}), **files}
 
@@ -112,7 +112,7 @@ def test_a_pack_and_a_directory_differ_as_dictionaries_do(
 
 def test_a_file_that_cannot_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def open_unreadable(_: str, mode: str) -> IO[bytes]:
-        return open("/proc/self/mem", mode)  # its first read fails: there is no memory at 0
+        return open("/proc/self/mem", mode)  # the first read fails: there is no memory at 0
 
     monkeypatch.setattr(compare, "open", open_unreadable, raising=False)
     with pytest.raises(OSError, match="Input/output error") as caught:

@@ -1,4 +1,4 @@
-"""A process that may open few files: what was to be opened, the limit, and what to do."""
+"""A process that may open few files: errors name the file, the limit, and a way out."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_more_shards_than_may_be_open(shards: Path, tmp_path: Path, command: str
     done = run(*command.split(), shards, *more.get(command, []))
     assert done.returncode in (1, 2), done.stderr
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()  # and not one for each shard
+    (line,) = done.stderr.splitlines()  # not one for each shard
     assert line.startswith((f"ffrfs: {shards}/", "ffrfs: eventfd: "))
     assert "no good" not in line
     assert advice() in line
@@ -144,7 +144,7 @@ def test_a_command_that_can_start_no_thread(ffrfs: Run, tmp_path: Path) -> None:
     assert done.complaint.startswith("cannot start a thread: all that are allowed are in")
 
 
-# The command gets a child, and that child none.
+# The command can fork a child, but that child cannot fork.
 FORKS_ONCE = """
 import errno, os, sys
 from ffrfs.cli.main import main
@@ -207,21 +207,21 @@ def test_description_of_a_shortage() -> None:
 def test_description_of_no_room_for_the_stack_of_a_thread(
     monkeypatch: pytest.MonkeyPatch, kind: str, how: str
 ) -> None:
-    """The kernel's error is that of too many threads."""
+    """The kernel's error is the same as for too many threads."""
     limits = {getattr(resource, f"RLIMIT_{kind}"): (60_000_000, 60_000_000)}
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits.get(kind, unlimited))
     python = RuntimeError("can't start new thread")
     text = "cannot start a thread: a process may have 60,000,000 bytes of memory here; raise that"
     assert describe(python).startswith(f"{text} limit ({how}")
-    # As native/io/error.cc says it.
+    # The text that native/io/error.cc has.
     native = from_fields("OSError", _NO_THREAD, "", None, errno.EAGAIN)
     assert describe(native) == describe(python)
 
 
 @contextmanager
 def without_threads() -> Iterator[None]:
-    """As at the limit of tasks: no stack can be had for a thread."""
+    """Threads cannot start, as at the limit of tasks: no memory has room for their stacks."""
     before = stack_size(1 << 46)
     try:
         yield
@@ -236,7 +236,7 @@ def test_description_of_a_limit_of_the_size_of_files(monkeypatch: pytest.MonkeyP
     assert describe(large).startswith(
         "/a: cannot write: File too large; a process may write files of at most 4,096 bytes here"
     )
-    assert describe(large) == "/a: cannot write: File too large"  # for the file system
+    assert describe(large) == "/a: cannot write: File too large"  # the file system's limit
 
 
 def test_description_of_a_working_directory_that_was_removed(

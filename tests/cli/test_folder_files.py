@@ -1,4 +1,4 @@
-"""Which files of a directory are packs or TFRecord files: one rule for every command."""
+"""All commands agree on which files of a directory are packs or TFRecord files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tfrecord_file import write_tfrecord
 
 
 def hide_among(folder: Path, suffix: str) -> None:
-    """Put there what no command may take for one of the files."""
+    """Add entries that no command may take for one of the files."""
     (folder / f".hidden{suffix}").write_bytes(b"no pack")
     (folder / f"directory{suffix}").mkdir()
     (folder / f"other{suffix[:-1]}").write_bytes(b"no pack")

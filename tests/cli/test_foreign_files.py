@@ -1,6 +1,6 @@
-"""Files that are called what they are: archives, files that change, damaged ones.
+"""Errors name the kind of a file: archives, files that change, damaged files.
 
-Not here: what each command says of files that it does not take (trial.txt).
+trial.txt has the messages of each command for files that it does not take.
 """
 
 from __future__ import annotations

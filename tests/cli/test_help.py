@@ -1,4 +1,4 @@
-"""Help: every argument has a line, and every example is one that works."""
+"""Help: every argument has a line, and every example works."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.tfrecord_file import framed
 
 PROGRAM = read_parser(make_parser())
 LINES = {command.word: example_lines(command.epilog) for command in PROGRAM.commands}
-# Those that need no mount, and may be run in any order, but for pack, which comes first.
+# Commands that need no mount, and may run in any order after pack.
 RUN = ("convert", "index", "ls", "cat", "head", "extract", "info", "verify")
 EXAMPLES_MIN, EXAMPLES_MAX = 2, 6
 SCREEN_LINES = 40
@@ -103,7 +103,7 @@ def make_folder(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders to pack, and what a shell finds: ffrfs, and an ssh that stays here."""
+    """Folders to pack, and a shell's programs: ffrfs, and an ssh that runs its command here."""
     path = tmp_path_factory.mktemp("home")
     for name in ("imagenet", "imagenet21k", "work/data", "work/cats", "work/dogs"):
         make_folder(path / name)
@@ -113,7 +113,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _is_local(line: str) -> bool:
-    """Those for buckets are tried in tests/remote."""
+    """Return whether the example is tried here: tests/remote tries those for buckets."""
     return "://" not in line
 
 
@@ -148,9 +148,9 @@ def packed(home: Path) -> Path:
 def test_example_works(
     ffrfs: Run, packed: Path, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A copy: some write what others write, or read.
+    # A copy, because some examples write files that others write or read.
     subprocess.run(["cp", "-r", f"{packed}/.", tmp_path], timeout=60, check=True)
-    if line.startswith("ffrfs convert"):  # the source of one example is what another writes
+    if line.startswith("ffrfs convert"):  # the target of one example is the source of another
         subprocess.run(["rm", "-f", tmp_path / line.rsplit(maxsplit=1)[-1]], timeout=60, check=True)
     if any(character in line for character in "|>~$"):
         run(line, packed.parent, tmp_path)

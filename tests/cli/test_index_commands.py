@@ -118,7 +118,7 @@ def test_patterns_take_links_as_links(ffrfs: Run, folder: Path, tmp_path: Path) 
     assert ffrfs("ls", pack, "[alsz]*").lines == ["a", "absolute", "link", "same", "z.txt"]
     assert ffrfs("ls", pack, "*/dangling").lines == ["a/dangling"]
     assert ffrfs("ls", pack, "*/run").lines == ["a/run"]
-    assert ffrfs("cat", pack, "s*/run").out == b"run\n" * 1000  # whose bytes a link leads to
+    assert ffrfs("cat", pack, "s*/run").out == b"run\n" * 1000  # cat follows the link
     assert ffrfs("extract", pack, out, "*").said == []
     for link in ("absolute", "a/dangling", "same"):
         assert os.readlink(out / link) == os.readlink(folder / link)

@@ -1,4 +1,4 @@
-"""Records of which a mount could not make the files: the commands write them all the same."""
+"""Records whose files a mount could not make: the commands write these files all the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cli.command_run import Run, peak_kb
 from tests.tfrecord_example import example, floats, ints, json_floats, npy_floats
 from tests.tfrecord_file import flip_record, tfrecord_records, write_tfrecord
 
-# example.json has 19 bytes for each: more than a quarter of 256 MiB.
+# example.json takes 19 bytes for each value: in all more than a quarter of 256 MiB.
 COUNT = 3_700_000
 VALUES = struct.pack("<f", 1.5) * COUNT
 NAMES = ["example.json", "f.npy", "record.bin"]
@@ -26,7 +26,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def content(record: bytes) -> dict[str, bytes]:
-    """Of the large record's folder."""
+    """Return the files in the large record's folder."""
     files = [json_floats("f", 1.5, COUNT), npy_floats(VALUES), record]
     assert len(files[0]) > 64 << 20
     return dict(zip(NAMES, files, strict=True))
@@ -81,7 +81,7 @@ def test_damage_leaves_out_the_record_alone(ffrfs: Run, file: Path, tmp_path: Pa
 
 @pytest.mark.long
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """Of 24 MB of integers, 72 MB of example.json and 192 MB of .npy are made."""
+    """24 MB of integers become 72 MB of example.json and 192 MB of .npy."""
     file = write_tfrecord(tmp_path / "x.tfrecord", [example(i=ints(bytes([7]) * 24_000_000))])
     for arguments in (["extract", file, "out"], ["convert", "-q", "--features", file, "x.ffr"]):
         assert peak_kb(*arguments, cwd=tmp_path) < 190 << 10, arguments
@@ -91,7 +91,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_record_that_is_not_looked_into(ffrfs: Run, tmp_path: Path) -> None:
-    """It is larger than half of 256 MiB: all of it stands in record.bin."""
+    """The record is larger than half of 256 MiB, so record.bin is its only file."""
     record = example(i=ints(bytes(135 << 20)))
     small = example(i=ints(b"\1"))
     file = write_tfrecord(tmp_path / "x.tfrecord", [small, record, small])

@@ -1,4 +1,4 @@
-"""Names in messages: one line, whatever is in them, and no terminal obeys them."""
+"""A name in a message stays on one line, whatever it holds, and no terminal obeys it."""
 
 from __future__ import annotations
 

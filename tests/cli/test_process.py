@@ -34,7 +34,7 @@ def pack(tmp_path: Path) -> Path:
 
 
 def test_ctrl_c_is_one_line_and_130(pack: Path) -> None:
-    # It writes to a pipe that nobody empties, and waits there.
+    # The command writes to a pipe that nobody empties, and waits there.
     with running("cat", pack, "000000000") as process:
         assert select.select([process.stdout], [], [], TIMEOUT_S)[0]
         process.send_signal(signal.SIGINT)
@@ -173,7 +173,7 @@ def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     file = write_folder(tmp_path / "x.ffr", dict.fromkeys(names, b""))
     output = run_on_terminal("-m", "ffrfs", "ls", file)
     assert output.splitlines() == [rb"\x1b]0;title\x07", rb"new\nline", rb"\xff"]
-    # Each with a zero byte behind it, of which a terminal shows nothing.
+    # A zero byte follows each name; a terminal does not show it.
     output = run_on_terminal("-m", "ffrfs", "ls", "-0", file)
     assert output == rb"\x1b]0;title\x07" + b"\0" + rb"new\nline" + b"\0" + rb"\xff" + b"\0"
 
@@ -223,7 +223,7 @@ def test_nothing_loads_what_it_does_not_need(pack: Path, call: str) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter, which pytest's own are not."""
+    """A folder that every user may enter, unlike pytest's own folders."""
     path = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
     path.chmod(0o755)
     yield path
@@ -231,10 +231,10 @@ def open_folder() -> Iterator[Path]:
 
 
 def as_nobody(arguments: list[str]) -> tuple[int, str]:
-    """Run the command in a fork of this process that has given its rights away.
+    """Run the command in a fork of this process that has given up its rights.
 
-    A fork, because this Python may lie where that user cannot read it. What the command
-    imports must have been imported before.
+    It forks, because this Python may be where that user cannot read it. All modules that the
+    command needs must be imported before.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -262,7 +262,7 @@ def as_nobody(arguments: list[str]) -> tuple[int, str]:
 def test_no_permission(open_folder: Path, capfd: pytest.CaptureFixture[str], command: str) -> None:
     pack = write_records(open_folder / "x.ffr", [b"secret"])
     more = {"cat": ["000000000"], "extract": [str(open_folder / "out")]}.get(command, [])
-    assert main([command, str(pack), *more]) == 0  # and everything is imported
+    assert main([command, str(pack), *more]) == 0  # this also imports everything
     shutil.rmtree(open_folder / "out", ignore_errors=True)
     pack.chmod(0)
     status, err = as_nobody([command, str(pack), *more])
@@ -278,7 +278,7 @@ def test_no_permission_to_pack(open_folder: Path, capfd: pytest.CaptureFixture[s
     (source / "f").write_bytes(b"secret")
     source.chmod(0o755)
     (source / "f").chmod(0o644)
-    assert main(["pack", "-q", str(source), str(out / "x.ffr")]) == 0  # all is imported
+    assert main(["pack", "-q", str(source), str(out / "x.ffr")]) == 0  # this imports everything
     (out / "x.ffr").unlink()
 
     arguments = ["pack", "-q", str(source), str(out / "x.ffr")]

@@ -1,4 +1,4 @@
-"""Each command that may take long has a progress bar: on a terminal of any size, only there."""
+"""Commands that may take long have a progress bar on a terminal of any size, and only there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.ffrecord_file import write_folder
 from tests.terminal import UNKNOWN_SIZE, run_on_terminal
 from tests.tfrecord_file import write_tfrecord
 
-# Each with the name that its bar has.
+# Each command with the name that its bar has.
 COMMANDS = {
     "pack tree new.ffr": "new.ffr",
     "extract tree.ffr new": "new",
@@ -36,7 +36,7 @@ QUIET_COMMANDS = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder has something for each of the commands."""
+    """The current folder has files for each of the commands."""
     write_folder(tmp_path / "tree.ffr", {"a": b"a", "b": b"b"})
     write_tfrecord(tmp_path / "x.tfrecord", [b"", b""])
     (tmp_path / "tree").mkdir()
@@ -56,9 +56,9 @@ def test_bar_is_drawn_at_once_and_taken_away(command: str, size: tuple[int, int]
 
 
 def left_on_terminal(output: bytes) -> str:
-    """What can be read there in the end: each line's parts are written over one another."""
+    """Return what a terminal shows in the end: the parts of each line overwrite one another."""
     lines = []
-    # As text: a full block of a bar has three bytes and one column.
+    # As text, because a full block of a bar has three bytes but one column.
     for parts in output.decode().split("\r\n"):
         line = ""
         for part in parts.split("\r"):

@@ -1,4 +1,4 @@
-"""`ffrfs schema`: what it prints and writes, what it refuses, and with which status it ends."""
+"""`ffrfs schema`: its output and files, its errors, and its status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def schema(ffrfs: Run, data: Path, tmp_path: Path) -> Path:
 def test_a_schema_that_was_edited_is_kept(ffrfs: Run, schema: Path, tmp_path: Path) -> None:
     schema.write_text(schema.read_text() + "# mine\n")
     before = schema.read_bytes()
-    # Before the data is read, which there is none of.
+    # This fails before any data is read: there is none.
     assert ffrfs("schema", "infer", "-o", schema, tmp_path / "none").complaint == (
         f"{schema}: exists (a text file); write to another file, or replace it with --force"
     )
@@ -66,7 +66,7 @@ def test_stats(ffrfs: Run, data: Path) -> None:
 
 @pytest.mark.parametrize("end", ["pb", "pbtxt", "json"])
 def test_statistics_are_data(ffrfs: Run, data: Path, tmp_path: Path, end: str) -> None:
-    """What stats has written, the others take in the place of the records."""
+    """The other commands accept the statistics that stats wrote, in place of the records."""
     file = tmp_path / f"stats.{end}"
     assert ffrfs("schema", "stats", "-o", file, data).out == b""
     (dataset,) = load(file, Statistics).datasets

@@ -1,4 +1,4 @@
-"""`ffrfs info` of a TFDS directory: splits, declared features, and what is not as declared."""
+"""`ffrfs info` of a TFDS directory: splits, declared features, and differences from those."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_python_reads_the_same_paths() -> None:
     with PackTree(DATA) as tree, PackTree(DATA, show_splits=False) as flat:
         ino = tree.file_ino("train/000000006/record.bin")
         assert tree.path(ino) == "train/000000006/record.bin"
-        assert flat.find("000000009/record.bin") == ino  # test has three, and comes first
+        assert flat.find("000000009/record.bin") == ino  # the three records of test come first
         assert b"".join(tree.pieces(ino)) == records("train")[6]
 
 

@@ -165,7 +165,7 @@ def test_schema_of_sequences(ffrfs: Run, tmp_path: Path) -> None:
 def test_schema_of_the_first_records(ffrfs: Run, shards: Path) -> None:
     found = json.loads(ffrfs("info", "--schema", "--json", "--limit", "7", shards).out)
     assert (found["examples"], found["others"]) == (7, 0)
-    # What is behind them is not read.
+    # Records after the limit are not read.
     flip_record(shards / "x.tfrecord-00001-of-00002", 7)
     assert ffrfs("info", "--schema", "--limit", "4", shards).status == 0
     assert ffrfs("info", "--schema", shards).status == 1

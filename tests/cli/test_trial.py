@@ -1,7 +1,7 @@
 """A new user's trial: commands and mistakes, each with its status and its first line.
 
-trial.txt has "$ COMMAND", and below it "STATUS LINE": what is said on standard error, or printed if
-nothing is said there; "…" is any text. Each command finds the same files in its directory, DIR.
+trial.txt has "$ COMMAND", and below it "STATUS LINE". LINE is the first on standard error, or if
+there is none, on standard output; "…" is any text. Each command finds the same files in DIR.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FILES = {
     "bad.csv": b"id,name\n1,Tom\n2\n",
 }
 KEEPS_WHAT_IS_GOOD = ("extract",)  # Other commands that fail leave nothing behind.
-USAGE = {"mount": 1}  # as mount(8) has it; of other commands 2
+USAGE = {"mount": 1}  # the status of mount(8); other commands end with 2
 
 
 def rows() -> dict[str, str]:
@@ -60,7 +60,7 @@ ROWS = rows()
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What each command finds."""
+    """The directory of files that each command finds."""
     folder = tmp_path_factory.mktemp("trial")
     pets = make_folder(folder / "pets", PETS)
     pack = folder / "pets.ffr"
@@ -90,7 +90,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def state(folder: Path) -> dict[Path, tuple[int, ...]]:
-    """What is there; of a file also which one it is, its size and time."""
+    """Return each path with its inode, size and time; a directory has none of these."""
     found = {path: path.lstat() for path in folder.rglob("*")}
     return {
         path: () if S_ISDIR(status.st_mode) else (status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""Other words for the same command, and its version; wrong usage is in trial.txt."""
+"""Aliases of commands, and the version; trial.txt has wrong usage."""
 
 from __future__ import annotations
 
