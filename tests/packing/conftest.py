@@ -1,4 +1,4 @@
-"""What tests of this room pack, and to where."""
+"""Fixtures: a folder to pack, and the path of its pack."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.folder.folder_model import make_folder
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """Where a pack will be; nothing else is beside it."""
+    """The path of a pack to be made; its directory is empty."""
     (tmp_path / "out").mkdir()
     return tmp_path / "out" / "x.ffr"
 
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The module's TREE."""
+    """A folder with the module's TREE."""
     return make_folder(tmp_path / "folder", request.module.TREE)

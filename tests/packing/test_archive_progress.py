@@ -1,4 +1,4 @@
-"""The progress of packing an archive: one, from the first byte to the last."""
+"""Packing an archive shows one progress, from the first byte to the last."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ffrfs.packing.sources.options import PackOptions
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree
 
-LARGE = random.Random(1).randbytes(2 << 20)  # does not shrink
+LARGE = random.Random(1).randbytes(2 << 20)  # does not compress
 TREE: Tree = {"a": {"large": LARGE, "x": b"x"}, "b": b"b" * 1000, "z": b""}
 FILE_COUNT = 4
 
@@ -26,7 +26,7 @@ States = list[tuple[int, int, int, int]]
 
 
 def pack(archive: Path, out: Path, digests: bool = False) -> States:
-    """Pack it, and tell all that a bar is shown."""
+    """Pack the archive; return each state that a progress bar gets."""
     seen: States = []
     progress = ArchiveProgress(lambda *state: seen.append(state))
     options = PackOptions(dedup=digests)
@@ -65,7 +65,7 @@ def check_progress(archive: Path, digests: bool) -> None:
     assert [state[0] for state in listing] == sorted(state[0] for state in listing)
     assert listing[-1][0] == FILE_COUNT
     if reads_twice:
-        # Before the first half is over, and within the large file.
+        # Within the large file, before the first half is over.
         assert any(0.2 * size < state[2] < 0.8 * size for state in listing)
     else:
         assert {state[2] for state in listing} == {0}

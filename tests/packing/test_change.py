@@ -1,4 +1,4 @@
-"""Packs and pack sets that are changed: what stays is as it was, and no step is half done."""
+"""Changes of packs and pack sets: the rest stays as it was, and no step is half done."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_stays_is_as_it_was(pack: Path, new: Path) -> None:
     assert after.pop("a/new").content == b"new"
     assert (after.pop("c").content, after.pop("c/d").content) == (None, b"")
     assert after == before
-    assert read_records(pack)[:-1] == [*records[:-1], b"new", b""]  # in their order, shared ones
+    assert read_records(pack)[:-1] == [*records[:-1], b"new", b""]  # in order; shared ones stay
     assert remove_paths(str(pack), ["/c", "a/new"]) == (2, 0, 1, 0)
     assert shown(pack) == before
     assert read_records(pack)[:-1] == records[:-1]
@@ -140,7 +140,7 @@ def test_of_a_set_only_what_changes_is_written(pack_set: Path, new: Path) -> Non
     (pack_set / MANIFEST_NAME).write_text("{}\n")
     before = contents(pack_set)
     assert add_files(str(pack_set), ["a/new"], folder=str(new)) == (1, 0, 0, 1)
-    assert contents(pack_set).items() > before.items()  # what the manifest says still holds
+    assert contents(pack_set).items() > before.items()  # the manifest still holds
     remove_paths(str(pack_set), ["a/new", "b/y"])
     after = contents(pack_set)
     unchanged = {name for name in before if after.get(name) == before[name]}
@@ -165,7 +165,7 @@ def test_a_file_that_takes_the_name_of_a_new_shard_meanwhile_stays(
         taken.write_text("precious")
 
     def link(_: str, place: str, **__: object) -> None:
-        number = errno.EEXIST if os.path.lexists(place) else errno.EPERM  # as the kernel's
+        number = errno.EEXIST if os.path.lexists(place) else errno.EPERM  # like the kernel
         raise OSError(number, os.strerror(number), place)
 
     if not has_links:
@@ -203,7 +203,7 @@ def test_what_cannot_be_changed(pack: Path, pack_set: Path, new: Path) -> None:
 
 
 def test_advice_about_what_cannot_be_added_has_no_options(pack: Path, new: Path) -> None:
-    """`add` has none for it."""
+    """`add` has no options to leave files out."""
 
     def refusal() -> str:
         with pytest.raises(PackError) as caught:
@@ -237,7 +237,7 @@ def test_a_damaged_record_leaves_the_old_pack(pack: Path, new: Path) -> None:
     with pytest.raises(ChecksumError, match="a/large"):
         add_files(str(pack), ["c"], folder=str(new))
     assert (pack.read_bytes(), os.listdir(pack.parent)) == (before, [pack.name])
-    remove_paths(str(pack), ["a/large"])  # which mends it
+    remove_paths(str(pack), ["a/large"])  # this mends the pack
     assert shown(pack)["z"].content == TREE["z"]
 
 
@@ -341,14 +341,14 @@ def test_a_killed_command_leaves_the_old_pack(
     assert shown(place) == before
     folder = place if kind == "pack_set" else place.parent
     assert [name for name in os.listdir(folder) if name.endswith(".partial")]
-    remove_paths(str(place), ["z"])  # the next one removes what is left
+    remove_paths(str(place), ["z"])  # the next command removes the partial files
     assert [name for name in os.listdir(folder) if name.endswith(".partial")] == []
 
 
 def test_the_same_command_ends_what_was_ended_between_two_packs(
     pack_set: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the set has the new pack, and the old path, too."""
+    """At the interruption the set has the new pack, and still has the old path."""
 
     def rename(*_: object) -> None:
         raise KeyboardInterrupt

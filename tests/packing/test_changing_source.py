@@ -22,11 +22,11 @@ MODES: list[Symlinks] = ["keep", "skip", "inside", "follow"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A directory to pack, beside one that shall not be packed."""
+    """A directory to pack, beside one that must not be packed."""
     for path, text in {"folder/a/x": "x", "folder/z/key": "mine", "secret/key": "text"}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-        os.utime(tmp_path / path, (5, 5))  # only its inode tells one file from another
+        os.utime(tmp_path / path, (5, 5))  # of equal times, so that only inodes tell files apart
     return tmp_path / "folder"
 
 
@@ -61,7 +61,7 @@ def test_a_link_that_has_replaced_what_was_listed(
         append(self, *args)
 
     monkeypatch.setattr(Source, "append", replacing)
-    if symlinks == "follow":  # wherever they lead
+    if symlinks == "follow":  # wherever links lead
         pack_folder(folder, out, symlinks=symlinks)
         assert shown_tree(out)["z"] == {"key": b"text"}
         return

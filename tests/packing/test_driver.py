@@ -16,7 +16,7 @@ Number = signal.Signals
 
 
 class SignalError(Exception):
-    """What a handler raises."""
+    """Raised by a signal handler."""
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -32,7 +32,7 @@ def number(request: pytest.FixtureRequest) -> Iterator[Number]:
 
 
 class Signalled(ThreadPoolExecutor):
-    """Some signals come while it submits its second task."""
+    """Signals come while this executor submits its second task."""
 
     def __init__(self, number: Number, times: int) -> None:
         super().__init__(1)
@@ -66,7 +66,7 @@ def test_a_second_signal_raises_at_once(number: Number) -> None:
 
 
 def test_a_signal_wakes_who_waits_for_a_task(number: Number) -> None:
-    """Whatever the task does: it ends after the signal was handled."""
+    """The task ends only after the signal was handled."""
     handled = threading.Event()
     begun = iter(range(20))
 

@@ -13,7 +13,7 @@ FILE_SIZE = 160 << 20
 # An interpreter with NumPy takes about 40 MB of it.
 PEAK_LIMIT = 130 << 20
 
-# VmHWM, for ru_maxrss also knows the size of the process that started this one.
+# VmHWM, because ru_maxrss also counts the size of the process that started this one.
 MEASURED = """
 import sys
 from ffrfs.cli.main import main
@@ -25,7 +25,7 @@ sys.exit(status)
 
 
 def peak_memory(*arguments: str | Path) -> int:
-    """Run a command of ffrfs; returns the most memory it had, in bytes."""
+    """Run a command of ffrfs; return its peak memory in bytes."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *map(str, arguments)],
         stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""pack_folder: the reference's bytes, or no file at all."""
+"""pack_folder writes the reference's bytes, or no file at all."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_include_and_exclude(folder: Path, old_file: Path) -> None:
 
 def test_a_thousand_folders_deep(tmp_path: Path) -> None:
     tree: Tree = {"file": b"deep"}
-    for _ in range(400):  # pickle gives up before
+    for _ in range(400):  # deeper ones are too deep for pickle
         tree = {"d": tree}
     folder = tmp_path / "folder"
     (folder / "/".join("d" * 400)).mkdir(parents=True)

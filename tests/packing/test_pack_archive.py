@@ -1,4 +1,4 @@
-"""Archives become packs as folders do; what they say of themselves is not believed."""
+"""Archives become packs as folders do; their own statements are not trusted."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_a_tar_says_of_its_members(tmp_path: Path, out: Path, format: int) 
     assert entries["d"].mtime_ns == 6_000_000_000
     assert stat.S_IMODE(entries["d"].mode) == 0o750
     assert entries[long].content == b"long"
-    # Of a folder that is no member nothing is known: it is shown as in a pack that knows none.
+    # A folder that is no member has no mode; it gets the mode of folders in packs without modes.
     assert stat.S_IMODE(entries[long.partition("/")[0]].mode) == 0o755
 
 
@@ -185,7 +185,7 @@ def test_folders_in_any_order(tmp_path: Path, out: Path) -> None:
         file("a/b/c", b"1"),
         member("a/b", tarfile.DIRTYPE, mode=0o700, mtime=3),
         member("a", tarfile.DIRTYPE, mode=0o700, mtime=1),
-        member("a", tarfile.DIRTYPE, mode=0o700, mtime=2),  # as after `tar r`
+        member("a", tarfile.DIRTYPE, mode=0o700, mtime=2),  # as `tar r` leaves it
     ]
     assert pack_members(tmp_path, out, members).folder_count == 2
     entries = shown(out)
@@ -247,7 +247,7 @@ def test_links_are_followed_inside_the_archive(tmp_path: Path, out: Path) -> Non
     }
     assert read_records(out)[:-1] == [b"1", b"22"]
     assert (summary.link_count, summary.followed_link_count) == (0, 6)
-    # As of a folder whose links are followed.
+    # The result equals that of a folder whose links are followed.
     with tarfile.open(tmp_path / "x.tar") as tar:
         tar.extractall(tmp_path / "unpacked", filter="fully_trusted")
     pack_folder(tmp_path / "unpacked", tmp_path / "y.ffr")

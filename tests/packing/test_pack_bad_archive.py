@@ -1,4 +1,4 @@
-"""What archives say of themselves is not believed: hostile and damaged ones are refused."""
+"""Hostile and damaged archives are refused: their own statements are not trusted."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_special_members_are_refused_or_skipped(
 ) -> None:
     info = special[0] if isinstance(special, tuple) else special
     members = [file("a"), special, file("b", b"b")]
-    name = f"'{info.name}'".replace("\udce9", r"\xe9")  # as a byte, where all names are shown
+    name = f"'{info.name}'".replace("\udce9", r"\xe9")  # messages show names by bytes
     assert refusal(tmp_path, out, members) == f"{name}: {reason}; exclude it"
     summary = pack_members(tmp_path, out, members, skip_special=True)
     assert summary.skipped == [f"{tmp_path}/x.tar: {name}"]
@@ -197,7 +197,7 @@ def test_a_special_member_of_a_zip(tmp_path: Path, out: Path) -> None:
 
 
 def refused_zip(tmp_path: Path, out: Path, content: bytes | bytearray, reason: str) -> None:
-    """`reason`: how the error goes on behind the name of the archive, as a pattern."""
+    """`reason`: a pattern for the error's text after the name of the archive."""
     (tmp_path / "x.zip").write_bytes(content)
     with pytest.raises(PackError, match=rf"^{tmp_path}/x\.zip: {reason}"):
         pack_archive(tmp_path / "x.zip", out)
@@ -218,7 +218,7 @@ def damaged_tar(tmp_path: Path, content: bytes, **options: Any) -> str:
 @pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 513, 5000, 1024, 1536, 2048])
 def test_cut_off_anywhere(tmp_path: Path, size: int) -> None:
-    """Also at the end of a member, where tarfile sees nothing wrong."""
+    """A cut at the end of a member is noticed, too; tarfile sees nothing wrong there."""
     whole = tar_bytes([file("a", b"a" * 512), file("b", b"b" * 3000)])
     damaged_tar(tmp_path, whole[:size])
 
@@ -250,7 +250,7 @@ def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
 
 
 def header(name: bytes, size: bytes, type: bytes) -> bytes:
-    """A header with a size as no library writes it."""
+    """Return a header with a size that no library writes."""
     fields = bytearray(512)
     fields[0 : len(name)] = name
     fields[100:108] = b"0000644\0"
@@ -288,7 +288,7 @@ def test_a_size_that_leads_back(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("out")
 def test_a_size_that_leads_back_for_ever(tmp_path: Path) -> None:
-    """From the end to the first header, past a member that is not packed."""
+    """The size of a member that is not packed leads from the end back to the first header."""
     back = b"\xff" * 8 + struct.pack(">i", -2048)
     content = header(b"g", b"00000000000\0", b"g") * 4 + header(b"liar", back, b"V") + bytes(4096)
     message = damaged_tar(tmp_path, content, exclude=["liar"])
@@ -305,7 +305,7 @@ def test_long_names_upon_long_names(tmp_path: Path) -> None:
 def test_a_map_of_a_sparse_file_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Little once it is compressed, however large; tarfile makes pairs of numbers of it."""
+    """However large, it compresses to little, and tarfile makes pairs of numbers of it."""
     assert tar_members._HEADERS_LIMIT <= 16 << 20
     monkeypatch.setattr(tar_members, "_HEADERS_LIMIT", 2 << 20)
     pairs = 1 << 20
@@ -322,8 +322,8 @@ def test_a_map_of_a_sparse_file_without_end(
 @pytest.mark.parametrize(
     ("parts", "size"),
     [
-        ("0,600", 600),  # which would be the next header, too
-        ("0,500", 500),  # or what fills the last block
+        ("0,600", 600),  # the data would include the next header
+        ("0,500", 500),  # or the padding of the last block
         ("0,5,3,5", 12),
         ("5,5,0,5", 12),
         ("0,5,-5,5", 12),
@@ -353,7 +353,7 @@ def test_keys_of_global_headers(tmp_path: Path, count: int) -> None:
 @pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("dedup", [False, True])
 def test_more_than_there_is_room_for(tmp_path: Path, *, dedup: bool) -> None:
-    """A sparse member that claims to be 4 EiB, which are not even read to compare them."""
+    """A sparse member claims to have 4 EiB, which are not even read to compare them."""
     sparse = bytearray(header(b"bomb", b"00000000000\0", b"S"))
     sparse[483:495] = b"\x80" + bytes(3) + struct.pack(">Q", 1 << 62)
     sparse[148:156] = b" " * 8
@@ -409,14 +409,14 @@ def test_a_pipe_that_cannot_be_read_is_named(out: Path, monkeypatch: pytest.Monk
 
 def test_encrypted_zips_are_refused(tmp_path: Path, out: Path) -> None:
     content = bytearray(zip_bytes({"secret": b"x"}, zipfile.ZIP_STORED))
-    content[6] |= 1  # of its own header
-    content[content.index(b"PK\x01\x02") + 8] |= 1  # of the directory
+    content[6] |= 1  # in the member's own header
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # in the directory
     refused_zip(tmp_path, out, content, "'secret' is encrypted; decrypt")
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_zip_members_of_another_size_than_announced(tmp_path: Path, out: Path, size: int) -> None:
-    """A bomb says that it is small; the other way round bytes are missing."""
+    """A bomb announces a size that is too small; with one that is too large, bytes are missing."""
     content = bytearray(zip_bytes({"bomb": bytes(50_000)}))
     at = content.index(b"PK\x01\x02") + 24
     content[at : at + 4] = struct.pack("<I", size)
@@ -456,7 +456,7 @@ def test_no_archive(tmp_path: Path, out: Path) -> None:
 
 
 def test_every_byte_flipped(tmp_path: Path, out: Path) -> None:
-    """Whatever a tar says: an error of ours, or a pack that is sound."""
+    """Every damaged tar gives an error of ours, or a sound pack."""
     whole = tar_bytes([file("a/b", b"content"), link("c", "a/b")], tarfile.PAX_FORMAT)
     archive = tmp_path / "x.tar"
     for position in [*range(0, 520, 3), *range(1024, 1300, 7)]:
@@ -471,7 +471,7 @@ def test_every_byte_flipped(tmp_path: Path, out: Path) -> None:
 
 
 def pax_record(key: bytes, value: bytes) -> bytes:
-    """As the format has it: the number at its head counts its own digits, too."""
+    """Return a record of a pax header; the number at its head counts its own digits, too."""
     rest = b" " + key + b"=" + value + b"\n"
     size = len(rest)
     while len(b"%d" % size) + len(rest) != size:
@@ -531,5 +531,5 @@ def test_numbers_of_a_large_zip_are_not_believed(
     struct.pack_into("<H", entry, 30, len(extra))
     entry = entry[: 46 + len("a")] + bytearray(extra)
     struct.pack_into("<I", tail, 12, len(entry))
-    # In the order of the format: uncompressed, compressed, where it begins.
+    # In the order of the format: uncompressed size, compressed size, offset.
     refused_zip(tmp_path, out, content[:begin] + entry + tail, f".*{reason}.*damaged")

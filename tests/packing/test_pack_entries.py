@@ -1,4 +1,4 @@
-"""What packs say of their files besides bytes: modes, times, links; equal files, order."""
+"""The entries of packs: modes, times, links, equal files, and their order."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_modes_and_times(folder: Path, out: Path) -> None:
     assert entries["b"].mtime_ns == TIME_NS
     assert entries["none"].mtime_ns == -1
     assert entries["a/z"].mtime_ns == 7
-    # Write permission too, though the tree refuses every write.
+    # Write permission is kept, too, though the tree refuses every write.
     assert stat.S_IMODE(entries["b"].mode) == 0o751
     assert stat.S_IMODE(entries["a/x.png"].mode) == 0o600
 
 
-# Years that some file systems know, tmpfs among them; nanoseconds in 64 bits do not.
+# Years that some file systems (such as tmpfs) can hold, but not nanoseconds in 64 bits.
 @pytest.mark.parametrize("year", [-5000, 1600, 2300, 5000])
 def test_times_out_of_reach_are_the_nearest(year: int) -> None:
     time_ns = int((year - 1970) * 365.2425) * 86_400_000_000_000
@@ -74,7 +74,7 @@ def test_times_out_of_reach_are_the_nearest(year: int) -> None:
         pack_folder(folder, pack)
         entries = shown(pack)
         assert [entries[path].mtime_ns for path in ("b", "a/x.png", "a")] == [nearest_ns] * 3
-        # Nor need the pack's own time be one that can be told.
+        # The pack's own time may be out of range, too.
         os.utime(pack, ns=(0, time_ns))
         assert shown(pack) == entries
 
@@ -96,7 +96,7 @@ def test_links_are_kept(folder: Path, out: Path) -> None:
     assert {path: entries[path].content for path in targets} == targets
     assert all(stat.S_ISLNK(entries[path].mode) for path in targets)
     assert entries["up"].mtime_ns == TIME_NS
-    assert_packed(out, TREE)  # the reference sees none
+    assert_packed(out, TREE)  # the reference sees no links
 
 
 def test_neither_follow_nor_keep(folder: Path, out: Path) -> None:
@@ -140,7 +140,7 @@ def contents_of(tree: Tree) -> list[bytes]:
 def test_files_of_one_size_are_not_equal(folder: Path, out: Path) -> None:
     make_folder(folder, {f"{i:03}": i.to_bytes(2, "little") * 2000 for i in range(300)})
     summary = pack_folder(folder, out, dedup=True, jobs=3)
-    assert summary.shared_count == 2  # those of TREE
+    assert summary.shared_count == 2  # the equal files of TREE
     assert shown(out)["299"].content == (299).to_bytes(2, "little") * 2000
 
 
@@ -238,7 +238,7 @@ Repack = Callable[..., bytes]
 
 @pytest.fixture
 def repack(tmp_path: Path) -> Repack:
-    """Pack a folder, and tell all the bytes that came out."""
+    """Pack a folder; return all bytes of the result."""
     count = 0
 
     def run(folder: Path, **options: Any) -> bytes:
@@ -253,7 +253,7 @@ def repack(tmp_path: Path) -> Repack:
 
 
 def copy_backwards(folder: Path, copy: Path) -> Path:
-    """The same tree, its entries made in another order, with other times and permissions."""
+    """Copy a tree: its entries are made in another order, with other times and permissions."""
     copy.mkdir(parents=True)
     for entry in sorted(folder.iterdir(), reverse=True):
         if entry.is_symlink():

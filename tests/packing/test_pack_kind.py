@@ -1,4 +1,4 @@
-"""What a new pack may replace."""
+"""Which files a new pack may replace."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def write_pack(path: Path) -> None:
 
 
 def test_what_is_taken_for_a_pack(folder: Path, tmp_path: Path) -> None:
-    """By its content; and by its name, so that the error tells what is wrong with it."""
+    """Its content shows a pack, or its name, so that the error can tell what is wrong with it."""
     writers = {"pack": write_pack, "x.ffr": write_records, "damaged.ffr": write_zeros}
     others = {"records": write_records, "notes": write_notes, "zeros": write_zeros}
     for name, write in {**writers, **others}.items():
         write(tmp_path / name)
     pack_folder(folder, tmp_path / "set", shards=1)
-    for name in (".DS_Store", "part_00000.ffr.idx"):  # beside packs they do not count
+    for name in (".DS_Store", "part_00000.ffr.idx"):  # these do not count beside packs
         (tmp_path / "set" / name).touch()
     packs = [name for name in os.listdir(tmp_path) if holds_packs(str(tmp_path / name))]
     assert set(packs) == {*writers, "set"}
@@ -112,7 +112,7 @@ def test_what_force_replaces(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("other")
     (tmp_path / "dangling").symlink_to("nothing")
     for name in ("other", "empty", "none", "link", "dangling"):
-        for _ in range(2):  # also a pack of ours
+        for _ in range(2):  # the second time it is a pack of ours
             pack_folder(folder, tmp_path / name, force=True)
         assert_packed(tmp_path / name, TREE)
     assert (tmp_path / "link").is_symlink()

@@ -1,4 +1,4 @@
-"""Sets of shards: complete or not there, balanced, and added to."""
+"""Sets of shards are complete or absent, balanced, and can be added to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TREE: Tree = {
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """Where a set will be; nothing else is beside it."""
+    """The path of a set to be made; its directory is empty."""
     (tmp_path / "out").mkdir()
     return tmp_path / "out" / "set"
 
@@ -70,7 +70,7 @@ def test_shards_are_one_tree_and_each_is_a_pack(folder: Path, out: Path) -> None
     for number in range(3):
         merge(united, read_as_reference(part(out, number)))
     assert united == TREE
-    # What is in no file's path is with the file behind it.
+    # Folders without files are in the shard of the file after them.
     assert ["nothing" in read_as_reference(part(out, number)) for number in range(3)] == [0, 0, 1]
 
 
@@ -90,7 +90,7 @@ def test_all_know_their_set(folder: Path, out: Path) -> None:
     shards = [shard_of(part(out, number)) for number in range(3)]
     assert [shard[1:] for shard in shards] == [(0, 3), (1, 3), (2, 3)]
     assert len({shard[0] for shard in shards}) == 1
-    # Another set has another id: one of other shards, or of files that were changed.
+    # Another set has another id: a set of other shards, or of changed files.
     pack_folder(folder, out.parent / "other", shards=2)
     os.utime(folder / "z", (5, 5))
     pack_folder(folder, out.parent / "changed", shards=3)
@@ -177,7 +177,7 @@ def test_nonsense(folder: Path, out: Path, options: dict[str, int]) -> None:
 
 
 class MeddledSource(Source):
-    """A source whose last file is written anew between the walk and the reading."""
+    """A source whose last file is rewritten between the walk and the reading."""
 
     def append(self, *arguments: Any) -> None:
         Path(self.name, "z").write_bytes(b"")
@@ -198,7 +198,7 @@ def test_an_error_in_one_shard_leaves_nothing(
 
 
 class FailingSource(Source):
-    """One whose first pack fails when the second is under way, which then takes for ever."""
+    """Its first pack fails while the second is under way; the second would never end."""
 
     def append(self, *arguments: Any) -> None:
         *_, first, _, _, tick = arguments
@@ -222,7 +222,7 @@ def test_an_error_comes_as_it_is_and_ends_the_others(
     with pytest.raises(MemoryError):
         pack_folder(folder, out, shards=2, jobs=2)
     assert os.listdir(out.parent) == []
-    assert set(threading.enumerate()) <= before  # those of other tests may end
+    assert set(threading.enumerate()) <= before  # threads of other tests may end
 
 
 def test_what_progress_raises_ends_all(tmp_path: Path, out: Path) -> None:
@@ -453,8 +453,8 @@ def shown_of(tree: Tree) -> list[str]:
     [
         ({"a": {"one": b"again"}}, "a/one", "a/one"),
         ({"z": b""}, "z", "z"),
-        ({"z": {"x": b""}}, "z", "z"),  # a folder where a file is
-        ({"a": b""}, "a", "a"),  # a file where a folder is
+        ({"z": {"x": b""}}, "z", "z"),  # a folder in place of a file
+        ({"a": b""}, "a", "a"),  # a file in place of a folder
         ({"b": {"c": {"four": {}}}}, "b/c/four", "b/c/four"),
     ],
 )

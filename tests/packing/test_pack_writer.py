@@ -1,4 +1,4 @@
-"""PackWriter: what is added is in the pack, or there is no pack."""
+"""PackWriter: all added files are in the pack, or there is no pack."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_bytes_files_and_paths(tmp_path: Path, out: Path) -> None:
             pack.add("open", file)
             with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
                 memory.seek(3)
-                pack.add("mapped", memory)  # a buffer, though it can be read as well
+                pack.add("mapped", memory)  # taken as a buffer, though it has read()
         assert not out.exists()
     assert os.listdir(out.parent) == ["x.ffr"]
     entries = shown(out)
@@ -88,8 +88,8 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
     files = {path: content for path, content in walk(tree) if content is not None}
     with PackWriter(place / "x.ffr", reproducible=True) as pack:
         for path, content in files.items():
-            pack.add(path, content, mode=0o600, mtime=7)  # which do not count
-    # A directory exists by its files.
+            pack.add(path, content, mode=0o600, mtime=7)  # mode and mtime do not count
+    # Only its files make a directory exist.
     folder = place / "by files"
     folder.mkdir()
     for path, content in files.items():
@@ -108,7 +108,7 @@ def test_no_files(out: Path) -> None:
 
 @pytest.mark.parametrize("kind", [object, [("O", np.uint8), ("name", object)]])
 def test_arrays_of_objects_are_refused(out: Path, kind: Any) -> None:
-    """Their memory is pointers."""
+    """The memory of such an array holds pointers."""
     with PackWriter(out) as pack:
         with pytest.raises(TypeError, match="an array of Python objects"):
             pack.add("folder/a", np.zeros(2, kind))
@@ -140,7 +140,7 @@ def test_times_of_any_kind_of_number(out: Path, kind: Any) -> None:
         (float("nan"), ValueError),
         (np.float32("inf"), ValueError),
         (-float("inf"), ValueError),
-        (1e300, ValueError),  # which is too much only in nanoseconds
+        (1e300, ValueError),  # too large only in nanoseconds
         ("7", TypeError),
         (np.datetime64("2024-01-01", "ns"), TypeError),
     ],
@@ -186,7 +186,7 @@ def test_paths_that_are_refused(out: Path, path: str, reason: str) -> None:
 
 
 class FailingFile:
-    """Gives some bytes, and then no more."""
+    """Gives some bytes, and then fails."""
 
     def __init__(self) -> None:
         self.left = 3
@@ -229,7 +229,7 @@ def test_an_exception_leaves_what_was_there(out: Path) -> None:
 
 
 def test_an_interruption_of_add(out: Path) -> None:
-    """Wherever it comes, the pack is whole afterwards, or there is none, and the error says why."""
+    """Wherever it comes, the pack is whole afterwards, or it is missing and the error says why."""
     lost = 0
     for step in itertools.count():
         pack = PackWriter(out, force=True)

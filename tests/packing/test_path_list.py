@@ -1,4 +1,4 @@
-"""Only what a list of paths names is packed, in its order: of directories, archives and packs."""
+"""Of directories, archives and packs, only the paths of a list are packed, in its order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TREE: Tree = {
     "nothing": {},
 }
 
-# Packs what is listed of TREE, and whatever else is asked for.
+# Packs the listed files of TREE, with any further options.
 Pack = Callable[..., PackSummary]
 
 

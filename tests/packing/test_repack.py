@@ -85,7 +85,7 @@ def test_a_pack_by_the_original(golden: Path, out: Path) -> None:
     theirs, ours = read_records(golden / "packed.ffr"), read_records(out)
     assert ours[:-1] == theirs[:-1]
     assert ours[-1].startswith(theirs[-1])
-    # Permissions and times are as unknown as they were.
+    # Permissions and times stay unknown.
     before = shown(golden / "packed.ffr")
     for path, entry in shown(out).items():
         assert (entry.mode, entry.content) == (before[path].mode, before[path].content)
@@ -167,7 +167,7 @@ patterns = st.lists(
 def succeeds(pack: Callable[..., object], *arguments: object, **options: object) -> bool:
     try:
         pack(*arguments, **options)
-    except PackError:  # a pattern or a path that is not there
+    except PackError:  # no file has the pattern or the path
         return False
     return True
 
@@ -223,7 +223,7 @@ def test_equal_files_that_were_stored_once_still_are(tmp_path: Path, out: Path) 
 
 
 def test_shared_files_are_deduplicated_further(tmp_path: Path, out: Path) -> None:
-    """What shares a record already may equal something else."""
+    """Files that share a record already may equal other files."""
     one = make_folder(tmp_path / "one", {"b": b"xx", "c": b"xx"})
     two = make_folder(tmp_path / "two", {"a": b"xx", "z": b"xx", "y": b"zz"})
     for folder in (one, two):
@@ -255,7 +255,7 @@ def test_into_a_set_and_back(old: Path, out: Path) -> None:
     assert shown(shards) == shown(old)
     repack(shards, out, force=True)
     assert out.read_bytes() == old.read_bytes()
-    repack(shards / "part_00000.ffr", out, force=True)  # alone
+    repack(shards / "part_00000.ffr", out, force=True)  # one shard alone
     assert shown(out) == shown(shards / "part_00000.ffr")
     (shards / "part_00001.ffr").unlink()
     with pytest.raises(FormatError, match="missing"):
@@ -316,13 +316,13 @@ def shown_of(packs: list[Path], on_conflict: str) -> dict[str, Any]:
 
 
 def test_several_packs_replace_none(old: Path, tmp_path: Path) -> None:
-    """As after `ffrfs pack *.ffr`."""
+    """`ffrfs pack *.ffr` gives such arguments."""
     for name in ("1", "2"):
         pack_folder(make_folder(tmp_path / name, {name: b"x"}), tmp_path / f"{name}.ffr")
     before = old.read_bytes()
     with pytest.raises(PackError, match=rf"^{old}: exists \(a pack of 5 records\)"):
         repack([tmp_path / "1.ffr", tmp_path / "2.ffr"], old)
-    with pytest.raises(PackError, match="exists"):  # of two packs in a directory
+    with pytest.raises(PackError, match="exists"):  # like `*.ffr` in a directory with two packs
         repack([tmp_path / "1.ffr"], old)
     assert old.read_bytes() == before
     repack([tmp_path / "1.ffr", tmp_path / "2.ffr"], tmp_path / "1.ffr", force=True)

@@ -1,4 +1,4 @@
-"""Packs whose index lies, packed again: an error that names the pack, or no byte from elsewhere."""
+"""Packs with a false index, packed again: an error names the pack, or no byte is from elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def contents(tree: Tree) -> Iterator[bytes]:
 
 
 def repacked(pack: str, out: str) -> Iterator[set[bytes] | str]:
-    """With each of OPTIONS in turn: the bytes of all files that come out, or the error."""
+    """Yield for each of OPTIONS in turn the bytes of all files that come out, or the error."""
     warnings.simplefilter("ignore")
     for options in cycle(OPTIONS):
         try:
@@ -46,14 +46,14 @@ def repacked(pack: str, out: str) -> Iterator[set[bytes] | str]:
 
 
 def check(tmp_path: Path, tree: Tree, cases: dict[str, Spoil]) -> int:
-    """Pack each again; return how many packs came out."""
+    """Pack each of the packs again; return how many succeed."""
     pack, out = tmp_path / "old.ffr", tmp_path / "out" / "x.ffr"
     out.parent.mkdir()
     known = set(contents(tree))
     packed = 0
     with child(repacked, str(pack), str(out)) as process:
         for name, spoil in cases.items():
-            pack.unlink(missing_ok=True)  # ext4 writes a file at once that was made empty
+            pack.unlink(missing_ok=True)  # ext4 writes a truncated file to disk at once
             pack.write_bytes(indexed_pack(tree, spoil))
             answer = process.next(TIMEOUT_S)
             if isinstance(answer, str):

@@ -1,4 +1,4 @@
-"""Which names patterns choose."""
+"""The names that patterns choose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def matches(pattern: str) -> list[str]:
         ("?.png", ["a.png", "d/a.png", "d/e/c.png"]),
         ("[ab].*", ["a.png", "b.txt", "d/a.png"]),
         ("[[]x]", ["[x]"]),
-        ("A.PNG", ["D/A.PNG"]),  # as case-sensitive as Linux
+        ("A.PNG", ["D/A.PNG"]),  # case-sensitive, like Linux
         ("a.pn", []),
         (".png", []),
     ],
@@ -50,7 +50,7 @@ def test_pattern(pattern: str, chosen: list[str]) -> None:
     [
         ("a", False),
         ("a.txt", True),
-        ("d/e/c.png", True),  # for the folder above
+        ("d/e/c.png", True),  # because of its folder
         ("d/c.png", False),
         ("x/d/e", False),
         ("old/a.txt", None),

@@ -1,4 +1,4 @@
-"""What is found in a folder, and what is refused."""
+"""Source lists the files of a folder, and refuses some of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def source(
 
 
 def sizes(found: Source) -> dict[str, int]:
-    """Path → size in bytes of the files, in the order of the records."""
+    """Return path → size in bytes of the files, in the order of the records."""
     found.number()
     entries = found.entries
     files = entries.files(0, entries.record_count)
@@ -148,7 +148,7 @@ def test_more_files_than_are_listed_at_a_time(
 
 
 def test_patterns_that_match_nothing_change_nothing(folder: Path, tmp_path: Path) -> None:
-    """With patterns each name is looked at; without them a directory is taken in one go."""
+    """With patterns each name is checked; without them a directory is listed in one go."""
     (folder / "link").symlink_to("a.png")
     (folder / "folder-link").symlink_to("a")
     os.mkfifo(folder / "pipe")
@@ -180,8 +180,8 @@ def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_links_are_kept(folder: Path) -> None:
-    (folder / "a" / "up").symlink_to("..")  # neither a loop
-    (folder / "a" / "nowhere").symlink_to("/no/such/file")  # nor a fault
+    (folder / "a" / "up").symlink_to("..")  # no loop
+    (folder / "a" / "nowhere").symlink_to("/no/such/file")  # no error
     (folder / "text" / "file.png").symlink_to("only.txt")
     found = source(folder, symlinks="keep")
     assert (found.entries.file_count, found.entries.link_count) == (6, 3)
@@ -194,7 +194,7 @@ def test_links_that_stay_inside_are_followed(folder: Path, tmp_path: Path) -> No
     (folder / "text" / "file").symlink_to("only.txt")
     (folder / "empty" / "folder").symlink_to("../a/deep")
     (folder / "absolute").symlink_to(folder / "B.png")
-    # Over a link that is outside, and the directory itself under another name.
+    # A link by way of one that is outside; and the directory itself under another name.
     (tmp_path / "elsewhere").symlink_to(folder / "text")
     (folder / "back").symlink_to(tmp_path / "elsewhere" / "only.txt")
     (tmp_path / "name").symlink_to(folder)
@@ -216,7 +216,7 @@ def test_links_that_lead_out_are_listed(folder: Path, tmp_path: Path) -> None:
         f"{folder}: a symbolic link leads out of it: a/host (to /etc/hostname); follow, keep or "
         "skip links by --symlinks, or exclude them"
     )
-    # A directory whose name begins like the packed one's; and a link to a link.
+    # A directory whose name begins like that of the packed one, and a link to a link.
     (folder / "beside").symlink_to("../folder2")
     (folder / "text" / "chain").symlink_to("../a/host")
     for number in range(5):
@@ -229,7 +229,7 @@ def test_links_that_lead_out_are_listed(folder: Path, tmp_path: Path) -> None:
     )
     everything = ["many?", "beside", "host", "chain"]
     assert source(folder, exclude=everything, symlinks="inside").entries.file_count == 6
-    # What is not asked for does no harm; but "beside" may hold what is asked for.
+    # Links that are not chosen do no harm; but "beside" may hold chosen files.
     assert "beside (to ../folder2); " in outside(folder, ["*.png"])
     assert source(folder, ["*.txt"], ["beside"], symlinks="inside").entries.file_count == 2
 
@@ -278,13 +278,13 @@ def test_a_link_that_leads_nowhere_is_named(folder: Path, target: str, reason: s
         "exclude it or remove it"
     )
     with pytest.raises(PackError):
-        source(folder, skip_special=True)  # nobody knows what was meant to be there
+        source(folder, skip_special=True)  # its content is unknown
     assert source(folder, exclude=["link"]).entries.file_count == 6
-    assert source(folder, include=["*.png"]).entries.file_count == 4  # not asked for
+    assert source(folder, include=["*.png"]).entries.file_count == 4  # the link is not chosen
 
 
 def make_socket(path: Path) -> None:
-    here = os.open(path.parent, os.O_PATH)  # its name may be longer than a socket's can be
+    here = os.open(path.parent, os.O_PATH)  # the path may be too long for a socket
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"/proc/self/fd/{here}/{path.name}")
     os.close(here)
@@ -309,7 +309,7 @@ def test_special_files_are_refused_or_skipped(folder: Path, kind: str) -> None:
 
 
 def test_what_is_skipped_is_named_in_order(tmp_path: Path) -> None:
-    """In that of the names, whatever the order of the directory is."""
+    """The order is that of the names, whatever the order of the directory is."""
     names = [f"{number:02}" for number in range(20)]
     for name in random.Random(1).sample(names, len(names)):
         (tmp_path / "folder" / name).mkdir(parents=True)
@@ -333,7 +333,7 @@ def test_names_that_are_not_utf8_are_refused_or_skipped(folder: Path, is_folder:
 
 
 def nest(folder: Path, depth: int) -> None:
-    """Make folders in each other, deeper than a path can say, and a file in the last one."""
+    """Make nested folders, deeper than a path can say, and a file in the last one."""
     here = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("d", dir_fd=here)
@@ -345,7 +345,7 @@ def nest(folder: Path, depth: int) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Pytest's own clean-up recurses, and gives up."""
+    """Remove a deep tree; pytest's own clean-up recurses, and gives up."""
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
