@@ -1,4 +1,4 @@
-"""Examples for the tests of this room, and what came of them."""
+"""Serializes Examples for the tests of convert, and reads the results."""
 
 from __future__ import annotations
 

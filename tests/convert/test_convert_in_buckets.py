@@ -1,4 +1,4 @@
-"""Conversions by an executor from a bucket, to a bucket, or both: the same files as local ones."""
+"""Conversions from or to a bucket, by an executor, give the same files as local conversions."""
 
 # ruff: noqa: F401, F811 - fixtures of another room
 
@@ -59,7 +59,7 @@ def shown(found: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def times_of(store: S3Store, prefix: str) -> dict[str, datetime]:
-    """Of the files that were made."""
+    """Return the time of each shard that was made."""
     found = obstore.list(store, prefix).collect()
     return {meta["path"]: meta["last_modified"] for meta in found if meta["path"].endswith(".ffr")}
 
@@ -94,7 +94,7 @@ def test_from_and_to(store: S3Store, records: Path, uploaded: str, staging: Path
 def test_what_changed_is_made_again(
     store: S3Store, records: Path, uploaded: str, staging: Path
 ) -> None:
-    """A source that is another one now, and an object that somebody replaced; no other."""
+    """A source with other content and an object that was replaced are made again; no others are."""
     names = sorted(path.name for path in records.iterdir())
     sound = (records / names[3]).read_bytes()
     obstore.put(store, f"in/{names[3]}", bytes([sound[0], sound[1] ^ 1]) + sound[2:])
@@ -122,7 +122,7 @@ def test_what_changed_is_made_again(
 def test_a_killed_command_goes_on(
     s3: SeaweedFS, store: S3Store, records: Path, uploaded: str, tmp_path: Path
 ) -> None:
-    """So many files that it does not end before it is killed."""
+    """There are so many files that the command does not end before it is killed."""
     content = next(records.iterdir()).read_bytes()
     for number in range(24):
         (records / f"more.tfrecord-{number:05}").write_bytes(content)

@@ -1,4 +1,4 @@
-"""convert: every direction gives the same records, and refuses where it could not."""
+"""convert gives the same records in every direction, or refuses the conversion."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_there_and_back(tmp_path: Path, source: str, to: Kind) -> None:
 @settings(max_examples=50)
 @given(records=st.lists(st.binary(max_size=300), max_size=20))
 def test_any_records(tmp_path_factory: pytest.TempPathFactory, records: list[bytes]) -> None:
-    assume(not records or not records[-1].startswith(INDEX_MAGIC))  # which is refused
+    assume(not records or not records[-1].startswith(INDEX_MAGIC))  # convert refuses these
     place = tmp_path_factory.mktemp("any")
     file = write_tfrecord(place / "source.tfrecord", records)
     for to in ("ffrecord", "pack"):
@@ -189,7 +189,7 @@ def damage(file: Path, number: int) -> None:
 
 @pytest.fixture(params=["tfrecord", "ffrecord", "examples", "records", "features"])
 def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Kind, dict[str, bool]]:
-    """Ten records, of which number 3 and 7 are damaged; what to make of them, and how."""
+    """A file of ten records (3 and 7 are damaged), the kind of the target, and options."""
     records = examples(10)
     if request.param in ("tfrecord", "features"):
         file = write_tfrecord(tmp_path / "source.tfrecord", records)
@@ -316,7 +316,7 @@ def test_a_file_is_replaced_by_force_alone(tmp_path: Path, to: Kind) -> None:
 def test_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = folder_records({"a": b""})[-1]
     header = Header([b"", index])
-    header.offsets[1] += 2 << 30  # the file "a", a hole
+    header.offsets[1] += 2 << 30  # file "a" is a hole
     with (tmp_path / "x.ffr").open("wb") as file:
         file.write(header.encode())
         file.seek(header.offsets[1])

@@ -1,4 +1,4 @@
-"""Flat JSON lines, as other programs write them: read as Examples, and written from them."""
+"""Flat JSON lines, as other programs write them, become Examples, and Examples become lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_lines_become_examples(tmp_path: Path) -> None:
     first, second = map(Example.FromString, records_of(tmp_path / "x.tfrecord"))
     assert first.features.feature["text"].bytes_list.value == ["café".encode()]
     assert first.features.feature["label"].int64_list.value == [3]
-    assert first.features.feature["score"].float_list.value == [1.0]  # as in the second line
+    assert first.features.feature["score"].float_list.value == [1.0]  # float, as in the second line
     assert first.features.feature["box"].float_list.value == [0.5, 1]
     assert first.features.feature["tags"].bytes_list.value == [b"a", b"b"]
     assert first.features.feature["none"].WhichOneof("kind") is None
@@ -98,7 +98,7 @@ def test_a_bad_line(tmp_path: Path, line: dict[str, Any], reason: str) -> None:
 
 @pytest.mark.parametrize("bad", [{"x": "text", "y": {"k": 2}}, {"x": ["text", 1]}])
 def test_a_line_that_is_left_out_leaves_nothing(tmp_path: Path, bad: Any) -> None:
-    """Neither its types nor, of a name that no other line has, an empty feature."""
+    """Neither its types stay, nor an empty feature for a name that no other line has."""
     file = write_lines(tmp_path / "x.jsonl", [bad, {"x": 1}, bad])
     done = convert(file, tmp_path / "y.tfrecord", on_error="skip")
     assert done == ConvertSummary(1, 2)

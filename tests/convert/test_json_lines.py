@@ -1,4 +1,4 @@
-"""JSON lines: every Example comes back, and whatever else is refused by file and line."""
+"""JSON lines: every Example comes back; an error for any other line names its file and number."""
 
 from __future__ import annotations
 

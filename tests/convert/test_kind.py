@@ -1,4 +1,4 @@
-"""Which kind of data set a path is, or is to become."""
+"""The kind of data set that a path is, or is to become."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_packed_folder_among_the_parts(tmp_path: Path) -> None:
 
 def test_neither(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"no data set at all\n" * 10)
-    (tmp_path / "zlib").write_bytes(zlib.compress(framed([b"a"])))  # two bytes are no sign
+    (tmp_path / "zlib").write_bytes(zlib.compress(framed([b"a"])))  # two bytes prove nothing
     os.mkfifo(tmp_path / "fifo")
     for name in ("text", "zlib"):
         with pytest.raises(FormatError, match=f"^{tmp_path}/{name}: "):

@@ -37,13 +37,13 @@ STEPS = {"context": {}, "feature_lists": {"a": [[1]]}}
 
 
 def values(kind: str) -> st.SearchStrategy[Any]:
-    """One value in every record, or any number of them: both kinds of columns must come up."""
+    """Draw one value, or any number of values: both kinds of columns must come up."""
     dtype = {"int64": np.int64, "float": np.float32}.get(kind)
     lists = st.one_of(
         st.lists(KINDS[kind], min_size=1, max_size=1), st.lists(KINDS[kind], max_size=3)
     )
     typed = lists if dtype is None else lists.map(lambda given: np.array(given, dtype))
-    return st.one_of(typed, typed, st.none())  # None: without a list
+    return st.one_of(typed, typed, st.none())  # None: a feature without a list
 
 
 @st.composite
@@ -164,7 +164,7 @@ def test_shards_have_one_schema(tmp_path: Path) -> None:
 def test_groups_are_small_and_pages_have_checksums(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two records fit no group, and one no batch of what is read."""
+    """A group has no room for two of the records; a batch that is read, not even for one."""
     monkeypatch.setattr(sys.modules["ffrfs.convert.parquet"], "_GROUP_SIZE", 16 << 20)
     given = [serialized({"a": bytes(10 << 20), "i": i}) for i in range(3)]
     file = write_tfrecord(tmp_path / "x.tfrecord", given)
@@ -309,7 +309,7 @@ def test_a_few_bytes_that_stand_for_many_numbers(
 
 
 def test_a_large_value_that_repeats(tmp_path: Path) -> None:
-    """Few rows are in memory at a time, though the file has the value once."""
+    """Few rows are in memory at a time, although the file holds the large value only once."""
     value = pa.array([bytes(4 << 20)], pa.binary())
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), value)
     file = tmp_path / "y.parquet"
@@ -322,7 +322,7 @@ def test_a_large_value_that_repeats(tmp_path: Path) -> None:
 
 
 def test_statistics_of_another_schema(tmp_path: Path) -> None:
-    """pyarrow ends the process where it is asked for this column."""
+    """pyarrow ends the process when it is asked for this column."""
     file = tmp_path / "y.parquet"
     parquet.write_table(pa.table({"a": [1]}), file)
     optional, required = b"\x15\x04\x25\x02\x18\x01a", b"\x15\x04\x25\x00\x18\x01a"
@@ -334,7 +334,7 @@ def test_statistics_of_another_schema(tmp_path: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    """A page that changed is found by its checksum; whatever else, one line names the file."""
+    """A page's checksum shows a change of the page; each error is one line that names the file."""
     file = tmp_path / "y.parquet"
     given = [
         serialized({"a": bytes([i]) * 100, "i": i, "x": np.full(i, 0.5, np.float32)})
@@ -358,7 +358,7 @@ def test_damage(tmp_path: Path) -> None:
             convert(file, tmp_path / "z.tfrecord", force=True)
         except FormatError as error:
             assert str(error).startswith(f"{file}: ")
-        else:  # a bit of the page's header that nobody reads
+        else:  # a bit of the page's header that has no effect
             assert (tmp_path / "z.tfrecord").read_bytes() == framed(given)
 
 

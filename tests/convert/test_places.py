@@ -1,4 +1,4 @@
-"""What a target cannot hold is named where its source has it: by file, and record, line or row."""
+"""Errors about a record that a target cannot hold name its file, and its record, line or row."""
 
 from __future__ import annotations
 

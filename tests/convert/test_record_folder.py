@@ -1,4 +1,4 @@
-"""A directory per record: what a mount shows, on disk; and the records again."""
+"""Records become directories on disk, as a mount shows them, and these become records again."""
 
 from __future__ import annotations
 

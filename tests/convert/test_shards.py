@@ -39,7 +39,7 @@ def test_compressed_shards(file: Path, tmp_path: Path) -> None:
     names = sorted(os.listdir(tmp_path / "a.tfrecord.gz"))
     assert names == [f"a.tfrecord-0000{i}-of-00002.gz" for i in range(2)]
     assert (tmp_path / "a.tfrecord.gz" / names[0]).read_bytes()[:2] == b"\x1f\x8b"
-    # Of what is compressed the records must be counted first.
+    # The records of compressed files must be counted first.
     convert(tmp_path / "a.tfrecord.gz", tmp_path / "b", shards=3)
     convert(tmp_path / "b", tmp_path / "back.tfrecord")
     assert (tmp_path / "back.tfrecord").read_bytes() == framed(RECORDS)

@@ -93,7 +93,7 @@ def test_csv(tmp_path: Path) -> None:
 def test_texts_of_csv_with_line_breaks_are_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    """Also those in whose middle a block ends."""
+    """A text is whole even if a block ends in its middle."""
     poems = [b"poem %d\n" % n + b"a verse,\r\n\r\r\n" * (n % 4) for n in range(50)]
     before = [b"%d,," % n if columns == 3 else b"" for n in range(50)]
     (tmp_path / "x.csv").write_bytes(
@@ -124,7 +124,7 @@ def test_a_quote_of_csv_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.M
 def test_integers_of_csv_that_are_no_int64(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:
-    """pyarrow takes them for doubles, by which ids become equal."""
+    """pyarrow reads them as doubles, so that different ids become equal."""
     monkeypatch.setattr(other_tables, "_BLOCK_SIZE", 6000)
     (tmp_path / "x.csv").write_text("n,id\n" + "1,1.5\n" * 2000 + f"1,{number}\n")
     with (
@@ -188,7 +188,7 @@ def test_bad_files(tmp_path: Path, name: str, content: bytes, reason: str) -> No
 
 @pytest.mark.parametrize("how", ["file", "stream", "feather"])
 def test_damaged_arrow_ends_with_an_error(tmp_path: Path, how: str) -> None:
-    """Values may be changed, as nothing tells; names, lengths and offsets are checked."""
+    """Changed values cannot be noticed; names, lengths and offsets are checked."""
     whole = write_arrow(tmp_path / "whole", TABLE, how).read_bytes()
     chance = random.Random(7)
     file = tmp_path / "x.arrow"

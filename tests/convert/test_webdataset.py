@@ -1,4 +1,4 @@
-"""WebDataset: every Example comes back from its sample, and what is not one is refused."""
+"""WebDataset: every Example comes back from its sample, and anything else is refused."""
 
 from __future__ import annotations
 

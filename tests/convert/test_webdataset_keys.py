@@ -40,8 +40,8 @@ KEYS: Samples = {
 
 
 def read_by_library(*files: Path) -> Samples:
-    """Return the samples by their keys; each key may come once."""
-    with contextlib.ExitStack() as stack:  # the library would leave them open
+    """Return the samples by their keys; no key may come twice."""
+    with contextlib.ExitStack() as stack:  # the library would leave the files open
         streams = [
             {"url": str(file), "stream": stack.enter_context(file.open("rb"))} for file in files
         ]
@@ -110,7 +110,7 @@ _parts = st.text("aA._/\n\0é-", max_size=5)
 def test_any_key(
     tmp_path_factory: pytest.TempPathFactory, key: str, fields: dict[str, bytes]
 ) -> None:
-    """Whatever a data set has as __key__, the library finds a sample for each record."""
+    """Whatever the value of __key__ is, the library finds a sample for each record."""
     place = tmp_path_factory.mktemp("any")
     records = [serialized(each) for each in ({**fields, "__key__": key}, {"jpg": JPEG})]
     convert(write_tfrecord(place / "x.tfrecord", records), place / "x.tar")
