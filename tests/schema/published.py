@@ -1,9 +1,9 @@
-"""What TensorFlow Data Validation publishes: inputs of its tests, and the results that it has.
+"""Inputs of tests of TensorFlow Data Validation, and the results that these tests expect.
 
 From tensorflow/data-validation on GitHub (Apache License 2.0), values only:
 basic_stats_generator_test.py, top_k_uniques_stats_generator_test.py,
 sequence_example_e2e_test.py, validation_api_test.py, metrics_test.cc, schema_anomalies_test.cc.
-Histograms of equal widths are estimates there.
+Histograms of equal widths are estimates in TFDV.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def parse(text: str, message: Any) -> Any:
     return text_format.Parse(text, message)
 
 
-Rows = Sequence[tuple[float, float, float]]  # of buckets
+Rows = Sequence[tuple[float, float, float]]  # (low, high, count) of buckets
 
 
 def histogram(name: str, rows: Rows, kind: str = "QUANTILES") -> str:
-    """Nothing without rows."""
+    """Return a histogram as text; without rows, no text."""
     return f"{name} {{ {buckets(*rows)} type: {kind} }} " if rows else ""
 
 
@@ -50,7 +50,7 @@ def numbers(
     quantiles: Rows = (),
     of_both: str = "",
 ) -> str:
-    """Statistics of a feature of numbers, `path` with its type: "a INT". `counts`: of values."""
+    """Statistics of a numeric feature; `path` has its type: "a INT". `counts` are of values."""
     name, kind = path.split()
     common += histogram(" num_values_histogram", counts)
     return (
@@ -62,7 +62,7 @@ def numbers(
 
 
 def lengths(quantiles: Rows, widths: Rows) -> str:
-    """Of the lists of a SequenceExample."""
+    """Statistics of the lengths of lists of a SequenceExample."""
     name = "level_2_value_list_length"
     return (
         f' custom_stats {{ name: "{name}_quantiles" {histogram("histogram", quantiles)} }}'
@@ -73,7 +73,7 @@ def lengths(quantiles: Rows, widths: Rows) -> str:
 _INF = math.inf
 _WIDTHS = ((1, 2.3333333, 3.0049751), (2.3333333, 3.6666667, 1.0049751), (3.6666667, 5, 1.9900498))
 
-# name: (records, buckets of num_values, of widths, of quantiles; the statistics of features)
+# name: (records, numbers of buckets of num_values, widths, quantiles; statistics of features)
 STATISTICS: dict[str, tuple[list[bytes], tuple[int, int, int], list[str]]] = {
     "single feature": (
         [example(a=[1.0, 2.0]), example(a=[3.0, 4.0, 5.0]), example(a=[1.0])],
@@ -289,7 +289,7 @@ def dataset(text: str) -> str:
 
 
 def string_feature(name: str, common: str, labels: str = "", more: str = "") -> str:
-    """Statistics of a feature of strings. `labels`: "a 3 b 1"."""
+    """Statistics of a feature of strings; `labels` have their counts: "a 3 b 1"."""
     words = labels.split()
     ranks = " ".join(
         f'buckets {{ label: "{label}" sample_count: {count} }}'

@@ -16,7 +16,7 @@ FLOATS: Any = ("float_list", [])
 
 
 def feature(values: Any) -> Feature:
-    """None: a feature without a list."""
+    """Return a feature of these values; None: a feature without a list."""
     found = Feature()
     if values is None:
         return found
@@ -50,7 +50,7 @@ def sequence(context: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> byte
 
 
 def statistics_of(folder: Path, records: Iterable[bytes], sizes: Sizes = Sizes()) -> Any:  # noqa: B008
-    """The one data set's statistics."""
+    """Return the statistics of the only data set."""
     file = write_tfrecord(folder / "x.tfrecord", records)
     return generate_statistics(file, sizes=sizes).statistics.datasets[0]
 

@@ -1,4 +1,4 @@
-"""Columns: every value of every record, whatever features it has, and in whatever order."""
+"""Columns have all values of all records, with any features in any order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain(values: Any) -> list[Any]:
 
 
 def collected(columns: Any) -> dict[Any, tuple[list[Any], list[int]]]:
-    """By path: the values in any order, and the numbers of values."""
+    """Return for each path its sorted values, and its sorted numbers of values."""
     found: dict[Any, tuple[list[Any], list[int]]] = defaultdict(lambda: ([], []))
     for path, column in columns:
         assert isinstance(column, Column)
@@ -64,9 +64,9 @@ def test_all_values(records: list[Any], known: list[Any]) -> None:
             wanted[SEQUENCE, name][1].append(len(leaves))
         if lists:
             wanted[(SEQUENCE,)][1].append(1)
-    for cells_max in (_CELLS_MAX, 0):  # nor who parses
+    for cells_max in (_CELLS_MAX, 0):  # with either parser
         parser = ColumnParser()
-        list(parser.parse([example(**one) for one in known]))  # what it knows must not matter
+        list(parser.parse([example(**one) for one in known]))  # known features must not matter
         with patch("ffrfs.schema.columns._CELLS_MAX", cells_max):
             found = collected(parser.parse([sequence(*one) for one in records]))
         assert found == {path: (sorted(v), sorted(c)) for path, (v, c) in wanted.items()}
@@ -92,7 +92,7 @@ def test_steps() -> None:
 def test_a_name_that_comes_twice() -> None:
     """As in protobuf, the last one counts."""
     once, again = example(a=[1], b=[b"x"]), example(a=[2, 3])
-    joined = once + again  # messages one after another are merged
+    joined = once + again  # joined messages are merged
     found = collected(ColumnParser().parse([joined, example(a=[4], b=[b"y"])]))
     assert found == {("a",): ([2, 3, 4], [1, 2]), ("b",): ([b"x", b"y"], [1, 1])}
 
@@ -131,7 +131,7 @@ def test_two_types_in_two_files(tmp_path: Path) -> None:
 
 
 def test_features_that_come_late(tmp_path: Path) -> None:
-    """In batches of thousands of records, too, each is found."""
+    """Each one is found, also in batches of thousands of records."""
     records = [
         example(a=[1.0], **{f"late{i}": [i]} if i % 1000 == 999 else {}) for i in range(9000)
     ]
@@ -171,13 +171,13 @@ assert len(dict(ColumnParser().parse(records))) == 60_000
 
 
 def test_memory_for_features_that_most_records_lack() -> None:
-    """A megabyte of records of 60 features each, all of other names."""
+    """A megabyte of records has 60 features in each record, and none is in two records."""
     command = [sys.executable, "-c", MANY_NAMES]
     assert subprocess.run(command, cwd=CHECKOUT, check=False).returncode == 0
 
 
 def test_names_without_any_type(tmp_path: Path) -> None:
-    """TFDV takes them for strings that are missing everywhere."""
+    """TFDV treats these features as strings that are missing everywhere."""
     (found,) = statistics_of(tmp_path, [example(a=None), example()]).features
     assert found.type == found.STRING
     assert found.string_stats.common_stats.num_missing == 2

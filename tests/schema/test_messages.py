@@ -1,4 +1,4 @@
-"""Files of messages: whatever bytes they hold, a message or a FormatError."""
+"""Any bytes in a file of a message give a message or a FormatError."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.tfrecord_file import write_tfrecord
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """Statistics, a schema that compares all, and anomalies."""
+    """Statistics, a schema with comparators in each feature, and anomalies."""
     records = [
         example(a=["x", b"\xff"], f=[1.0, math.nan, math.inf], n=[i % 2], m=["1"], w=[f"w{i}"])
         for i in range(5)
@@ -91,7 +91,7 @@ def test_every_form(messages: list[Any], tmp_path: Path, end: str, number: int) 
     store(file, messages[number])
     found = load_any(file)
     assert type(found) is type(messages[number])
-    # NaN equals nothing, but its bytes do.
+    # Bytes are compared, because NaN does not equal itself.
     assert found.SerializeToString(deterministic=True) == messages[number].SerializeToString(
         deterministic=True
     )

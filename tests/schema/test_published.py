@@ -1,4 +1,4 @@
-"""Statistics, schemas and anomalies: what TFDV publishes for the same inputs."""
+"""Statistics, schemas and anomalies are those that TFDV publishes for the same inputs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ffrfs.schema.messages import anomalies_pb2, statistics_pb2
 from tests.schema import published
 from tests.schema.records import by_name, statistics_of
 
-# Of the buckets of equal widths, which TFDV estimates.
+# The allowed error in buckets of equal widths, which TFDV estimates.
 ESTIMATE = 0.05
 
 
 def differences(found: Any, wanted: Any, place: str = "", error: float = 1e-6) -> list[str]:
-    """What `wanted` says and `found` does not."""
+    """Return where `found` differs from a field that `wanted` has."""
     result = []
     if isinstance(wanted, statistics_pb2.Histogram) and wanted.type == wanted.STANDARD:
         error = ESTIMATE
@@ -58,7 +58,7 @@ def test_statistics(tmp_path: Path, name: str) -> None:
         kind = wanted.WhichOneof("stats")
         for message in (getattr(one, kind), getattr(wanted, kind)):
             message.ClearField("common_stats")
-        # Histograms have no more buckets than TFDV's either.
+        # Histograms have no more buckets than TFDV's, either.
         for histogram, other in zip(
             getattr(one, kind).histograms if kind == "num_stats" else (),
             getattr(wanted, kind).histograms if kind == "num_stats" else (),

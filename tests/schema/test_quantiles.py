@@ -1,4 +1,4 @@
-"""Quantiles: exact while few numbers differ; then off by no more than is promised."""
+"""Quantiles are exact for few different numbers; for more, the promised error holds."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_few_numbers_are_exact(parts: list[list[float]]) -> None:
             bounds, below = found.boundaries(4)
             assert (bounds[0], bounds[-1]) == (numbers[0], numbers[-1])
             for q, bound, under in zip((1, 2, 3), bounds[1:-1], below[1:-1], strict=True):
-                # The least that more than q / 4 of them do not exceed.
+                # The least bound with more than q / 4 of the numbers at or below it.
                 assert sum(number <= bound for number in numbers) == under > q / 4 * len(numbers)
                 assert sum(number < bound for number in numbers) <= q / 4 * len(numbers)
 
 
 def rank_error(found: Quantiles, numbers: Any) -> float:
-    """The greatest distance of a rank to the true one, as a share of all numbers."""
+    """Return the greatest error of a rank, as a share of all numbers."""
     numbers = np.sort(numbers)
     values, counts = found.samples()
     assert counts.sum() == len(numbers) == found.count
@@ -107,7 +107,7 @@ def test_merging_leaves_the_other_one_as_it_is() -> None:
 
 
 def test_counts_become_levels() -> None:
-    found = of(np.arange(EXACT_MAX), np.arange(EXACT_MAX), [EXACT_MAX])  # one too many
+    found = of(np.arange(EXACT_MAX), np.arange(EXACT_MAX), [EXACT_MAX])  # one too many to be exact
     values, counts = found.samples()
     assert counts.sum() == 2 * EXACT_MAX + 1
     assert values[-1] == EXACT_MAX

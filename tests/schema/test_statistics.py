@@ -1,4 +1,4 @@
-"""generate_statistics: all records once, the same by any number of processes; errors name files."""
+"""generate_statistics: all records count once, by any number of processes; errors name files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 
 def records(count: int, seed: int = 0) -> list[bytes]:
-    """With features that are often, seldom, empty or in lists; some differ in each record."""
+    """Return records with common, rare, empty and listed features; some differ in each record."""
     found = []
     dice = random.Random(seed)
     for i in range(count):
@@ -65,7 +65,7 @@ def serialized(*arguments: Any, **options: Any) -> bytes:
 def test_the_number_of_processes_changes_nothing(
     shards: Path, monkeypatch: pytest.MonkeyPatch, unit: int
 ) -> None:
-    # Small, so that files have several units, and sketches are merged.
+    # These limits are small, so that files have several units, and sketches are merged.
     monkeypatch.setattr(source, "UNIT_COUNT", unit)
     monkeypatch.setattr("ffrfs.schema.quantiles.EXACT_MAX", 200)
     monkeypatch.setattr("ffrfs.schema.quantiles.LEVEL_SIZE", 200)
@@ -73,7 +73,7 @@ def test_the_number_of_processes_changes_nothing(
     assert (len(source.parts_of(str(shards / "x.tfrecord-00000-of-00003"), True)) > 1) == (
         unit < 900
     )
-    write_tfrecord(shards / "large.tfrecord", records(3000, 4))  # which is divided
+    write_tfrecord(shards / "large.tfrecord", records(3000, 4))  # it is divided
     alone = serialized(shards)
     assert serialized(shards, jobs=2) == alone
     assert serialized(shards, jobs=5) == alone
@@ -179,7 +179,7 @@ def test_no_example_among_examples(tmp_path: Path, jobs: int) -> None:
 
 
 def test_many_that_are_no_examples(tmp_path: Path) -> None:
-    """They are looked for once in a batch, not once for each of them."""
+    """The parser looks for them once in a batch, not once for each of them."""
     data = [b"\xff%d" % i if i % 2 else example(a=[i]) for i in range(20_000)]
     file = write_tfrecord(tmp_path / "x.tfrecord", data)
     found = generate_statistics(file, on_error="skip")
@@ -242,7 +242,7 @@ def test_interrupt_ends_all_processes(shards: Path, jobs: int) -> None:
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == b"reading\n"
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
         errors = process.stderr.read()
         process.stdout.read()  # ends when all processes have closed it
         process.wait(60)
@@ -288,7 +288,7 @@ def processes_of(group: int) -> list[int]:
 def test_reading_from_the_middle_needs_no_compression(shards: Path, tmp_path: Path) -> None:
     assert len(source.parts_of(str(shards / "y.tfrecord.gz"), True)) == 1
     os.mkfifo(tmp_path / "pipe")
-    # Not even opened, which would wait for its writer.
+    # The pipe is not even opened, which would wait for its writer.
     assert source.parts_of(str(tmp_path / "pipe"), True) == [source.Part(str(tmp_path / "pipe"))]
 
 

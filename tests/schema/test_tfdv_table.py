@@ -1,4 +1,4 @@
-"""docs/compatibility.md, the table of TFDV: every row is so."""
+"""The table of TFDV in docs/compatibility.md: every row is true."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def message(kind: str, file: Path) -> Any:
 
 
 def keeps(kind: str, end: str) -> Callable[[Path], None]:
-    """Storing and loading gives the same message; text is protobuf's."""
+    """Return a check that a message is the same after storing and loading; text is protobuf's."""
 
     def check(file: Path) -> None:
         stored = message(kind, file)
@@ -154,7 +154,7 @@ def test_row(file: Path, row: str, capsys: pytest.CaptureFixture[str]) -> None:
         check(file)
 
 
-# Facets' facets_overview/proto/feature_statistics.proto: the numbers of the fields that we set.
+# The numbers of our fields in Facets' facets_overview/proto/feature_statistics.proto.
 FACETS = {
     "DatasetFeatureStatisticsList": {"datasets": 1},
     "DatasetFeatureStatistics": {"name": 1, "num_examples": 2, "features": 3},
@@ -184,12 +184,12 @@ FACETS = {
         "sample_count": (4, 5),
     },
 }  # fmt: skip
-# Facets has no fields of these numbers, and passes over them.
+# Facets has no fields of these numbers, and ignores them.
 UNKNOWN_TO_FACETS = {"invalid_utf8_count", "presence_and_valency_stats"}
 
 
 def check_numbers(found: Any) -> set[str]:
-    """The fields of a message are those of Facets. Returns the messages that were seen."""
+    """Assert that a message has Facets' field numbers; return the names of its messages."""
     seen = {found.DESCRIPTOR.name}
     for field, value in found.ListFields():
         if field.name in UNKNOWN_TO_FACETS:
@@ -212,7 +212,7 @@ def test_facets_reads_statistics(tmp_path: Path) -> None:
 
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its program runs, and its schema is one that can be checked."""
+    """The program of the page runs, and its schema can be checked."""
     page = (CHECKOUT / "docs/schema.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "tuesday").mkdir()

@@ -108,7 +108,7 @@ def test_domains_of_strings(tmp_path: Path) -> None:
 
 
 def test_unknown_values_make_no_domain(tmp_path: Path) -> None:
-    """Of many values the rare ones may be unknown."""
+    """If there are many values, the rare ones may be unknown."""
     statistics = of(tmp_path, [example(a=["often"]), example(a=["seldom"])])
     (feature,) = statistics.datasets[0].features
     feature.string_stats.unique = 60_000
@@ -151,7 +151,7 @@ def test_presence(tmp_path: Path) -> None:
 
 A = 'feature {{ name: "a" type: {} {} }}'
 MASS = "distribution_constraints { min_domain_mass: 0.5 }"
-# A schema, values of feature a, and what is found: as TFDV 1.16.1 finds it.
+# A schema, values of feature a, and the anomalies that TFDV 1.16.1 finds.
 CASES: list[tuple[str, list[Any], list[str]]] = [
     (A.format("INT", "value_count { min: 2 max: 3 }"), [[1], [1, 2, 3, 4]],
      ["FEATURE_TYPE_LOW_NUMBER_VALUES", "FEATURE_TYPE_HIGH_NUMBER_VALUES"]),
@@ -226,7 +226,7 @@ def test_long_strings_are_of_their_domain(tmp_path: Path) -> None:
 
 
 def test_share_of_other_values(tmp_path: Path) -> None:
-    """min_domain_mass lets a part of the values be others."""
+    """min_domain_mass allows a share of values outside the domain."""
     data = of(tmp_path, [example(a=["x"])] * 9 + [example(a=["y"])])
     schema = schema_of(A.format("BYTES", 'string_domain { value: "x" }'))
     (info,) = validate_statistics(data, schema).anomaly_info.values()

@@ -1,4 +1,4 @@
-"""ValueCounts: exact while few values differ; then as near as is promised, in bounded memory."""
+"""ValueCounts is exact for few different values; for more, its error and memory are bounded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_long_values() -> None:
 
 
 def stream(count: int) -> list[bytes]:
-    """Each second value is one of ten, the others come once."""
+    """Return values of which every second is one of ten, and each of the others comes once."""
     return [b"often %d" % (i % 20) if i % 2 == 0 else b"once %d" % i for i in range(count)]
 
 
