@@ -1,4 +1,4 @@
-"""Scripts written for HFAiLab/ffrecord, unedited: what its documentation and examples do."""
+"""Unedited scripts for HFAiLab/ffrecord, which do what its documentation and examples do."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
 
 
 def test_a_large_file(in_dask: Run, tmp_path: Path) -> None:
-    sample = large_pack(tmp_path, 40 << 20)  # over 32 MiB, the most that is read at once
+    sample = large_pack(tmp_path, 40 << 20)  # larger than a batch of reading (32 MiB)
     assert in_dask("sizes_of", sample.packs) == [len(data) for _, data in sample.rows]
 
 

@@ -79,7 +79,7 @@ def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> No
 
 
 def test_a_large_file_is_a_block_alone(in_ray: Run, tmp_path: Path) -> None:
-    sample = large_pack(tmp_path, 40 << 20)  # over 32 MiB, the most in a block
+    sample = large_pack(tmp_path, 40 << 20)  # larger than other blocks (32 MiB)
     assert in_ray("blocks", sample.packs) == [10, 1, 1]
     assert in_ray("is_same", sample.packs, "b")
 

@@ -66,7 +66,7 @@ def number_of(item: dict[str, Any]) -> int:
 
 
 def same(ours: object, theirs: object) -> bool:
-    """Return whether they are equal and of one type. Several values of bytes are a list of ours."""
+    """Return whether both are equal and of one type; ours may be a list, theirs an array."""
     if isinstance(ours, list):
         assert isinstance(theirs, np.ndarray)
         return ours == theirs.tolist()

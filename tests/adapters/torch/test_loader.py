@@ -111,7 +111,7 @@ def test_resume_at_against_lists(data: st.DataObject) -> None:
         return kind(dataset, collate_fn=list, **options), dataset  # type: ignore[arg-type]
 
     uninterrupted = epochs(loader(TorchDataLoader)[0])
-    if seed is None:  # only for random orders the test trusts torch
+    if seed is None:  # torch is trusted only for random orders
         batches = [list(range(count))[i : i + batch_size] for i in range(0, count, batch_size)]
         whole = [batch for batch in batches if len(batch) == batch_size or not drop_last]
         assert uninterrupted == [whole] * EPOCHS

@@ -92,7 +92,7 @@ def test_unmodified_script(root: str, source: Path, how: list[str]) -> None:
 
 
 def behind(folder: Path) -> list[str]:
-    """Return `ffrfs run`, for a directory that is after its own in PYTHONPATH."""
+    """Return an `ffrfs run` command with `folder` after its own directory in PYTHONPATH."""
     return [*RUN, "sh", "-c", f'PYTHONPATH="$PYTHONPATH:{folder}" exec "$@"', "sh"]
 
 

@@ -1,4 +1,4 @@
-"""A training script that knows nothing of ffrfs. It prints its batches; its status is 3.
+"""A training script that knows nothing of ffrfs. It prints hashes of its batches and ends with 3.
 
 In the last epoch it waits for a line.
 
