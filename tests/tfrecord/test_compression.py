@@ -1,4 +1,4 @@
-"""Compressed files are recognised, read in bounded memory, and known to be cut off or corrupt."""
+"""Compressed files are recognised, and read in bounded memory; errors tell cut off from corrupt."""
 
 from __future__ import annotations
 

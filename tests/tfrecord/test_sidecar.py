@@ -1,4 +1,4 @@
-"""Sidecars: of other tools that we read, our own that they read, and when one is not trusted."""
+"""Sidecars of other tools that we read, ours that they read, and when a sidecar is not trusted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """TensorFlow's published schema of tf.train, as its generated classes register it.
 
-tensorflow/core/example/feature.proto and example.proto, written out as the descriptors
-that protoc makes of them (in protobuf's text form), independently of ffrfs: two files, in
-the default pool, as they are after `import tensorflow`.
+These are the descriptors that protoc makes of tensorflow/core/example/feature.proto and
+example.proto, in protobuf's text form, written independently of ffrfs. They are two files, as
+in the default pool after `import tensorflow`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ffrfs.tfrecord.examples.example: messages like TensorFlow's, and to and from NumPy."""
+"""ffrfs.tfrecord.examples.example: messages like TensorFlow's, and conversions with NumPy."""
 
 from __future__ import annotations
 
