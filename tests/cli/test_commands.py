@@ -1,4 +1,4 @@
-"""What each command prints when all is well."""
+"""The output of each command when all is well."""
 
 from __future__ import annotations
 
