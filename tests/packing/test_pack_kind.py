@@ -39,7 +39,7 @@ def write_pack(path: Path) -> None:
 
 
 def test_what_is_taken_for_a_pack(folder: Path, tmp_path: Path) -> None:
-    """Its content shows a pack, or its name, so that the error can tell what is wrong with it."""
+    """A pack is known by its content, or by its name, so that the error can explain the damage."""
     writers = {"pack": write_pack, "x.ffr": write_records, "damaged.ffr": write_zeros}
     others = {"records": write_records, "notes": write_notes, "zeros": write_zeros}
     for name, write in {**writers, **others}.items():

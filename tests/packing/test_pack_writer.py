@@ -89,7 +89,7 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
     with PackWriter(place / "x.ffr", reproducible=True) as pack:
         for path, content in files.items():
             pack.add(path, content, mode=0o600, mtime=7)  # mode and mtime do not count
-    # Only its files make a directory exist.
+    # A directory exists only because of its files.
     folder = place / "by files"
     folder.mkdir()
     for path, content in files.items():
