@@ -1,1 +1,1 @@
-"""Those who speak to a mount."""
+"""The commands and functions that talk to a mount's daemon."""

@@ -1,4 +1,4 @@
-"""Many daemons are asked at once, and bad ones hold up no others."""
+"""A survey asks many daemons at once, and a bad one does not delay the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BAD = [
 
 
 class Daemons:
-    """Listening sockets, of which a thread answers some."""
+    """Listening sockets; threads answer the clients of some of them."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class Daemons:
         return path
 
     def full(self) -> tuple[str, socket.socket, int]:
-        """Its queue of clients is full; the listener, and how many wait."""
+        """Return a socket whose client queue is full: path, listener, number of waiting clients."""
         path, listener = self._new()
         for count in itertools.count():
             try:
@@ -88,7 +88,7 @@ def test_each_answer_is_of_its_daemon(daemons: Daemons, at_once: int | None) -> 
     paths = [daemons.answering(line({"result": {"pid": pid}})) for pid in range(10)]
     began_s = time.monotonic()
     assert ask_all(paths, "status", TIMEOUT_S, at_once) == [{"pid": pid} for pid in range(10)]
-    assert time.monotonic() - began_s < TIMEOUT_S / 2  # not to the end of the time
+    assert time.monotonic() - began_s < TIMEOUT_S / 2  # it does not wait until the time is over
     assert daemons.requests == [b'{"command": "status"}\n'] * 10
 
 
@@ -150,12 +150,12 @@ def test_survey_is_waited_for_beside_other_things(daemons: Daemons) -> None:
         assert select.select([survey], [], [], 0)[0] == []
         survey.drop("silent")
         assert survey.waits_for == set()
-        survey.ask("good", daemons.answering(line(GOOD)))  # once more
+        survey.ask("good", daemons.answering(line(GOOD)))  # a second time
         assert survey.receive(TIMEOUT_S) == {"good": GOOD["result"]}
 
 
 def test_another_users_daemon_is_not_asked(daemons: Daemons) -> None:
-    """It is somebody else who listens where that user's daemon should be."""
+    """The socket of that user's daemon belongs to another user."""
     user_id = os.geteuid()
     with Survey[str]("stats") as survey:
         survey.ask("stranger", daemons.silent(), user_id + 1)

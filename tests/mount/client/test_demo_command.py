@@ -1,4 +1,4 @@
-"""`ffrfs demo`: it does what it shows, and leaves what the user asked for."""
+"""`ffrfs demo` runs the commands that it shows, and keeps only the files the user asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ffrfs check`: one word about each mount, in a second, whatever has become of it."""
+"""`ffrfs check` rates each mount in one word within a second, in whatever state the mount is."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.mount.makers import AskAsUser, MakeMount, PackTree, by_both
 from tests.own_mounts import with_copy_of
 
 TREE = {"a": b"alpha" * 10_000, "b": b"beta"}
-# What a second leaves for mounts; the rest is for the start of the program.
+# The part of a second that the mounts may take; the rest is for the start of the program.
 LIMIT_S = TIMEOUT_S + 0.1
-# Runs `ffrfs check`, and says how long it has waited.
+# Runs `ffrfs check` and prints how long it waited.
 PROGRAM = """
 import sys
 from ffrfs.cli.main import main
@@ -47,7 +47,7 @@ def check(*places: Path) -> Done:
 
 
 def is_in_time(*places: Path) -> bool:
-    """`ffrfs check` takes less than a second, when the machine is not busy."""
+    """Return whether `ffrfs check` takes less than a second on a machine that is not busy."""
     done = run([sys.executable, "-c", PROGRAM, *places], capture_output=True, text=True, check=True)
     return float(done.stdout.splitlines()[-1]) < LIMIT_S
 
@@ -88,7 +88,7 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
     tree.checked(0)
     pack = min((packs / "x.ffr").iterdir()) if shards else packs / "x.ffr"
     pack.rename(packs / "old")
-    tree.checked(0)  # a pack that was removed is mounted all the same
+    tree.checked(0)  # a pack that was removed stays mounted
     (packs / "new").write_bytes((packs / "old").read_bytes())
     (packs / "new").rename(pack)
     line = tree.checked(1, "was replaced since it was mounted; the mount shows the old one")
@@ -122,7 +122,7 @@ def test_daemon_that_is_stopped(tree: Mount) -> None:
 def test_daemon_whose_socket_is_gone(tree: Mount) -> None:
     known = state.find(str(tree.path))
     assert known is not None
-    with tree.stopped():  # it makes the socket again
+    with tree.stopped():  # a running daemon would make its socket again
         os.unlink(state.socket_path(known[0], str(tree.path)))
         tree.checked(2, "cannot ask its daemon", "No such file")
         assert is_in_time(tree.path)
@@ -161,7 +161,7 @@ def test_advised_commands_hold_for_a_place_with_a_space(
 def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
     assert tree.process is not None
     with child(probes.hold_open, tree / "a") as reader:
-        reader.next()  # in the kernel's cache from now on
+        reader.next()  # now the kernel has the file in its caches
         tree.kill()
         tree.wait_for_daemon()
         line = tree.checked(2, f"its daemon (process {tree.process.pid}) has died")
@@ -176,7 +176,7 @@ def test_dead_mount_that_no_daemon_is_known_of(
 ) -> None:
     tree.kill()
     tree.wait_for_daemon()
-    # As in a container that sees the mount alone.
+    # As in a container that sees the mount, but not the runtime directory.
     prefix = hidden_runtime_directory(tree)
     dead = f"{tree.path}: dead: its daemon has ended"
     wait_until(lambda: dead in ffrfs("check", tree.path, prefix=prefix).out, "it is dead")
@@ -210,7 +210,7 @@ def test_several_at_once_and_the_worst_counts(
         stop(one.process.pid)
 
     def are_told() -> bool:
-        """An answer, or the child that waits for it, may be late on a busy machine."""
+        """Return whether the output is right; on a busy machine an answer may come late."""
         done = check(*places, tmp_path, Path("/proc"))
         assert done.status == 2
         lines = done.out.splitlines()
@@ -238,7 +238,7 @@ def test_several_at_once_and_the_worst_counts(
 @pytest.mark.long
 @pytest.mark.promise("S59")
 def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
-    """A read is late after five seconds, and after ten that is critical."""
+    """A read that waits for five seconds is a warning; after ten seconds it is critical."""
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
@@ -252,7 +252,7 @@ def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
 
 
 def test_directory_on_the_way_that_hangs(tree: Mount) -> None:
-    """What is below a mount that hangs cannot be looked at, and is not waited for."""
+    """The command does not wait for a path below a mount that hangs."""
     with tree.stopped():
         done = check(tree.path / "never looked up" / "place")
         assert is_in_time(tree.path / "nor this" / "place")

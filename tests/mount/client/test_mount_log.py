@@ -40,12 +40,12 @@ NOBODY = Process(1, 1)
 
 @pytest.fixture
 def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
-    """With a log of its own; not mounted yet."""
+    """Return a mount that has its own log, and is not mounted yet."""
     return new_mount(pack_tree(dict(TREE)))
 
 
 def mount(tree: Mount) -> int:
-    """Returns the daemon's number."""
+    """Mount `tree` and return the daemon's process number."""
     done = ffrfs("mount", *tree.engine_words, tree.pack, tree.path)
     assert (done.status, done.err) == (0, "")
     tree.find_daemon()
@@ -92,7 +92,7 @@ def test_file_of_the_user(tree: Mount) -> None:
 @pytest.mark.promise("S57")
 @pytest.mark.parametrize("command", ["mount", "umount", "ps"])
 def test_it_goes_after_a_week(tree: Mount, new_mount: MakeMount, command: str) -> None:
-    """While another process holds the directory's lock, it is left to the next command."""
+    """If another process holds the directory's lock, the next command removes the log."""
     mount(tree)
     other = new_mount(tree.pack)
     assert ffrfs("umount", tree.path).status == 0
@@ -141,7 +141,7 @@ def following(place: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_until(output: IO[str], text: str) -> str:
-    """From a pipe; what came by then."""
+    """Read from a pipe until `text` has come; return everything that was read."""
     found, deadline_s = "", time.monotonic() + TIMEOUT_S
     while text not in found:
         left_s = deadline_s - time.monotonic()
@@ -175,7 +175,7 @@ def test_following_ends_with_a_daemon_that_ends(tree: Mount, signal_number: int)
         read_until(process.stdout, "mounted at")
         tree.kill() if signal_number == signal.SIGKILL else tree.signal(signal_number)
         assert process.wait(TIMEOUT_S) == 0
-    with following(tree.path) as process:  # and it ends at once
+    with following(tree.path) as process:  # a second `ffrfs log -f` ends at once
         assert process.wait(TIMEOUT_S) == 0
 
 
@@ -258,7 +258,7 @@ def test_journal_is_named(tree: Mount, tmp_path: Path) -> None:
         assert process.wait(TIMEOUT_S) == 0
     finally:
         kill_group(process)
-    mount_command_fails(ffrfs("log", tree.path), 1, "journalctl ")  # also afterwards
+    mount_command_fails(ffrfs("log", tree.path), 1, "journalctl ")  # also after the mount has ended
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_older_part_comes_first(tmp_path: Path) -> None:
     log.write_bytes(b"three\nhal")
     lines = [line for some in read_log(log_of(log, older)) for line in some]
     assert lines == [b"one", b"two", b"three", b"hal"]
-    older.unlink()  # moved over by a newer one, just now
+    older.unlink()  # as if it had disappeared just now
     assert [line for some in read_log(log_of(log, older)) for line in some] == [b"three", b"hal"]
 
 

@@ -29,13 +29,13 @@ from tests.mount.makers import PackTree, by_both
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 
-# With the engine that is taken of its own accord, but for one.
+# All tests but one use the default engine.
 pytestmark = pytest.mark.usefixtures("fuse")
 
 
 @pytest.fixture(autouse=True)
 def temporary_folder(tmp_path: Path, places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # After tmp_path, or pytest would put all its own folders there for good.
+    # Set only after tmp_path exists: else pytest would put all its own folders there for good.
     monkeypatch.setattr(tempfile, "tempdir", str(places))
     monkeypatch.setenv("TMPDIR", str(places))
 
@@ -123,7 +123,7 @@ def test_somebody_else_may_unmount_it(pack_tree: PackTree) -> None:
 def test_the_next_mount_at_the_place_stays(pack_tree: PackTree, places: Path) -> None:
     pack, place = pack_tree({"a": b"alpha" * 100_000}), places / "here"
     with mounted(pack, place), child(probes.hold_open, str(place / "a")) as reader:
-        reader.next()  # so its daemon lives
+        reader.next()  # an open file keeps the daemon alive
         assert unmount(place).was_busy
         mount(pack, place)
     assert mount_at(str(place)) is not None

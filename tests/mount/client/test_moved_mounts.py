@@ -1,4 +1,4 @@
-"""Mounts that are seen at another path than that where they were made."""
+"""Mounts that are visible at another path than the one where they were made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREE = {"a": b"alpha" * 10_000}
 
 
 def check_told(tree: Mount, place: Path) -> None:
-    """Errors name the path where it was made, and do not advise to unmount it."""
+    """Errors name the path where the mount was made, and do not advise to unmount it."""
     for command in ("stats", "restart", "log"):
         done = ffrfs(command, place)
         assert done.status != 0
@@ -65,7 +65,7 @@ def test_mount_whose_parent_was_renamed(mount: MakeMount, pack: Path, places: Pa
         done = ffrfs("umount", tree.path)
         assert done.status != 0
         assert f"not mounted there any more, but at {moved}, bound or moved" in done.err
-        check_told(tree, moved)  # and goes on
+        check_told(tree, moved)  # the mount goes on
     finally:
         assert ffrfs("umount", moved).status == 0
     tree.wait_for_daemon()

@@ -21,7 +21,7 @@ from tests.mount.command import wait_until
 from tests.mount.hint_taker import TIMEOUT_S, HintTaker, receive, received
 from tests.mount.waiting import sends
 
-# The command, on a machine whose runtime directory is another.
+# Runs the command with another runtime directory.
 PROGRAM = """
 import sys
 from ffrfs.cli.main import main
@@ -33,7 +33,7 @@ sys.exit(main(sys.argv[2:]))
 
 @dataclass
 class Done:
-    """The command has ended; what it has handed over."""
+    """The exit status of a command that has ended, and the hints that it sent."""
 
     status: int
     hints: bytes
@@ -54,7 +54,7 @@ def prefetch(known: state.MountState, taker: HintTaker, *arguments: str | Path) 
 def running(
     known: state.MountState, source: int | IO[bytes] = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, which reads what comes from `source`."""
+    """Run the command, which reads paths from `source`."""
     directory = Path(known.mountpoint).parent
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, directory, "prefetch", known.mountpoint, "--from", "-"],
@@ -88,7 +88,7 @@ def test_what_is_not_in_the_mount_is_an_error(
     known: state.MountState, taker: HintTaker, capfd: pytest.CaptureFixture[str], path: str
 ) -> None:
     done = prefetch(known, taker, "a", path)
-    assert done == Done(1, b"")  # what was hinted before it is dropped
+    assert done == Done(1, b"")  # the hint before the error is dropped
     (line,) = capfd.readouterr().err.splitlines()
     assert line.endswith(f": not in the mount at {known.mountpoint}")
     assert len(line) < 4300
@@ -161,7 +161,7 @@ def test_pipe_is_followed_line_by_line(known: state.MountState, taker: HintTaker
         client.close()
         assert process.wait(TIMEOUT_S) == 0
         assert process.stderr is not None
-        place = known.mountpoint.encode()  # where nothing is mounted
+        place = known.mountpoint.encode()  # nothing is mounted there
         assert process.stderr.read() == (
             b"ffrfs: %s: was unmounted, so nothing reads these hints\n" % place
         )
@@ -195,7 +195,7 @@ def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT_S)
         assert (process.returncode, err) == (130, b"ffrfs: interrupted\n")
-        assert not received(client).endswith(b"\0\0")  # they are dropped
+        assert not received(client).endswith(b"\0\0")  # without the mark that would keep the hints
 
 
 def test_pipe_that_does_not_block_is_followed(known: state.MountState, taker: HintTaker) -> None:
@@ -207,7 +207,7 @@ def test_pipe_that_does_not_block_is_followed(known: state.MountState, taker: Hi
         running(known, source.fileno()),
         taker.client() as client,
     ):
-        for name in (b"a", b"b"):  # it may look before each
+        for name in (b"a", b"b"):  # the command may find the pipe empty before each name
             pipe.write(name + b"\n")
             assert receive(client, 3) == b"/" + name + b"\0"
         pipe.close()

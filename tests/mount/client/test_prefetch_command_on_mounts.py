@@ -1,4 +1,4 @@
-"""`ffrfs prefetch` on a real mount: what it hands over is followed."""
+"""`ffrfs prefetch` on a real mount, which follows the hints."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tree(hinted_tree: Mount) -> Mount:
 
 
 def check_all_is_there(tree: Mount, names: list[str]) -> None:
-    """Though the command has ended, all of these are read from memory, and no other."""
+    """Check that the mount still holds just these files in memory after the command has ended."""
     before = settled(tree)
     assert before["prefetch.hinted"] == before["prefetch.fetched"] == len(names)
     misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", DIGESTS, names)
@@ -70,7 +70,7 @@ def test_arguments_and_a_file_of_paths(tree: Mount, tmp_path: Path) -> None:
 
 @contextmanager
 def command(tree: Mount) -> Iterator[subprocess.Popen[bytes]]:
-    """It takes paths from a pipe."""
+    """Run the command, which reads paths from a pipe."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ffrfs", "prefetch", tree.path, "--from", "-"],
         stdin=subprocess.PIPE,
@@ -96,7 +96,7 @@ def test_pipe_is_followed_as_it_comes(tree: Mount) -> None:
             write(process, f"d/{NAMES[count - 1]}\n".encode())
             wait_until(lambda n=count: figures(tree)["prefetch.fetched"] == n, "it is followed")
         assert process.poll() is None
-        write(process, b"5")  # a last line needs no end
+        write(process, b"5")  # the last line needs no newline
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, b"", b"")
     check_all_is_there(tree, NAMES[:6])
@@ -121,7 +121,7 @@ def test_paths_that_are_not_there_are_named_and_do_no_harm(tree: Mount) -> None:
     mount_command_fails(done, 1, f"/d/0001/x: not in the mount at {tree.path} (and 1 more)")
 
 
-# More than the mount takes.
+# More hints than the mount takes.
 
 
 def write_numbers(path: Path, count: int) -> Path:
@@ -153,13 +153,13 @@ def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path
     )
     found = settled(tree)
     known = found["prefetch.hit"] + found["prefetch.late"] + found["prefetch.dropped"]
-    # Who reads what was pushed is not known.
+    # The mount does not know who reads pushed files.
     assert found["prefetch.hinted"] - found["prefetch.pushed"] <= known <= found["prefetch.hinted"]
 
 
 @pytest.mark.long
 def test_command_ends_when_all_was_taken(tree: Mount, tmp_path: Path) -> None:
-    """A reader that asks for each file again and again makes room."""
+    """A reader that reads each file again and again makes room for more hints."""
     count = 10_000
     numbers = write_numbers(tmp_path / "list", count)
     process = start_ffrfs("prefetch", tree.path, "--from", numbers)

@@ -1,4 +1,4 @@
-"""ffrfs.prefetch(): hints from a program, sent by a thread of their own."""
+"""ffrfs.prefetch(): hints from a program, which a separate thread sends."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.mount.command import wait_until
 from tests.mount.hint_taker import TIMEOUT_S, HintTaker, receive, received
 from tests.mount.waiting import files_in_calls, sends
 
-MANY = 200_000  # more than a socket holds
+MANY = 200_000  # more hints than a socket's buffer holds
 
 
 @pytest.fixture
 def place(known: state.MountState, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A mount point, as the kernel's table would have it."""
+    """Return a mount point that the kernel's table seems to contain."""
     table = [MountEntry(known.mountpoint, FSTYPE, "x.ffr", "0:1")]
     monkeypatch.setattr(hint_paths, "read_mount_table", lambda: table)
     return Path(known.mountpoint)
@@ -88,8 +88,8 @@ def test_each_path_is_sent_as_it_comes(place: Path, taker: HintTaker) -> None:
 
 
 def test_nobody_is_held_up_by_a_mount_that_takes_no_more(place: Path, taker: HintTaker) -> None:
-    before = files_in_calls(os.getpid())  # of other tests' hints, which wait for ever
-    hints = ffrfs.prefetch(range(MANY), place)  # which takes none before this is done
+    before = files_in_calls(os.getpid())  # hint threads of other tests wait for ever
+    hints = ffrfs.prefetch(range(MANY), place)  # returns before any hint is read
     with taker.client() as client:
         wait_until(lambda: sends(os.getpid(), before), "no more are taken")
         sent = hints.sent
@@ -166,7 +166,7 @@ def test_daemon_that_cannot_be_asked(
 ) -> None:
     with pytest.raises(MountError, match="cannot ask its daemon"):
         ffrfs.prefetch(["a"], place)
-    hints = ffrfs.prefetch([place / "a"])  # which mount, its thread finds out
+    hints = ffrfs.prefetch([place / "a"])  # its thread finds the mount
     with pytest.raises(MountError, match="cannot ask its daemon"):
         hints.wait(TIMEOUT_S)
     assert "no more hints: " in caplog.text

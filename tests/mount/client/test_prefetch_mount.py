@@ -95,7 +95,7 @@ def test_mount_without_prefetch(mount: MakeMount, pack_tree: PackTree) -> None:
 def test_options_reach_the_engine(mount: MakeMount, pack_tree: PackTree) -> None:
     window = ("--prefetch-window", "4,1M", "--prefetch-ttl", "0.2")
     tree = mount(pack_tree({"d": dict(TREE)}), *window)
-    # Without a listing the kernel knows none of them: they are held, until it is too late.
+    # Without a listing the kernel knows no inodes: the engine holds the files until the TTL ends.
     began_s = time.monotonic()
     found: dict[str, int] = {}
     with package.prefetch([tree.path / "d" / name for name in TREE]):
@@ -105,7 +105,7 @@ def test_options_reach_the_engine(mount: MakeMount, pack_tree: PackTree) -> None
             return found["wasted_bytes"] > 0
 
         wait_until(is_wasted, "nobody has read them")
-        # A window, and another each 0.2 s.
+        # At most one window at the beginning, and another one each 0.2 s.
         assert found["fetched"] <= 4 * (2 + (time.monotonic() - began_s) / 0.2)
     check_files(tree, list(TREE))
 
@@ -117,7 +117,7 @@ def test_stopped_worker_holds_up_neither_hints_nor_daemon(tree: Mount) -> None:
         os.kill(tree.process.pid, signal.SIGCONT)
         clients = []
         end_s = time.monotonic() + 6  # a worker that is stopped for 10 s is killed
-        while len(clients) < 300 and time.monotonic() < end_s:  # more than the socket takes
+        while len(clients) < 300 and time.monotonic() < end_s:  # more clients than the socket takes
             clients.append(package.prefetch([0], tree.path))
         assert prefetched(tree)["hinted"] == 0
         for hints in clients:
@@ -144,5 +144,5 @@ def test_killed_worker_that_the_kernel_holds_is_replaced(
         second.touch()
         assert tree.worker is not None
         os.kill(tree.worker.pid, number)
-        assert reader.answer() == 0  # which also frees the first
+        assert reader.answer() == 0  # an answer also frees the first worker
         assert tree.worker.wait(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What a hint says: paths and numbers, as a reader names them, to those of the mount."""
+"""Hints: how a reader's paths and numbers become paths and numbers in the mount."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MakePaths = Callable[..., HintPaths]
 
 @pytest.fixture
 def paths(monkeypatch: pytest.MonkeyPatch) -> MakePaths:
-    """HintPaths on a machine with these mounts of ours, and one of another kind."""
+    """Return a maker of HintPaths on a machine with these ffrfs mounts and one NFS mount."""
 
     def make(mountpoint: str | None = None, mounts: tuple[str, ...] = ("/m", "/m/inner")) -> Any:
         table = [MountEntry("/", "ext4", "/dev/x", "8:1")]
@@ -54,7 +54,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> MakePaths:
         ("/mm/a", None),
         ("../m/a", b"/a"),
         ("../a", None),
-        ("/m/inner/a", None),  # of another mount
+        ("/m/inner/a", None),  # in another mount
         ("/m/a\0b", None),
         (-1, None),
     ],
@@ -82,7 +82,7 @@ def test_mount_of_the_first_path_that_is_in_one(paths: MakePaths) -> None:
     assert found.mountpoint is None
     with pytest.raises(ValueError, match="record 3: name its mountpoint"):
         found.hint(3)
-    assert found.hint("/m/inner/d/a") == b"/d/a"  # the innermost
+    assert found.hint("/m/inner/d/a") == b"/d/a"  # the innermost mount counts
     assert found.mountpoint == "/m/inner"
     assert found.hint("/m/a") is None
     assert found.hint(3) == b"3"
@@ -95,7 +95,7 @@ def test_relative_paths_are_of_the_working_directory_then(
     mount.mkdir()
     monkeypatch.chdir(tmp_path)
     found = paths(mounts=(str(mount),))
-    monkeypatch.chdir("/")  # it was asked before
+    monkeypatch.chdir("/")  # HintPaths has read the working directory before
     assert found.hint("mount/a") == b"/a"
     assert found.hint("a") is None
 

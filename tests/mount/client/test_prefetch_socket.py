@@ -1,4 +1,4 @@
-"""The command "prefetch" of the control socket: a connection that changes hands."""
+"""The control socket's command "prefetch": the daemon hands the connection to the engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_connection_changes_hands(path: Path) -> None:
             assert receive(client, 3 + len(ECHO)) == b"/a\0" + ECHO
             client.sendall(b"still open")
             assert receive(own, 10) == b"still open"
-        assert own.recv(1) == b""  # nobody else has it
+        assert own.recv(1) == b""  # nobody else has the connection
 
 
 def test_server_forgets_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_server_forgets_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         own.sendall(PREFETCH)
         assert receive(own, len(AGREED)) == AGREED
         with control_socket.connect(str(path), TIMEOUT_S) as other:
-            assert other.recv(1) == b""  # one of its own it has dropped by now
+            assert other.recv(1) == b""  # the server has dropped an idle client of its own
         own.sendall(b"1\0")
         with taker.client() as client:
             assert receive(client, 2) == b"1\0"
@@ -78,7 +78,7 @@ def test_bytes_behind_the_request_are_an_error(path: Path, behind: bytes) -> Non
         with control_socket.connect(str(path), TIMEOUT_S) as other:
             other.sendall(PREFETCH)
             assert receive(other, len(AGREED)) == AGREED
-            with taker.client() as client:  # the first to be handed over
+            with taker.client() as client:  # the first one that the server hands over
                 other.sendall(b"other")
                 assert receive(client, 5) == b"other"
 
@@ -126,5 +126,5 @@ def test_no_descriptor_is_left_behind(path: Path) -> None:
                 assert receive(own, len(AGREED)) == AGREED
                 taker.client().close()
                 assert own.recv(1) == b""
-        # Threads of earlier tests may open or close one meanwhile; a leak is one in each round.
+        # Threads of earlier tests may open or close some meanwhile; a leak is one in each round.
         assert len(os.listdir("/proc/self/fd")) < before + ROUNDS // 2

@@ -1,4 +1,4 @@
-"""The side that hints: the connection, what goes over it, and how it ends."""
+"""The sender of hints: its connection, the bytes that it sends, and how the connection ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_hints_and_their_end(stream: HintStream, taker: HintTaker) -> None:
         thread = in_thread(stream.finish)
         assert received(client) == b"/a\0/d/b c\x0012\0/\xff\n\0\0"
         thread.join(0.1)
-        assert thread.is_alive()  # it may not have been read yet, for all that it knows
+        assert thread.is_alive()  # it cannot know that the hints were read
     thread.join(TIMEOUT_S)
     assert not thread.is_alive()
 
@@ -132,7 +132,7 @@ def test_stop_while_the_next_worker_is_found(
 
     monkeypatch.setattr(control_client, "connect", stop_meanwhile)
     taker.client().close()  # the worker dies
-    assert stream._client.recv(1) == b""  # and no other process has the connection
+    assert stream._client.recv(1) == b""  # no other process has the connection
     with pytest.raises(MountError, match="takes no more hints"):
         stream.send([b"1"])
     with taker.client() as client:
@@ -150,7 +150,7 @@ def test_forked_child_has_no_part_in_it(stream: HintStream, taker: HintTaker) ->
         try:
             stream.send([b"1"])
             assert receive(client, 2) == b"1\0"
-            stream.close()  # the last that has it, though the child lives
+            stream.close()  # ends the connection, though the child lives
             assert received(client) == b""
         finally:
             os.kill(child, signal.SIGKILL)
@@ -160,7 +160,7 @@ def test_forked_child_has_no_part_in_it(stream: HintStream, taker: HintTaker) ->
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_fork_while_streams_begin_and_end(known: state.MountState, taker: HintTaker) -> None:
-    """A child that got a connection in the making would keep it open."""
+    """A child that is forked while a connection is being made would keep it open."""
     is_over = threading.Event()
 
     def come_and_go() -> None:
@@ -181,7 +181,7 @@ def test_fork_while_streams_begin_and_end(known: state.MountState, taker: HintTa
 def test_fork_by_a_signal_handler_while_a_stream_begins(
     known: state.MountState, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The handler runs in the thread that holds the lock."""
+    """The signal handler runs in the thread that holds the lock."""
     connect, statuses = control_client.connect, []
 
     def fork_first(*arguments: str) -> tuple[socket.socket, dict[str, object]]:
@@ -205,7 +205,7 @@ def test_fork_while_the_next_worker_is_found(
     def fork_meanwhile(*arguments: str) -> tuple[socket.socket, dict[str, object]]:
         found = connect(*arguments)
         forking.start()
-        forking.join(0.1)  # for ever, if it waits for us
+        forking.join(0.1)  # this would last for ever if it waited for us
         return found
 
     monkeypatch.setattr(control_client, "connect", fork_meanwhile)
@@ -217,7 +217,7 @@ def test_fork_while_the_next_worker_is_found(
 
 
 def status_of_child() -> int:
-    """How many connections a child has that was forked now."""
+    """Return how many control connections a child has that is forked now."""
     child = os.fork()
     if child == 0:
         os._exit(sum(is_client(fd) for fd in range(3, 64)))
@@ -225,7 +225,7 @@ def status_of_child() -> int:
 
 
 def is_client(fd: int) -> bool:
-    """A Unix socket whose other end has the name of a control socket."""
+    """Return whether `fd` is a Unix socket whose other end has the name of a control socket."""
     try:
         with socket.socket(fileno=os.dup(fd)) as found:
             return str(found.getpeername()).endswith(".sock")

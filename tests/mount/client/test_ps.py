@@ -1,4 +1,4 @@
-"""`ffrfs ps`: what is mounted, and what has become of it."""
+"""`ffrfs ps` lists the mounts and their states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANSWER_LIMIT_S = 2.0
 
 
 def seen(tree: Mount) -> dict[str, Any]:
-    """What `ffrfs ps --json` says of it; others may have mounts, too.
+    """Return what `ffrfs ps --json` says of `tree`; other tests may have mounts, too.
 
     A daemon has 1.5 s to answer, which a busy machine may need.
     """
@@ -200,14 +200,14 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
     assert live[title.index("LOG") :].startswith(str(tree.log_file))
 
 
-# Alone: here other tests have mounts, too.
+# In a namespace of their own, because other tests have mounts here.
 
 
 @pytest.fixture
 def alone(
     engine: str, pack_tree: PackTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """What all_mounts.py has seen."""
+    """Return the observations of all_mounts.py."""
     folder = tmp_path / "alone"
     folder.mkdir()
     program = CHECKOUT / "tests/mount" / "all_mounts.py"
@@ -228,7 +228,7 @@ def test_all_of_it_alone(alone: dict[str, Any]) -> None:
     }
     status, out, err = alone["umount --all"]
     assert (status, out) == (1, "")
-    # What cannot be unmounted is told, and what is in use.
+    # One line about the mount that cannot be unmounted, and one about the mount in use.
     assert len(err.splitlines()) == 2, err
     covered, busy = sorted(err.splitlines())[::-1]
     if "busy" in covered:

@@ -16,7 +16,7 @@ from tests.mount.command import TIMEOUT_S
 PAGE = CHECKOUT / "docs" / "python.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# What the page leads to, and does not print.
+# Checks the results of the page's code, which the page does not print.
 OUTCOME = """
 from pathlib import Path
 from ffrfs.tfrecord import tf_record_iterator

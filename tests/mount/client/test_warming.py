@@ -1,4 +1,4 @@
-"""`ffrfs warm`: afterwards the kernel has the files, and reading them sends no request."""
+"""After `ffrfs warm` the kernel has the files in its cache, and a read sends no request."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def linked_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """It has links to files and directories inside and outside."""
+    """Return a pack with links to files and directories inside and outside the mount."""
     folder = tmp_path_factory.mktemp("linked")
     source = folder / "source"
     (source / "d").mkdir(parents=True)
@@ -71,7 +71,7 @@ def linked_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of three folders that share their records."""
+    """Return a pack of three folders that share their records."""
     folder = tmp_path_factory.mktemp("packed")
     for name in "dpq":
         (folder / "source" / name).mkdir(parents=True)
@@ -93,9 +93,9 @@ def tree(mount: MakeMount, pack: Path) -> Mount:
 
 
 def read_requests(tree: Mount, folder: str = "d", names: Sequence[str] = NAMES) -> int:
-    """How many READs it takes to read a folder, each file as it is in the pack.
+    """Return how many READ requests reading a folder takes; check that the bytes are right.
 
-    Without those of pages that a busy machine has dropped meanwhile.
+    READs of pages that a busy machine has dropped meanwhile do not count.
     """
     before = settled(tree)
     misread, given_up = tree.ask(cached_files.misread_and_given_up, folder, DIGESTS, names)
@@ -110,7 +110,7 @@ def test_all(tree: Mount) -> None:
     assert (done.status, done.out, done.err) == (0, "", "")
     found = figures(tree)
     assert found["warm.files"] == len(FILES) + 1
-    assert found["warm.pushed"] == len(FILES)  # one of them is empty
+    assert found["warm.pushed"] == len(FILES)  # not the empty file
     assert found["warm.left"] == found["warm.left_out"] == 0
     assert read_requests(tree) == 0
 
@@ -126,7 +126,7 @@ def test_a_part(tree: Mount) -> None:
 
 @pytest.mark.parametrize("part", ["/", "p", "q"])
 def test_files_that_share_a_record(mount: MakeMount, packed: Path, part: str) -> None:
-    """Whichever of them are in the part."""
+    """It does not matter which of the files are in the part."""
     tree = mounted(mount, packed)
     assert ffrfs("warm", "-q", tree.path, part).status == 0
     found = figures(tree)
@@ -154,7 +154,7 @@ def test_damaged_record_is_left_out(mount: MakeMount, tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(tree: Mount) -> None:
-    (tree.path.parent / "d").mkdir()  # beside the mount
+    (tree.path.parent / "d").mkdir()  # next to the mount
     for path in ("nothing", "../d", f"{tree.path}/../d"):
         done = ffrfs("warm", tree.path, path)
         assert done.status == 1
@@ -167,7 +167,7 @@ def test_links_lead_to_what_is_warmed(mount: MakeMount, linked_pack: Path) -> No
         assert ffrfs("warm", "-q", tree.path, part).status == 0
         found = figures(tree)
         assert found["warm.files"] - before[0] == count, part
-        # One of them is empty.
+        # The empty file is not pushed.
         assert found["warm.pushed"] - before[1] == (count if count == 1 else count - 1), part
         before = (found["warm.files"], found["warm.pushed"])
 
