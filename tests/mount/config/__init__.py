@@ -1,1 +1,1 @@
-"""What a mount is asked to do."""
+"""The settings of a mount: command line, configuration file, mount options."""

@@ -1,4 +1,4 @@
-"""What `ffrfs mount` makes of its command line."""
+"""The request that `ffrfs mount` makes from its command line."""
 
 from __future__ import annotations
 

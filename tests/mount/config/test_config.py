@@ -1,4 +1,4 @@
-"""--config: what a configuration file may say, and what wins over it."""
+"""--config: which settings a configuration file may have, and which ones win over it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_long_option_is_a_key() -> None:
         for word in action.option_strings
         if word.startswith("--")
     }
-    # What says how the command is run, and not what is mounted.
+    # Options that say how the command runs, not how the mount is.
     assert names - KEYS == {
         "help",
         "help_all",
@@ -134,7 +134,7 @@ def test_the_command_line_wins(config: Path) -> None:
     assert (request.prefetch_records, request.prefetch_bytes) == (0, 1 << 20)
     assert request.prefetch_ttl_s == 2.0
     assert request.options.on_conflict == "first"
-    assert request.engine == "pyfuse3"  # said by the file alone
+    assert request.engine == "pyfuse3"  # only the file sets it
 
 
 def test_one_argument_beside_a_file_is_the_mount_point(config: Path) -> None:
@@ -261,7 +261,7 @@ def test_file_that_may_be_missing(config: Path) -> None:
     config.write_text(ALL)
     there = request_of(*arguments)
     assert (there.packs, there.threads, there.cache_bytes) == (("/p.ffr",), 2, 64 << 20)
-    assert reread(missing) == there  # made since
+    assert reread(missing) == there  # the file was made meanwhile
     config.unlink()
     assert reread(there) == missing
 
@@ -273,7 +273,7 @@ def test_url_as_the_mount_point_is_refused_as_it_is_written(config: Path) -> Non
 
 
 def test_empty_mount_point_is_none(config: Path) -> None:
-    """A unit cannot leave an argument out."""
+    """An empty mount point counts as none, because a unit cannot leave an argument out."""
     config.write_text(ALL)
     folder = os.path.realpath(config.parent)
     assert request_of(f"--config=-{config}", "--", "").mountpoint == f"{folder}/mnt/here"
@@ -317,7 +317,7 @@ def test_bad_values_of_the_command_are_one_line(arguments: list[str], words: lis
 
 @pytest.mark.promise("S45")
 def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) -> None:
-    """A relative pack is beside the file, whatever the working directory is."""
+    """A relative path begins in the folder of the file, whatever the working directory is."""
     pack = pack_tree({"a": b"alpha"})
     pack.rename(config.with_name("here.ffr"))
     config.write_text("packs = 'here.ffr'\nmountpoint = 'm'\nthreads = 2\nlog_file = 'm.log'")
@@ -334,7 +334,7 @@ def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) ->
 def test_a_memory_limit_is_named_as_it_was_written(
     fuse: None, pack_tree: PackTree, config: Path
 ) -> None:
-    """What is too small is known only when the packs are open."""
+    """Whether the limit is too small is known only when the packs are open."""
     pack = pack_tree({"a": b"content"})
     config.write_text(
         f"packs = {str(pack)!r}\nmountpoint = {str(config.parent / 'mnt')!r}\nmax_memory = '16M'\n"
@@ -387,9 +387,9 @@ def test_split_undoes_the_escapes(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("spec", "source"),
     [
-        ("/a:/b/", "/a:/b/"),  # as it stands in fstab
+        ("/a:/b/", "/a:/b/"),  # as fstab has it
         ("a\\:b:c", "{here}/a\\:b:{here}/c"),
-        ("/" + "a" * 4000 + ":/" + "b" * 4000, "/" + "a" * 4000),  # more than the kernel takes
+        ("/" + "a" * 4000 + ":/" + "b" * 4000, "/" + "a" * 4000),  # longer than the kernel takes
     ],
 )
 def test_source_of_several(spec: str, source: str) -> None:

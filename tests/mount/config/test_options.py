@@ -1,4 +1,4 @@
-"""-o: what is understood, what is passed over, what is refused by name."""
+"""-o: which options are understood, which are ignored, and which are refused by name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_escape_is_undone_by_parsing(value: str) -> None:
         ("uid=-1", "uid=-1"),
         ("uid=4294967295", "uid=4294967295"),
         ("gid= 1", "gid= 1"),
-        ("gid=\u0661", "gid=\u0661"),  # a digit, but none of ours
+        ("gid=\u0661", "gid=\u0661"),  # a digit, but no ASCII digit
         ("umask=8", "umask=8"),
         ("umask=1000", "umask=1000"),
         ("fsname=", "fsname="),

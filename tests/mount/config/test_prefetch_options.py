@@ -1,4 +1,4 @@
-"""--prefetch-window and --prefetch-ttl: what is understood, what the worker gets of it."""
+"""--prefetch-window and --prefetch-ttl: accepted values, and the worker's options from them."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def test_engines_get_them(fields: dict[str, Any], expected: tuple[int, ...]) -> 
 def test_a_quarter_of_the_cache_is_requested_ahead(
     words: tuple[str, ...], expected: int | None
 ) -> None:
-    """In records: each may take a block of 1 MiB."""
+    """The limit is a number of records, each of which may take a block of 1 MiB."""
     assert asked(*words).volume_options().get("far_records") == expected

@@ -1,4 +1,4 @@
-"""The engine of the tests of the statistics, which are the same code for both."""
+"""The engine for the tests of the statistics, whose code is the same for both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers out of the answers of daemons, of which some may lie."""
+"""Numbers from the answers of daemons, some of which may lie."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffrfs.mount.stats.activity import BAD_ANSWER, Activity, Times, activity, by
 
 
 def answer(age_s: float, counters: Counters | None = None) -> dict[str, Any]:
-    """As `ffrfs stats --json` has it."""
+    """Return an answer as `ffrfs stats --json` prints it."""
     return {
         "engine": "native",
         "threads": 2,
@@ -35,7 +35,7 @@ def between(before: dict[str, Any], after: dict[str, Any]) -> Activity:
 
 
 def growing(**counters: int) -> Activity:
-    """In two seconds."""
+    """Return the activity of two seconds in which these counters grow."""
     return between(answer(10), answer(12, {name: [value] for name, value in counters.items()}))
 
 
@@ -72,7 +72,7 @@ def test_what_was_fetched() -> None:
     found = between(before, after)
     assert [found.per_s(f"remote.{name}") for name in fields] == [*range(6)]
     assert found.share("remote.blocks_hit", "remote.blocks_fetched") == pytest.approx(1 / 3)
-    found = between(answer(10), after)  # there was no fetcher
+    found = between(answer(10), after)  # there was no fetcher before
     assert found.per_s("remote.bytes") == 0
     assert found.share("remote.blocks_hit", "remote.blocks_fetched") is None
 
@@ -81,12 +81,12 @@ def test_what_was_fetched() -> None:
     ("memory", "page_cache", "storage", "hit"),
     [
         (1000, 0, 0, 1),
-        (1000, 0, 5000, 1),  # read ahead
+        (1000, 0, 5000, 1),  # storage was read ahead
         (0, 1000, 0, 1),
         (0, 0, 1000, 0),
-        (0, 8000, 8000, 0.5),  # whole records, of which a part was wanted
+        (0, 8000, 8000, 0.5),  # whole records were read, but only a part was wanted
         (500, 0, 4000, 0.5),
-        (5000, 0, 1000, 1),  # more than was served: counted a moment earlier
+        (5000, 0, 1000, 1),  # more than was served: memory is counted a moment earlier
     ],
 )
 def test_hit_rate_is_what_did_not_wait(
@@ -141,7 +141,7 @@ def test_kinds_together() -> None:
     after["requests"] |= {
         "lookup": {"buckets": [[5.0, 48], [900.0, 2]]},
         "open": {"buckets": []},
-        "\x1b[31m": {"buckets": [[5.0, 1]]},  # no kind: it never reaches a terminal
+        "\x1b[31m": {"buckets": [[5.0, 1]]},  # no kind of request: must not reach a terminal
     }
     found = between(before, after)
     assert list(found.kinds) == ["lookup", "read"]
@@ -149,7 +149,7 @@ def test_kinds_together() -> None:
 
 
 def paths_in(value: object) -> list[tuple[str | int, ...]]:
-    """Where there are values in it, at any depth."""
+    """Return the paths to all values inside `value`, at any depth."""
     inside: list[tuple[str | int, Any]] = []
     if isinstance(value, dict):
         inside = list(value.items())
@@ -184,7 +184,7 @@ def test_a_lie_is_refused_or_harmless(where: tuple[str | int, ...], lie: object)
         except BAD_ANSWER:
             continue
         for each in (found, done):
-            # All of it can be looked at.
+            # All values are plain finite data.
             assert json.dumps(vars(each), default=vars, allow_nan=False)
         assert all(0 <= done.per_s(name) <= 1e18 for name in done.growth)
 

@@ -1,4 +1,4 @@
-"""`ffrfs stats --coverage`: what was read since a mark, and what cannot be known."""
+"""`ffrfs stats --coverage`: which files were read since a mark, and which perhaps were."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.mount.makers import MakeMount, PackTree
 NAMES = [f"{n % 2}/{n:02}" for n in range(20)]
 TREE = {top: {f"{n:02}": b"%d" % n * 100 for n in range(int(top), 20, 2)} for top in "01"}
 OPTIONS = ("--read-around", "off")
-ORDER = sorted(NAMES)  # of the pack
+ORDER = sorted(NAMES)  # the order of the pack
 COUNTS = ("files", "hinted_once", "hinted_more", "requested", "requested_only", "pushed_only")
 
 
@@ -127,7 +127,7 @@ def test_usage(tmp_path: Path) -> None:
 
 
 def counts_of(noted: bytes, count: int) -> list[int]:
-    """Return what each of COUNTS is, and how many were never read: record after record."""
+    """Return the numbers of COUNTS, and how many were never read, counted record by record."""
     records = [noted[number // 2] >> 4 * (number % 2) & 15 for number in range(count)]
     files = [bits for bits in records if bits & 3 != 3]
     return [

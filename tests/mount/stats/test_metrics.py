@@ -1,4 +1,4 @@
-"""A mount's figures for Prometheus: asked for, and in a file; and slow requests."""
+"""A mount's figures for Prometheus, on request and in a file; and slow requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def told_to_prometheus(tree: Mount) -> Figures:
 def test_figures_are_those_of_stats(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(dict(TREE)))
     tree.ask(probes.read_all_in, "", list(TREE))
-    tree.requests()  # all of them are counted
+    tree.requests()  # waits until all are counted
     found, figures = told_as_json(tree), told_to_prometheus(tree)
     place = {"mountpoint": str(tree.path)}
     about = {"pack": str(tree.pack), "engine": tree.engine, "transport": "dev"}
@@ -70,7 +70,7 @@ def check_histogram(figures: Figures, times: dict[str, Any], labels: dict[str, s
     assert figures.value(f"{DURATIONS}_sum", **labels) == pytest.approx(times["total_us"] / 1e6)
     for bound_us, count in zip(BOUNDS_US, cumulative.values(), strict=False):
         assert count == sum(each for end_us, each in times["buckets"] if end_us <= bound_us)
-    # The sum is that of the times which the buckets hold: each within a quarter.
+    # The sum is that of the times in the buckets, each of which is exact to a quarter.
     longest_us = sum(end_us * count for end_us, count in times["buckets"])
     assert times["total_us"] <= longest_us <= times["total_us"] * 1.25 + times["count"] * 0.256
 
@@ -161,7 +161,7 @@ def test_rate_of_requests_is_told_to_who_asks_once(mount: MakeMount, pack_tree: 
     tree = mount(pack_tree(dict(TREE)))
 
     def is_told() -> bool:
-        tree.ask(probes.statvfs, "")  # the rate is that of the last seconds
+        tree.ask(probes.statvfs, "")  # the rate covers only the last seconds
         return bool(tree.statistics()["requests_per_s"] > 0)
 
     wait_until(is_told, "some are told")

@@ -1,4 +1,4 @@
-"""The file of figures: always whole, where it should be, and no burden to the mount."""
+"""The file of figures is always whole and in the right place, and does not burden the mount."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINES = "# HELP ffrfs_x\n" + "".join(f"figure {number}\n" for number in range(20
 
 
 def statistics(**more: Any) -> dict[str, Any]:
-    """Of a mount that has done nothing."""
+    """Return the statistics of a mount that has done nothing."""
     found = counted({}) | {
         **{"mountpoint": "/mnt", "pack": "/x.ffr", "engine": "native", "age_s": 1.5},
         "transport": "uring",
@@ -77,12 +77,12 @@ def test_document_names_every_figure() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written as often as the disk can."""
+    """Figures are written as often as the disk can."""
     monkeypatch.setattr(metrics_file, "INTERVAL_S", 0.001)
 
 
 def during(file: MetricsFile, body: Callable[[], Awaitable[None]]) -> None:
-    """Run `body` while the file is kept written; then that ends."""
+    """Run `body` while `file` is written again and again; then the writing ends."""
 
     async def main() -> None:
         with trio.fail_after(60):
@@ -107,7 +107,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 class Tries:
-    """How often figures were asked for: before each time that they are written."""
+    """Counts how often MetricsFile asks for figures, which it does before each write."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -117,7 +117,7 @@ class Tries:
         return statistics()
 
     async def go_on(self) -> None:
-        """One at least begins now, and comes to its end."""
+        """Wait until at least one more try has begun and ended."""
         count = self._count
         await until(lambda: self._count >= count + 2)
 
@@ -155,7 +155,7 @@ def test_it_ends_after_a_write_that_is_under_way(tmp_path: Path) -> None:
         metrics_file.replace_file(name, text)
         if is_second:
             is_there.set()
-            time.sleep(0.2)  # it has not noted yet that it has written the file
+            time.sleep(0.2)  # MetricsFile has not noted the write yet
 
     async def body() -> None:
         await trio.to_thread.run_sync(is_there.wait)
@@ -184,7 +184,7 @@ def test_it_moves_when_told(tmp_path: Path) -> None:
     file = MetricsFile(None, statistics)
 
     async def body() -> None:
-        await trio.testing.wait_all_tasks_blocked()  # it waits for change()
+        await trio.testing.wait_all_tasks_blocked()  # MetricsFile waits for change()
         assert list(tmp_path.iterdir()) == []
         for path in (first, second):
             file.change(str(path))
@@ -279,7 +279,7 @@ def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """What is written late, when the mount has ended, goes again."""
+    """A file that is written late, when the mount has ended, is removed again."""
     path, may_go = tmp_path / "x.prom", threading.Event()
     begun, written = threading.Event(), threading.Event()
 
@@ -304,7 +304,7 @@ def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
 def test_disk_that_hangs_is_told_and_left_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One thread at most waits for it, and the figures can go elsewhere meanwhile."""
+    """At most one thread waits for the disk, and figures can be written elsewhere meanwhile."""
     caplog.set_level(logging.INFO, logger=metrics_file.__name__)
     path, other, may_go = tmp_path / "x.prom", tmp_path / "y.prom", threading.Event()
     waiting: list[str] = []
@@ -360,9 +360,9 @@ def test_rate_is_that_of_the_last_seconds() -> None:
             counters["request.read"] = [30, 20]
             counters["request.open"] = [50]
             assert rate.per_s() == 100 / 2
-            await trio.sleep(2)  # the sample of the beginning counts still
+            await trio.sleep(2)  # the older sample is still that of the beginning
             assert rate.per_s() == 100 / 4
-            await trio.sleep(2)  # that of the first interval's end is the older one now
+            await trio.sleep(2)  # now the older sample is that of the first interval's end
             assert rate.per_s() == 0
             nursery.cancel_scope.cancel()
 
@@ -371,7 +371,7 @@ def test_rate_is_that_of_the_last_seconds() -> None:
 
 @pytest.mark.parametrize(("age_s", "per_s"), [(0.5, 30 / 1), (3600, 0)])
 def test_rate_begins_with_the_mount(age_s: float, per_s: float) -> None:
-    """A daemon begins its loop after the first answers, or goes on with an old mount."""
+    """A new mount's first answers, before the daemon's loop begins, count; an old one's do not."""
 
     async def main() -> float:
         rate = RequestRate(lambda: {"request.lookup": [30]}, age_s)

@@ -74,7 +74,7 @@ def test_files_that_could_not_be_read(tree: Mount) -> None:
     figures = ffrfs("stats", "--prometheus", tree.path).out
     assert f'ffrfs_unreadable_files{{mountpoint="{tree.path}"}} {len(DAMAGED)}\n' in figures
     assert f'ffrfs_read_failures_total{{mountpoint="{tree.path}"}} {total}\n' in figures
-    assert tree.requests() == requests  # nobody has asked the mount
+    assert tree.requests() == requests  # the mount has received no request
 
 
 @pytest.mark.promise("S58", "S59")
@@ -95,7 +95,7 @@ def test_next_daemon_knows_them(tree: Mount) -> None:
     assert errors() == before
     assert ffrfs("restart", tree.path).status == 0
     assert errors() == before
-    tree.ask(probes.errno_of, DAMAGED[0], "read")  # the first that the next worker meets
+    tree.ask(probes.errno_of, DAMAGED[0], "read")  # the first failure of the next worker
     wait_until(lambda: sum(counts(tree).values()) > sum(total.values()), "it is counted")
     assert all(count >= total[path] for path, count in counts(tree).items())
     assert listed(tree)["other_count"] == 0
@@ -126,7 +126,7 @@ def test_failures_that_were_not_logged_count() -> None:
     failures = ReadFailures()
     for ino in (7, 8, 9):
         failures.note(ino, f"{ino}", "bad")
-    # Of 9 the engine remembers less: others have taken its place meanwhile.
+    # The engine's table has no inode 9 any more: other inodes have taken its place.
     table = [8, 40, 7, 30, 0, 0]
     found: Any = failures.listed({"read_failures": [80], "failures_by_inode": table})
     assert {file["path"]: file["count"] for file in found["files"]} == {"7": 30, "8": 40, "9": 1}

@@ -1,4 +1,4 @@
-"""`ffrfs stats`: what it tells of a mount, and of one whose daemon is in trouble."""
+"""`ffrfs stats` on a mount that is well, and on one whose daemon is in trouble."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIELDS = [
 @pytest.fixture
 def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
     pack = pack_tree(dict(TREE))
-    pack.read_bytes()  # now it is in the page cache
+    pack.read_bytes()  # now the pack is in the page cache
     made: Mount = mount(pack)
     return made
 
@@ -53,7 +53,7 @@ def stats(tree: Mount) -> dict[str, Any]:
 
 
 def counts(tree: Mount) -> dict[str, int]:
-    """How many requests of each kind there were."""
+    """Return how many requests of each kind there were."""
     return {kind: times["count"] for kind, times in stats(tree)["requests"].items()}
 
 
@@ -64,11 +64,11 @@ def differences(before: dict[str, int], after: dict[str, int]) -> dict[str, int]
 @by_both
 @pytest.mark.promise("S22")
 def test_first_read_of_a_file_is_one_request(tree: Mount) -> None:
-    tree.ask(probes.read, "a")  # what is asked only once per mount is behind us
+    tree.ask(probes.read, "a")  # sends the requests that come only once per mount
     wait_until(lambda: counts(tree)["read"] == 1, "the first read is counted")
     before, count_before = stats(tree), counts(tree)
     assert tree.ask(probes.read, "b") == TREE["b"]
-    # A request is counted when it has been answered, which its reader may hear of before.
+    # A request is counted after its answer, which the reader may have before.
     wait_until(lambda: counts(tree)["read"] > count_before["read"], "the read is counted")
     after = stats(tree)
     assert after["requests"]["read"]["count"] - count_before["read"] == 1
@@ -87,7 +87,7 @@ def test_second_read_of_a_file_is_none(tree: Mount) -> None:
     opened = {"open": 1, "release": 1} if tree.engine == "pyfuse3" else {}
     for name in TREE:
         tree.ask(probes.read, name)
-    # A reader may hear of its answer before that is counted, and does not wait for a release.
+    # A reader may have its answer before the request is counted, and does not wait for a release.
     wait_until(lambda: counts(tree)["read"] == len(TREE), "both are counted")
     wait_until(lambda: tree.engine == "native" or counts(tree)["release"] == 2, "both closed")
     before = counts(tree)
@@ -147,13 +147,13 @@ def check_memory(found: dict[str, Any]) -> None:
 def test_lines_for_people(tree: Mount) -> None:
     tree.ask(probes.read, "a")
     wait_until(lambda: counts(tree)["read"] == 1, "the read is counted")
-    tree.requests()  # all are counted
+    tree.requests()  # waits until all are counted
     done = ffrfs("stats", tree.path)
     assert (done.status, done.err) == (0, "")
     facts, table = done.out.split("\n\n")
     assert f"pack             {tree.pack}\n" in facts
     assert "served           110.0 KiB in 1 read\n" in facts
-    assert "checksums        1 verified, 0 failed\n" in facts  # of the file: the index is mapped
+    assert "checksums        1 verified, 0 failed\n" in facts  # the file's; the index is mapped
     head, *rows = table.splitlines()
     assert head.split() == ["request", "count", "p50", "p99", "slow"]
     assert [row.split()[:2] for row in rows] == [
@@ -182,7 +182,7 @@ def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> Non
         disk.wait_for("stalled")
         found = stats(stalling)
         assert found["queue_depth"] == 1
-        assert size <= found["cache_bytes"] < size * 5 / 4  # what its buffer takes
+        assert size <= found["cache_bytes"] < size * 5 / 4  # the size of its buffer
         assert found["requests"]["read"]["count"] == 0
         assert found["bytes_storage"] == before["bytes_storage"]
         disk.go()

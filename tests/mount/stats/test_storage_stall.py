@@ -1,4 +1,4 @@
-"""Whether storage has stopped answering, by the counters of an engine."""
+"""StorageStall tells by an engine's counters whether storage has stopped answering."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ffrfs.mount.stats.storage_stall import StorageStall
 
 
 class Engine:
-    """What it counts, and the time."""
+    """An engine's counters, and the time."""
 
     def __init__(self) -> None:
         self.depth = self.bytes_storage = 0
@@ -27,7 +27,7 @@ class Engine:
 def test_reads_that_wait_in_vain() -> None:
     engine = Engine()
     assert engine.after(0, depth=0) == 0
-    assert engine.after(50, depth=1) == 0  # it may just have begun
+    assert engine.after(50, depth=1) == 0  # the read may just have begun
     assert engine.after(3, depth=2) == 3
     assert engine.after(4, depth=3) == 7
     assert engine.after(1, depth=3, read=10) == 0
