@@ -1,4 +1,4 @@
-"""The engine of the tests of the daemon, which are the same code for both."""
+"""The engine for the tests of the daemon, whose code is the same for both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--check: says what mounting would say, and leaves no trace."""
+"""`ffrfs mount --check` reports what a mount would report, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pack(pack_tree: PackTree) -> Path:
 
 
 def everything(folder: Path) -> list[tuple[str, int, int]]:
-    """Names, sizes and times below a folder."""
+    """Return the paths, sizes and times of everything below a folder."""
     paths = [folder, *folder.rglob("*")]
     return [(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in sorted(paths)]
 
@@ -98,7 +98,7 @@ def test_cache_that_cannot_be_used(
 
 
 def test_no_sidecar_is_written(fuse: None, places: Path, golden: Path, tmp_path: Path) -> None:
-    """A mount would write one for so many records."""
+    """A mount of this many records would write a sidecar."""
     pack = tmp_path / "large.ffr"
     count = 100_001
     pack.write_bytes(bytes(4) + count.to_bytes(8, "little") + bytes(12 * count))
@@ -148,7 +148,7 @@ def test_says_what_mounting_says(
     mount = new_mount(*packs, mountpoint=place)
     checked, mounted = mount.mount("--check", *arguments), mount.mount(*arguments)
     mount_command_fails(checked, 32 if what == "there" else 1)
-    if what == "memory":  # it names what this very process holds
+    if what == "memory":  # the message contains the memory of the process itself
         without_figures = [re.sub("[0-9]+", "", done.err) for done in (checked, mounted)]
         assert without_figures[0] == without_figures[1]
     else:
@@ -163,7 +163,7 @@ def test_memory_that_is_enough_is_so_for_both(
     engine: str, new_mount: MakeMount, pack: Path, form: str
 ) -> None:
     mount, limit_mb = new_mount(form.format(pack)), 64
-    alone: dict[str, Any] = {"prefix": []}  # processes that have imported nothing before
+    alone: dict[str, Any] = {"prefix": []}  # starts processes that have not imported ffrfs yet
     while (done := mount.mount("--check", f"--max-memory={limit_mb}M", **alone)).status != 0:
         advised = re.search(r"give it (\d+)M or more", done.err)
         assert advised

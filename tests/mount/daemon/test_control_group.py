@@ -76,7 +76,7 @@ def test_mount_lives_within_its_group(
 def test_what_is_pushed_is_no_cause_of_a_kill(
     new_mount: MakeMount, root_user: None, tmp_path: Path
 ) -> None:
-    """Twice as much data as the group may have; some seconds, for that takes its time."""
+    """The pack has twice as much data as the group may hold, which takes some seconds."""
     names = [f"{i:04d}" for i in range(2500)]
     files = {name: random.Random(name).randbytes(100_000) for name in names}
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -156,7 +156,7 @@ def test_limit_of_a_group_that_is_told_is_enough(
 
 
 def told(proc: Path, cgroup: str, mountinfo: str) -> str:
-    """What the kernel would tell of a process there."""
+    """Write the files that the kernel would show for a process; return their folder."""
     proc.mkdir()
     (proc / "cgroup").write_text(cgroup)
     (proc / "mountinfo").write_text(mountinfo)
@@ -186,7 +186,7 @@ def test_smallest_limit_of_the_groups_above_counts(tmp_path: Path) -> None:
 def test_container_that_sees_its_own_group_as_the_topmost(tmp_path: Path) -> None:
     top = tmp_path / "cg"
     write_limit(top, "memory.max", "104857600\n")
-    # A cgroup namespace; and none, but a mount of that group alone.
+    # With a cgroup namespace; and without one, where only that group is mounted.
     for serial, (root, path) in enumerate((("/", "/"), ("/docker/1", "/docker/1"))):
         mounts = f"30 23 0:26 {root} {top} ro - cgroup2 cgroup rw\n"
         proc = told(tmp_path / str(serial), f"0::{path}\n", mounts)

@@ -1,4 +1,4 @@
-"""The control socket: who is answered, what, and that nothing sent over it does harm."""
+"""The control socket: which clients get which answers, and that nothing they send does harm."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.mount.command import ffrfs, mount_command_fails
 TIMEOUT_S = 20.0
 NOBODY = 65534
 
-# Connects as another user, and says what comes of its request.
+# Connects as another user, and prints the result of its request.
 STRANGER = """
 import os, socket, sys
 os.setgroups([])
@@ -57,7 +57,7 @@ def fail(request: Mapping[str, object]) -> object:
 
 
 def served(path: Path, client: Callable[[], Any]) -> Any:
-    """What `client` gives back, run in a thread beside a server on that path."""
+    """Return the result of `client`, which runs in a thread beside a server on that path."""
     commands: dict[str, Handler] = {"echo": echo, "fail": fail}
 
     async def main() -> Any:
@@ -73,7 +73,7 @@ def served(path: Path, client: Callable[[], Any]) -> Any:
 
 
 def converse(path: Path, *chunks: bytes) -> list[dict[str, Any]]:
-    """All answers to what is sent, until the server closes or has answered the last."""
+    """Return all answers to `chunks` until the server closes the connection."""
     with control_socket.connect(str(path), TIMEOUT_S) as client:
         for chunk in chunks:
             client.sendall(chunk)
@@ -178,12 +178,12 @@ def test_line_that_is_too_long_ends_the_connection_only(path: Path) -> None:
 def is_served(path: Path) -> bool:
     try:
         return converse(path, ECHO) == [ECHOED]
-    except ConnectionResetError:  # closed behind "too many", our request unread
+    except ConnectionResetError:  # the server said "too many" and closed, with our request unread
         return False
 
 
 def test_too_many_clients_are_told_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", TIMEOUT_S)  # none shall be dropped
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", TIMEOUT_S)  # the server drops no client
 
     def client() -> None:
         clients = [control_socket.connect(str(path), TIMEOUT_S) for _ in range(CLIENTS_MAX)]
@@ -196,7 +196,7 @@ def test_too_many_clients_are_told_so(path: Path, monkeypatch: pytest.MonkeyPatc
         for each in clients:
             each.close()
         deadline_s = time.monotonic() + TIMEOUT_S
-        while not is_served(path):  # until it has noticed that they are gone
+        while not is_served(path):  # until the server has noticed that they are gone
             assert time.monotonic() < deadline_s
 
     served(path, client)
@@ -273,7 +273,7 @@ def test_another_user_who_could_connect_is_not_answered(root_user: None, places:
     assert "echo" in answered
 
 
-# The side that asks.
+# The client's side.
 
 
 def ask(mountpoint: str) -> dict[str, object]:
@@ -291,7 +291,7 @@ def socket_path(known: state.MountState) -> str:
 def answered_with(
     known: state.MountState, answer: bytes, asking: Callable[[str], Any] = ask
 ) -> Any:
-    """What is made of a daemon that sends this, and closes."""
+    """Return what the client reports if the daemon sends `answer` and closes."""
     with control_socket.listen(socket_path(known)) as listener:
 
         def serve() -> None:
@@ -341,7 +341,7 @@ def test_no_answer_is_an_error(known: state.MountState) -> None:
 def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
     known: state.MountState, tmp_path: Path, has_guardian: bool
 ) -> None:
-    """Its sockets are closed some time before."""
+    """A daemon closes its sockets some time before it ends."""
     ending = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     process = Process.of(ending.pid)
     assert process is not None
@@ -535,7 +535,7 @@ def test_missing_socket_is_an_error_that_names_the_daemon(known: state.MountStat
 def test_daemon_that_does_nothing_is_not_waited_for(known: state.MountState, waiting: int) -> None:
     with control_socket.listen(socket_path(known)) as listener:
         clients = []
-        for _ in range(waiting):  # until its queue is full
+        for _ in range(waiting):  # until the listener's queue is full
             client = socket.socket(socket.AF_UNIX)
             client.setblocking(False)
             clients.append(client)

@@ -44,7 +44,7 @@ from tests.mount.readers import readers_at_work, wait_for_reads
 
 TREE = {f"{i:03d}": random.Random(i).randbytes(20_000 + 5000 * i) for i in range(20)}
 LARGE = random.Random("large").randbytes(6 << 20)
-OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
+OPTIONS = ("--read-around", "off")  # a file that nobody has read takes a request
 REPLACED = "the daemon before this one"
 RESIDENT_KB_MAX = 1000
 
@@ -120,16 +120,16 @@ def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
 
 
 def test_guardian_that_cannot_be_started_is_tried_again(tree: Mount) -> None:
-    """The daemon has no descriptor for it, and later has."""
+    """The daemon has no descriptor for another guardian at first, and has one later."""
     tree.expect_log("the guardian has died; another one begins")
-    tree.expect_log("Too many open files")  # of its accept, too, when a command asks all mounts
-    tree.statistics()  # it has imported its modules
+    tree.expect_log("Too many open files")  # also from accept(), when a command asks all mounts
+    tree.statistics()  # now the daemon has imported its modules
     assert tree.process is not None
     before = tree.guardian
     assert before is not None
     daemon = tree.process.pid
     limits = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
-    # Those of 0 to 2 are taken. Below that poll(2) refuses a descriptor that is open, too.
+    # Descriptors 0 to 2 are in use. With a lower limit poll(2) would refuse open ones, too.
     resource.prlimit(daemon, resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
         os.kill(before.pid, signal.SIGKILL)
@@ -146,7 +146,7 @@ def test_guardian_that_cannot_be_started_is_tried_again(tree: Mount) -> None:
 
 @pytest.mark.long
 def test_guardian_does_not_give_up(tmp_path: Path) -> None:
-    """Eleven daemons cannot begin, in half a minute: the machine has no process left, perhaps."""
+    """Eleven daemons fail to begin in half a minute, as if the machine had no process left."""
     starts = tmp_path / "starts"
     program = Path(worker_path() or "").with_name("ffrfs-guardian")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -209,7 +209,7 @@ def test_guardian_takes_little_memory(tree: Mount) -> None:
 def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     tree.signal_daemon(signal.SIGKILL)
-    assert tree.statistics()["daemon_starts"] == 1  # it may take a while on a busy machine
+    assert tree.statistics()["daemon_starts"] == 1  # the answer may take a while on a busy machine
     wait_until(lambda: state_of(tree) == "live", "it is live")
     mount_command_fails(tree.mount(), 32, str(tree.path), "already")
 
@@ -242,7 +242,7 @@ def test_the_guardian_is_recorded_though_others_hold_the_lock(
 def test_commands_wait_where_the_guardian_was_replaced_as_well(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command has read the names of the dead ones just before."""
+    """The command still uses a state that it read while the dead processes lived."""
     before = state.find(str(tree.path))
     assert before is not None
     assert before[1].guardian is not None
@@ -267,7 +267,7 @@ def test_commands_wait_where_the_guardian_was_replaced_as_well(
 def test_command_asks_the_next_daemon_though_none_is_recorded(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full, and the daemon has ended while it was asked."""
+    """The state is out of date (the disk is full), and the daemon ends during the request."""
     found = state.find(str(tree.path))
     assert found is not None
     stale = replace(found[1], process=Process(1, 1), guardian=Process(1, 1))
@@ -282,7 +282,7 @@ def test_command_asks_the_next_daemon_though_none_is_recorded(
     monkeypatch.setattr(control_client, "_converse", end_once)
     assert control_client.stats(str(tree.path))["daemon_starts"] == 0
     assert not ends
-    with pytest.raises(MountError, match="answers: "):  # which is final
+    with pytest.raises(MountError, match="answers: "):  # an error from the daemon is final
         control_client.ask(str(tree.path), "fill")
     monkeypatch.undo()
 
@@ -292,7 +292,7 @@ def test_check_warns_until_the_next_daemon_comes(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     assert tree.process is not None
     assert tree.guardian is not None
-    stop(tree.guardian.pid)  # as if it paused after several deaths
+    stop(tree.guardian.pid)  # as if the guardian paused after several deaths
     try:
         tree.signal_daemon(signal.SIGKILL)
         daemon = f"its daemon (process {tree.process.pid})"
@@ -313,7 +313,7 @@ def test_mount_without_a_daemon_can_be_unmounted(tree: Mount) -> None:
         assert done.status == 0
         assert "busy" in done.err
         assert not tree.is_mounted
-        tree.wait_until_anew()  # the next daemon serves what is open
+        tree.wait_until_anew()  # the next daemon serves the open files
         assert holder.next() == LARGE[1:]
 
 
@@ -347,7 +347,7 @@ def test_mount_of_a_program_ends_with_the_program(pack: Path, tmp_path: Path) ->
 
 
 def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) -> None:
-    """The next daemon writes to one of its own."""
+    """The next daemon writes to a log of its own."""
     tree = new_mount(pack)
     folder = tree.log_file.parent / "logs"
     folder.mkdir()
@@ -365,7 +365,7 @@ def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) ->
 def test_next_daemon_needs_neither_metrics_nor_the_list_of_files(
     new_mount: MakeMount, tmp_path: Path
 ) -> None:
-    """Of a TFDS directory that has another file by now, or none."""
+    """The TFDS directory has been removed, and the metrics file is somebody else's by now."""
     prepared = shutil.copytree(CHECKOUT / "tests/golden/tfds/1.0.0", tmp_path / "1.0.0")
     metrics = tmp_path / "metrics"
     tree = new_mount(prepared)
@@ -428,7 +428,7 @@ def test_daemon_that_fails_is_replaced(part: str, new_mount: MakeMount, pack: Pa
     tree.wait_for_daemon()
 
 
-# The log has threads of its own, for which a real shortage may leave room.
+# The log's threads can start: a real shortage may leave room for them, too.
 WITHOUT_THREADS = """
 import os, threading
 
@@ -474,7 +474,7 @@ time.time = lambda: now_s() - 86400 * os.path.exists(os.environ["SET_BACK"])
 def test_age_is_right_whatever_the_clock_is_set_to(
     new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preloaded()  # or it would begin here, and give that clock to all later tests
+    preloaded()  # if it began here, all later tests would have that clock
     (tmp_path / "sitecustomize.py").write_text(SET_BACK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("SET_BACK", str(tmp_path / "set back"))

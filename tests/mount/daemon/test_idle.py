@@ -1,4 +1,4 @@
-"""How often daemon and worker of a mount wake while nobody reads it."""
+"""How often a mount's daemon and worker wake while nobody reads the mount."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MINUTE_S = 60.0
 
 
 class Wakeups(trio.abc.Instrument):
-    """The times at which a loop has run some task."""
+    """Notes the times at which a loop runs any task."""
 
     def __init__(self) -> None:
         self.times_s: set[float] = set()
@@ -40,7 +40,7 @@ class Wakeups(trio.abc.Instrument):
 
 
 class IdleEngine(NativeEngine):
-    """Its worker is this process, which nobody asks anything, and which does not end."""
+    """An engine whose worker is this process: it gets no requests and does not end."""
 
     def __init__(self) -> None:
         self.deaths = WorkerDeaths()
@@ -81,7 +81,7 @@ def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
 
     connection, kernel = socket.socketpair()
     with connection, kernel, socket.socket(socket.AF_UNIX) as control:
-        control.bind("")  # any name
+        control.bind("")  # the kernel chooses a name
         control.listen()
         mount: Any = SimpleNamespace(
             control=control,
@@ -105,7 +105,7 @@ def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
         server = Server(request, engine, mount, memory=memory, **others)
         clock = trio.testing.MockClock(autojump_threshold=0)
         trio.run(serve, server, clock=clock, instruments=[wakeups])
-    # At the beginning, after a first look at the worker, and at the end as well.
+    # It also wakes at the beginning, after its first look at the worker, and at the end.
     assert MINUTE_S / TICK_S <= len(wakeups.times_s) <= MINUTE_S / TICK_S + 3
 
 

@@ -1,4 +1,4 @@
-"""What a daemon logs under a service manager: the journal's format, and not too much of it."""
+"""A daemon's log under a service manager: in the journal's format, and limited in size."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def read_damaged(tree: Mount) -> None:
 
 @contextmanager
 def foreground(tree: Mount, journal: str) -> Iterator[list[str]]:
-    """`ffrfs mount -f` with a pipe as stderr; what it has logged there, once it has ended.
+    """Run `ffrfs mount -f` with a pipe as stderr; yield a list that has its log after the end.
 
-    `journal`: what JOURNAL_STREAM says of the pipe, "{dev}:{ino}".
+    `journal` is the value of JOURNAL_STREAM; "{dev}:{ino}" in it stands for the pipe.
     """
     reading, writing = os.pipe()
     status = os.fstat(writing)
@@ -125,11 +125,11 @@ def test_many_failures_of_one_cause_become_their_number(mount: MakeMount, damage
     )
 
 
-# The handlers alone.
+# The handlers, without a mount.
 
 
 class Kept(logging.Handler):
-    """Keeps what it gets."""
+    """Keeps the lines that it gets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ def test_each_cause_has_its_own_number() -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The handler's: what time it is; only its timers go by themselves."""
+    """Yield the time that the handler sees, which a test sets; its timers run in real time."""
     now_s = [0.0]
     monkeypatch.setattr(log_limit, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     yield now_s
@@ -183,7 +183,7 @@ def test_number_is_told_in_time_though_nobody_logs(clock: list[float]) -> None:
     clock[0] = 0.2
     wait_until(lambda: len(kept.lines) > LINES_MAX, "told")
     assert kept.lines[LINES_MAX:] == ["ERROR … and 3 more like it in 1 s, the last: 12"]
-    limited.handle(record("%d", 99))  # a new window
+    limited.handle(record("%d", 99))  # begins a new window
     assert kept.lines[-1] == "ERROR 99"
     limited.close()
     assert len(kept.lines) == LINES_MAX + 2
@@ -205,7 +205,7 @@ def test_windows_end_one_after_the_other(clock: list[float]) -> None:
 
 
 def test_causes_are_bounded() -> None:
-    """A log grows by so many lines only, however many causes there seem to be."""
+    """A log grows by a limited number of lines, however many causes there seem to be."""
     kept = Kept()
     limited = LimitedHandler(kept)
     for i in range(CAUSES_MAX + 5000):
@@ -230,7 +230,7 @@ def test_change_of_the_target_loses_nothing() -> None:
 
 
 def lines_of_a_failure(monkeypatch: pytest.MonkeyPatch, journal: str) -> list[str]:
-    """What is logged to a pipe as stderr, of which JOURNAL_STREAM says this."""
+    """Return what a failure logs to a pipe as stderr, with this value of JOURNAL_STREAM."""
     reading, writing = os.pipe()
     status = os.fstat(writing)
     monkeypatch.setenv("JOURNAL_STREAM", journal.format(dev=status.st_dev, ino=status.st_ino))

@@ -1,4 +1,4 @@
-"""What a daemon keeps for the next one, which may be of another version."""
+"""The data that a daemon keeps for the next daemon, which may be of another version."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_version_that_can_go_on_says_so(kept: KeptMount) -> None:
 
 
 def test_damaged_figures_are_given_up() -> None:
-    """In a process whose descriptors are those that a manager gives."""
+    """The process has descriptors as from a service manager, and closes them."""
     names = [name for name in NAMES if name != FIGURES]
     program = (
         "import os\n"
@@ -149,7 +149,7 @@ def test_damaged_figures_are_given_up() -> None:
     )
     script = " ".join(f"{fd}</dev/null" for fd in range(3, 3 + len(NAMES)))
     done = subprocess.run(
-        ["bash", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],  # sh: fd 9 at most
+        ["bash", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],  # sh: 9 at most
         env=os.environ
         | {"LISTEN_FDS": str(len(NAMES)), "LISTEN_FDNAMES": ":".join([FIGURES, *names])},
         capture_output=True,

@@ -77,10 +77,10 @@ def test_command_during_an_unmount_says_so(tree: Mount, command: str) -> None:
             return True
         return False
 
-    with runtime_lock.locked(found[0]):  # the daemon waits for it before it forgets the mount
+    with runtime_lock.locked(found[0]):  # the daemon waits for the lock before it forgets the mount
         kernel_mount.detach(str(tree.path))
         wait_until(is_closed, "the daemon has closed its socket")
-        tree.signal(signal.SIGSTOP)  # it would not wait for long
+        tree.signal(signal.SIGSTOP)  # it would not wait for the lock for long
         mount_command_fails(ffrfs(command, tree.path), 1, "it has been unmounted, or is just about")
     tree.signal(signal.SIGCONT)
     check_nothing_left(tree)
@@ -147,7 +147,7 @@ def test_second_signal_ends_at_once(tree: Mount) -> None:
 @by_all_ways
 @pytest.mark.promise("S19")
 def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
-    # Past the kernel's cache, which may outlive the daemon.
+    # Direct reads, because the kernel's cache may outlive the daemon.
     contents = {"b": TREE["d"]["b"]}
     with child(probes.read_directly_until_it_fails, tree / "d", contents, 0) as reader:
         assert reader.next() == "going"
@@ -156,7 +156,7 @@ def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
         tree.wait_for_daemon()
         assert reader.answer() in ENDED
     assert tree.is_mounted
-    # Over rings a request that comes while they are taken down is aborted.
+    # With rings a request is aborted if it comes while they are taken down.
     wait_until(
         lambda: tree.ask(probes.errno_of, "a", "read") == errno.ENOTCONN, "the connection has ended"
     )
@@ -195,7 +195,7 @@ def test_umount_leaves_the_mount_of_another_namespace(root_user: None, tree: Mou
 
 
 def test_umount_of_a_copy_leaves_the_mount(root_user: None, tree: Mount) -> None:
-    """As in a service with PrivateTmp=, which sees the mount, and the runtime directory."""
+    """A service with PrivateTmp= sees a copy of the mount, and the same runtime directory."""
     umount = (sys.executable, "-P", "-m", "ffrfs", "umount", str(tree.path))
     command = with_copy_of(tree.path, '"$@" && ! grep -qF "$6" /proc/self/mounts', *umount)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -207,7 +207,7 @@ def test_umount_of_a_copy_leaves_the_mount(root_user: None, tree: Mount) -> None
 
 
 def test_signal_unmounts_what_was_moved(new_mount: MakeMount, pack_tree: PackTree) -> None:
-    """A directory above was renamed."""
+    """A directory above the mount point was renamed."""
     pack = pack_tree(TREE)
     above = pack.parent / "before"
     above.mkdir()
@@ -243,7 +243,7 @@ def test_umount_does_not_wait_for_a_stopped_daemon(tree: Mount) -> None:
         assert tree.process is not None
         assert f"{tree.path}: unmounted, but its daemon (process {tree.process.pid})" in line
         assert "is stopped" in line
-        assert took_s < 20  # it is waited for in vain for 30 s
+        assert took_s < 20  # waiting for the daemon in vain would take 30 s
         assert not tree.is_mounted
         assert not tree.path.exists()
         assert state.find(str(tree.path)) is None
@@ -267,7 +267,7 @@ def test_place_can_be_used_again_while_the_old_daemon_is_stopped(
 def test_stopped_daemon_leaves_a_folder_that_is_not_its_own_any_more(tree: Mount) -> None:
     with tree.stopped():
         assert ffrfs("umount", tree.path).status == 0
-        tree.path.mkdir()  # somebody else's
+        tree.path.mkdir()  # a folder of somebody else
     tree.wait_for_daemon()
     tree.path.rmdir()
 
@@ -311,7 +311,7 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
 def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, is_unmounted: bool, status: int
 ) -> None:
-    """By fusectl, or by `umount -f`: a service manager starts again only what has failed."""
+    """The abort is by fusectl or `umount -f`; a service manager restarts only failed services."""
     tree = new_mount(pack_tree(TREE))
     process = start_ffrfs("mount", "-f", *tree.engine_words, tree.pack, tree.path)
     try:
@@ -353,7 +353,7 @@ def test_daemon_keeps_nothing_of_its_caller(tree: Mount) -> None:
 
 
 def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
-    """There the scheduler has it in one group with the readers (decision 028)."""
+    """In that session the scheduler groups the worker with the readers (decision 028)."""
     assert tree.process is not None
     if tree.worker is None:
         return
@@ -366,7 +366,7 @@ def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
 def test_caller_that_ignores_the_ends_of_children(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    """Its children inherit that, and the kernel gives them no status of theirs."""
+    """Its children inherit that, and the kernel tells them no status of their own children."""
     tree = new_mount(pack_tree(TREE))
     done = tree.mount(prefix=("sh", "-c", 'trap "" CHLD; exec "$@"', "sh"))
     assert (done.status, done.err) == (0, "")
@@ -385,7 +385,7 @@ def test_descriptors_of_the_caller_are_closed(new_mount: MakeMount, pack_tree: P
     finally:
         os.close(writing)
     with open(reading, "rb") as pipe:
-        assert pipe.read() == b""  # the end: the daemon does not hold it
+        assert pipe.read() == b""  # end of file: the daemon does not hold it
     assert tree.is_served
 
 
@@ -424,7 +424,7 @@ def test_default_log_stands_beside_the_state_and_stays(
     wait_until(lambda: f"mounted at {tree.path}" in log.read_text(), "it is logged")
     assert known.pack == str(tree.pack)
     assert ffrfs("umount", tree.path).status == 0
-    assert "SIG" not in Path(known.log_file).read_text()  # unmounted by the command
+    assert "SIG" not in Path(known.log_file).read_text()  # the command unmounts, and no signal does
     tree.wait_for_daemon()
     assert f"{tree.path}: ended" in Path(known.log_file).read_text()
     assert state.load(directory, str(tree.path)) is None
@@ -506,7 +506,7 @@ def test_engine_that_does_not_serve_is_a_failed_mount(
 
 @pytest.mark.promise("S16")
 def test_mount_point_without_its_mount_is_no_answer(tmp_path: Path) -> None:
-    """As it is found when the mount has ended just before it is looked into."""
+    """The mount has ended just before the command looks into the mount point."""
     found = tmp_path.stat().st_dev
     look_into(str(tmp_path), f"{os.major(found)}:{os.minor(found)}")
     with pytest.raises(MountError, match="is not mounted any more"):

@@ -1,6 +1,6 @@
-"""A worker that answers nothing is replaced, and one that a disk blocks is not.
+"""A worker that does not answer is replaced, but not one that a disk blocks.
 
-Each test takes the 15 seconds that a worker is given to answer.
+Each test takes the 15 seconds that a worker has to answer.
 """
 
 from __future__ import annotations

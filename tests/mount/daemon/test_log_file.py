@@ -1,4 +1,4 @@
-"""Where a daemon may log: a regular file that answers. Nothing else is waited for, ever."""
+"""A daemon logs only to a regular file that answers, and never waits for anything else."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def not_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
         case "device":
             if os.geteuid() != 0:
                 pytest.skip("only root can make a device")
-            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # as /dev/zero
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # the device of /dev/zero
     kind = stat.S_IFMT(path.lstat().st_mode)
     yield path
     assert stat.S_IFMT(path.lstat().st_mode) == kind
@@ -147,7 +147,7 @@ def test_null_device_may_be_the_log(new_mount: MakeMount, pack_tree: PackTree) -
 
 @contextmanager
 def full_pipe() -> Iterator[int]:
-    """What nobody reads, and is full."""
+    """Yield the end to write to of a full pipe that nobody reads."""
     reading, writing = os.pipe()
     flags = fcntl.fcntl(writing, fcntl.F_GETFL)
     fcntl.fcntl(writing, fcntl.F_SETFL, flags | os.O_NONBLOCK)
@@ -190,7 +190,7 @@ def test_log_whose_place_a_pipe_takes_holds_up_nothing(
     moved = tree.log_file.with_suffix(".moved")
     tree.log_file.rename(moved)
     os.mkfifo(tree.log_file)
-    tree.signal(signal.SIGTERM)  # which is logged
+    tree.signal(signal.SIGTERM)  # the daemon logs the signal
     check_nothing_left(tree)
     tree.log_file.unlink()
     assert "mounted at" in moved.read_text()
@@ -230,13 +230,13 @@ def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
     with hanging.stopped():
         tree.signal(signal.SIGHUP)
         wait_until(lambda: "reading the configuration again" in tree.log(), "begun")
-        assert tree.ask(probes.read, "a") == TREE["a"]  # meanwhile
+        assert tree.ask(probes.read, "a") == TREE["a"]  # the mount serves meanwhile
         wait_until(lambda: tree.statistics()["requests"]["read"]["count"] > 0, "counted")
         wait_until(lambda: "reloaded" in tree.log(), "reloaded")
 
 
 class Pipe(Target):
-    """A target of lines, as slow as who reads it."""
+    """A target of lines that is as slow as the reader of the pipe."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(os.dup(fd))
@@ -261,7 +261,7 @@ def test_lines_are_written_before_who_logs_goes_on() -> None:
         assert os.read(reading, 100) == b"first\n"
         writer.close()
         assert target.is_closed.is_set()
-        writer.close()  # as the logging module does at the end
+        writer.close()  # the logging module closes it again at the end
     finally:
         os.close(reading)
         os.close(writing)
@@ -284,7 +284,7 @@ def test_file_whose_place_is_taken_is_begun_anew_when_it_is_free(tmp_path: Path)
 
 @pytest.mark.parametrize("is_own", [False, True])
 def test_traceback_of_a_crash_goes_where_the_lines_go(tmp_path: Path, is_own: bool) -> None:
-    """The old file is not held open, either: it may be in memory (/run)."""
+    """The old file does not stay open, either: it may be in memory (/run)."""
     path = tmp_path / "log"
     file = OwnLogFile(str(path), 1) if is_own else LogFile(str(path))
     for _ in range(2):
@@ -304,7 +304,7 @@ def test_lines_beyond_a_number_are_lost_and_counted() -> None:
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     target = Pipe(writing)
     writer = LogWriter(target, logging.Formatter())
-    for _ in range(LINES_MAX + 1000):  # each by itself would wait for ever
+    for _ in range(LINES_MAX + 1000):  # a write of each to the pipe would wait for ever
         writer.handle(line("x" * 100))
     text = ""
     with open(reading, encoding="ascii") as pipe:

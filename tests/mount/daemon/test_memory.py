@@ -1,4 +1,4 @@
-"""--max-memory holds in the worst loads, and nothing grows with the time of use."""
+"""--max-memory holds under the worst loads, and nothing grows with the time of use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.page_cache import drop_pages
 MIB = 1 << 20
 READERS = 16  # in each of four processes
 LOAD_S = 1.2
-CLIENTS = 80  # more than are let in
+CLIENTS = 80  # more than the daemon lets in
 RECORD_COUNT = 1000
 ROUNDS = 200
 CACHE_MB = 24
@@ -43,7 +43,7 @@ def held_bytes(tree: Mount) -> int:
 
 
 def taken(tree: Mount) -> dict[str, int]:
-    """What daemon and worker have of each thing that could leak."""
+    """Return how many descriptors, threads and mappings daemon and worker have."""
     pids = [process.pid for process in (tree.process, tree.worker) if process]
     return {
         "descriptors": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
@@ -84,7 +84,7 @@ def test_sizes_stay_while_there_is_no_descriptor_for_a_look(
 
 @pytest.fixture(scope="module")
 def large_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is held as blocks, what is verified as a whole, and many to be hinted."""
+    """Return a pack of files held as blocks, files verified as a whole, and many to hint at."""
     chance = random.Random(1)
     return write_folder(
         tmp_path_factory.mktemp("large") / "large.ffr",
@@ -97,7 +97,7 @@ def large_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flooded: bool) -> int:
-    """The most memory that daemon and worker have had while readers, and hints, ask for all."""
+    """Return the most memory that daemon and worker had while readers and hints asked for all."""
     highest_bytes = 0
     with ExitStack() as stack:
         clients = stack.enter_context(
@@ -128,7 +128,7 @@ def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flo
 def test_max_memory_holds_in_the_worst_loads(
     engine: str, mount: MakeMount, large_pack: Path
 ) -> None:
-    limit_mb = 104 if engine == "uring" else 96  # rings, too
+    limit_mb = 104 if engine == "uring" else 96  # rings take memory, too
     tree = mount(large_pack, "--max-memory", f"{limit_mb}M", "--cache-mb", "64")
     idle_bytes = held_bytes(tree)
     found = tree.statistics()
@@ -138,19 +138,19 @@ def test_max_memory_holds_in_the_worst_loads(
     tree.hint_too_large("large/0")
     folders = ("blocks", "large", "blocks", "large")
     highest_bytes = highest_under_load(tree, large_pack, folders, is_flooded=True)
-    assert highest_bytes > idle_bytes + 16 * MIB  # it was a load
+    assert highest_bytes > idle_bytes + 16 * MIB  # the load was real
     assert highest_bytes <= limit_mb * MIB
 
 
 @by_both
 @pytest.mark.promise("S15")
 def test_cache_mb_is_all_that_is_held(mount: MakeMount, large_pack: Path) -> None:
-    """Buffers of every kind; beside them stacks of threads, and what malloc does not give back."""
+    """--cache-mb covers all buffers, but not threads' stacks and the memory that malloc keeps."""
     tree = mount(large_pack, "--cache-mb", str(CACHE_MB))
     idle_bytes = held_bytes(tree)
     folders = ("blocks", "large", "blocks", "large")
     grown_bytes = highest_under_load(tree, large_pack, folders, is_flooded=False) - idle_bytes
-    assert grown_bytes > CACHE_MB * MIB / 4  # it was a load
+    assert grown_bytes > CACHE_MB * MIB / 4  # the load was real
     print(f"{grown_bytes / MIB:.1f} MiB of --cache-mb {CACHE_MB}")
     assert grown_bytes <= (CACHE_MB + BESIDE_MB) * MIB
 
@@ -167,7 +167,7 @@ def test_max_memory_that_cannot_hold_is_refused(new_mount: MakeMount, pack_tree:
     least_mb = int(needed[1])
     assert tree.mount("--max-memory", f"{least_mb // 2}M").status == 1
     assert tree.mount("--max-memory", f"{least_mb}M").status == 0
-    # Rounded up; and what is held at the start is not the same each time.
+    # The number is rounded up, and the memory at the start is not the same each time.
     assert 8 * MIB <= tree.statistics()["cache_limit_bytes"] <= 15 * MIB
     why = " MiB, less than the 256.0 MiB asked for: --max-memory leaves no more\n"
     assert why in ffrfs("stats", tree.path).out
@@ -194,7 +194,7 @@ def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
                 before = taken(tree)
                 before_bytes = held_bytes(tree)
     assert ffrfs("stats", tree.path).status == 0
-    # Another queue for batches, another thread of a pool may just have been needed.
+    # The last rounds may have needed one more queue for batches, or thread of a pool.
     few = before["descriptors"] + 4
     wait_until(lambda: taken(tree)["descriptors"] <= few, "descriptors are few")
     after = taken(tree)

@@ -1,4 +1,4 @@
-"""What a service manager is told of a mount: sd_notify's messages, exit statuses."""
+"""What a mount tells a service manager: messages of sd_notify, and exit statuses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_ready_and_what_is_mounted(
         assert tree.ask(probes.read, "a") == TREE["a"]
         engine = f"engine {tree.engine}, transport dev"
         assert message["STATUS"] == f"{tree.pack} at {tree.path}, {engine}, 4 entries"
-        assert "MAINPID" not in message  # it is the process that was started
+        assert "MAINPID" not in message  # the daemon is the process that was started
         tree.signal(signal.SIGTERM)
         manager.wait_for("STOPPING")
         assert service.end() == 0
@@ -80,7 +80,7 @@ def test_not_ready_while_the_tree_does_not_answer(
     go = tmp_path / "go"
     worker = tmp_path / "worker"
     worker.write_text(
-        # A path with a blank cannot be in the first line of a script.
+        # The first line of a script cannot have an interpreter's path with a blank.
         f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
         f"import os, sys, time; sys.path.insert(0, {str(CHECKOUT)!r})\n"
         "from tests.mount import holding_worker\n"
@@ -178,7 +178,7 @@ def test_pack_that_cannot_be_opened_is_never_ready(
 def test_children_do_not_speak_for_the_service(service: Service) -> None:
     for process in service.tree.processes():
         if process.pid != service.process.pid:
-            # One that looks at the mount for the daemon may have ended.
+            # A child that looks at the mount for the daemon may have ended.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 environment = Path(f"/proc/{process.pid}/environ").read_bytes()
                 assert b"NOTIFY_SOCKET" not in environment
@@ -195,7 +195,7 @@ def test_names_cannot_forge_a_message(
     assert message["STATUS"].startswith(f"{tmp_path}/a\\nMAINPID=1\\nb\\x1b.ffr at ")
 
 
-# In the background.
+# Daemons in the background.
 
 
 @pytest.mark.promise("S47")
@@ -208,7 +208,7 @@ def test_background_daemon_says_who_it_is(
     assert tree.process is not None
     message = manager.wait_for("READY")
     said_s = next(at_s for names, _, at_s in manager.messages if "READY" in names)
-    assert said_s <= returned_s  # by the kernel's time of the message
+    assert said_s <= returned_s  # the kernel's timestamp of the message
     assert message["MAINPID"] == str(tree.process.pid)
     assert ffrfs("umount", tree.path).status == 0
     manager.wait_for("STOPPING")
@@ -217,7 +217,7 @@ def test_background_daemon_says_who_it_is(
 def test_background_daemon_of_a_service_is_not_the_service(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    """A script, which the manager has started, mounts."""
+    """The manager has started a script, which mounts."""
     tree = new_mount(pack_tree(TREE))
     assert tree.mount(env=manager.environment(SYSTEMD_EXEC_PID=str(os.getpid()))).status == 0
     assert "MAINPID" not in manager.wait_for("READY")
@@ -238,7 +238,7 @@ def test_mount_of_a_program_says_nothing(
     assert manager.heard_within(0) == []
 
 
-# Managers that are none.
+# Sockets without a working manager.
 
 
 def test_manager_that_has_gone_is_one_warning(
@@ -305,7 +305,7 @@ def test_manager_that_takes_nothing_holds_nobody_up_for_long(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as silent:
         silent.bind(str(tmp_path / "notify"))
         while not caplog.messages:
-            notifier.feed()  # until its queue is full
+            notifier.feed()  # until the socket's queue is full
         begin_s = waited_s()
         notifier.feed()
         assert waited_s() - begin_s < SEND_TIMEOUT_S / 2

@@ -29,7 +29,7 @@ def test_mount_read_and_unmount_as_an_ordinary_user(
         "idle": False,
         "left": ["ffrfs"],
     }
-    # Unless /etc/fuse.conf of this machine lets everybody.
+    # Refused, unless /etc/fuse.conf of this machine allows it to everybody.
     assert refusal == "ready" or "user_allow_other" in refusal
 
 

@@ -1,4 +1,4 @@
-"""While memory is short the cache of a mount is small, and it grows back."""
+"""The cache of a mount is small while memory is short, and grows back afterwards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.page_cache import forget_pages
 MIB = 1 << 20
 CALM, SOME, HIGH = 0.0, 5.0, 43.21
 SHORT_MB, MOUNT_MB = 24, 56
-# Walks through more mapped pages than its group may have.
+# Reads more mapped pages, again and again, than its group may have.
 THRASH = """
 import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.promise("S53")
 
 
 def tell(file: Path, percent: float) -> None:
-    """What the kernel would."""
+    """Write `file` as the kernel would."""
     rest = "avg60=0.00 avg300=0.00 total=0"
     text = f"some avg10={percent:.2f} {rest}\nfull avg10=0.00 {rest}\n"
     file.write_text(text)  # the same file: the daemon has it open
@@ -81,7 +81,7 @@ def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path
     assert limit_mb(tree) == 64
     with hinted(tree, texts(NAMES)):
         held_bytes = settled(tree)["cache_bytes"]
-        assert held_bytes > 4 * MIB  # the client lives: nobody else is to have dropped it
+        assert held_bytes > 4 * MIB  # the client lives, so only pressure can drop this
         tell(pressure, HIGH)
         wait_until(lambda: limit_mb(tree) <= 32, "it shrinks")
         tell(pressure, SOME)
@@ -97,7 +97,7 @@ def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path
         assert found["cache_bytes"] <= small_mb * MIB / 8
         assert found["prefetch.wasted_bytes"] > 0
         assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
-        assert limit_mb(tree) == small_mb  # some pressure: neither
+        assert limit_mb(tree) == small_mb  # some pressure: it neither shrinks nor grows
         tell(pressure, CALM)
         wait_until(lambda: limit_mb(tree) >= small_mb + 8, "it grows back")
     assert "memory is short (pressure 43.21 %)" in tree.log()
@@ -153,9 +153,9 @@ def test_kernel_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def groups_short_of_memory() -> Iterator[tuple[Path, MemoryGroup]]:
-    """The group whose shortage is told, for the mount, and one for who is to be short.
+    """Yield a group whose pressure the kernel tells, for the mount, and a group to make short.
 
-    They are the same, unless memory is limited by version 1, which tells no shortage.
+    They are the same, unless version 1 limits memory, which tells no pressure.
     """
     with memory_group() as short:
         if legacy_memory_group() is None:
@@ -174,7 +174,7 @@ def test_real_shortage_in_a_control_group(
     pack = write_hinted_files(tmp_path)
     large = tmp_path / "large"
     large.write_bytes(random.Random(1).randbytes(64 * MIB))
-    forget_pages(large)  # whose group they are counted in is decided when they come
+    forget_pages(large)  # a page counts for the group that reads it first
     tree = new_mount(pack)
     with groups_short_of_memory() as (home, short):
         try:

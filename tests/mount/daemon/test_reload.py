@@ -1,4 +1,4 @@
-"""SIGHUP reads the configuration again; what can change while it is mounted, changes."""
+"""On SIGHUP a daemon reads its configuration again, and applies all that can change."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_log_that_was_moved_away_begins_anew(configured: Configured) -> None:
     opened = open_files(tree.process.pid)
     logs = [path for path in opened if path.startswith(str(tree.log_file.with_suffix("")))]
     assert logs == [str(tree.log_file)]
-    assert opened[logs[0]] == 2  # the log's own, and a crash's
+    assert opened[logs[0]] == 2  # one for lines, and one for a crash
 
 
 @pytest.mark.promise("S49")
@@ -246,7 +246,7 @@ def test_service_manager_is_told(
 ) -> None:
     service = start_service(pack_tree(TREE))
     status = service.wait_until_ready()["STATUS"]
-    for _ in range(2):  # without a configuration, too
+    for _ in range(2):  # also without a configuration file
         service.tree.signal(signal.SIGHUP)
         reloading = manager.wait_for("RELOADING")
         assert int(reloading["MONOTONIC_USEC"]) > 0

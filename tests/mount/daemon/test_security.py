@@ -1,6 +1,6 @@
-"""What the processes of a mount may still do, and what packs and other users cannot make it do.
+"""What a mount's processes may still do, and what packs and other users cannot make them do.
 
-What the filter of system calls lets through: tests/native/fuse/syscall_filter_test.cc.
+Not here: the filter of system calls (tests/native/fuse/syscall_filter_test.cc).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FILTERED = 2
 KEPT_BY_ROOT = 1 << CAP_SYS_ADMIN | 1 << CAP_DAC_OVERRIDE
 TREE = {f"{number:03}": os.urandom(5000) for number in range(200)} | {"large": bytes(9 << 20)}
 
-# One under a sanitizer needs system calls that others have no need of, and says so.
+# A worker under a sanitizer needs more system calls: it has no filter, and logs that.
 needs_filter = pytest.mark.skipif(
     PATH_VARIABLE in os.environ, reason="a worker that was built for tests is not filtered"
 )
@@ -52,7 +52,7 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
 
 
 def use(tree: Mount) -> None:
-    """Until every kind of thread has been started."""
+    """Use the mount so that it has started every kind of thread."""
     digests = tree.ask(probes.digests, "d")
     assert digests.keys() == TREE.keys()
     paths = "\0".join(tree / f"d/{name}" for name in TREE)
@@ -66,7 +66,7 @@ def text_file(text: str) -> int:
     return fd
 
 
-# What they may do.
+# What the processes may do.
 
 
 @needs_filter
@@ -76,7 +76,7 @@ def test_worker_has_no_privilege_and_gains_none(root_user: None, tree: Mount) ->
     use(tree)
     assert tree.worker is not None
     assert privileges(tree.worker.pid) == NOTHING | {
-        "CapBnd": {KEPT_BY_ROOT},  # of which no_new_privs lets nobody make use
+        "CapBnd": {KEPT_BY_ROOT},  # nobody can use it, because of no_new_privs
         "NoNewPrivs": {1},
         "Seccomp": {FILTERED},
     }
@@ -102,7 +102,7 @@ def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount
     assert tree.process is not None
     kept = {KEPT_BY_ROOT}
     found = privileges(tree.process.pid)
-    del found["Seccomp"]  # is a container's own
+    del found["Seccomp"]  # a container may have a filter of its own
     assert found == {
         **dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), kept),
         **{field: {0} for field in ("CapInh", "CapAmb")},
@@ -184,7 +184,7 @@ def test_a_call_that_a_container_denies_is_named(
     assert not tree.is_mounted
 
 
-# What they hold open.
+# What the processes hold open.
 
 
 @pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
@@ -198,9 +198,9 @@ def test_worker_holds_nothing_but_its_mount(tree: Mount) -> None:
     assert found == {
         "/dev/null": 2,
         "pipe": 1,  # the log
-        "socket": 1,  # to the daemon: the client that hinted has gone
+        "socket": 1,  # to the daemon; the client that hinted has gone
         "/memfd:ffrfs-counters (deleted)": 1,
-        str(tree.pack): 2,  # through the page cache, and past it
+        str(tree.pack): 2,  # one through the page cache, one for direct reads
         "/dev/fuse": 1,
     }
 
@@ -245,11 +245,11 @@ def test_root_mounts_and_unmounts_in_folders_of_others(
         tree.wait_for_daemon()
 
 
-# What packs and other users cannot make it do.
+# What packs and other users cannot make the processes do.
 
 
 def claim_power(index: Index) -> None:
-    """Slots: 1 d, 2 d/device, 3 d/folder, 4 d/program."""
+    """Claim a device and special bits. Slots: 1 d, 2 d/device, 3 d/folder, 4 d/program."""
     index.inodes[2].mode = stat.S_IFCHR | 0o666
     index.inodes[3].mode |= 0o7000
     index.inodes[4].mode |= 0o7000

@@ -1,4 +1,4 @@
-"""The units of systemd/ under a real systemd, with all that they confine a mount by."""
+"""The units of systemd/ under a real systemd, with everything that confines a mount."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pid_one(tmp_path_factory: pytest.TempPathFactory, pack: Path, fuse: None) -> Iterator[PidOne]:
-    """One for all tests: each leaves it as it was."""
+    """Yield one systemd for all tests; each test leaves it as it was."""
     if os.geteuid() != 0:
         pytest.skip("only root can be process 1")
     if not os.path.exists(SYSTEMD):
@@ -57,7 +57,7 @@ def pid_one(tmp_path_factory: pytest.TempPathFactory, pack: Path, fuse: None) ->
 
 @pytest.fixture
 def service(pid_one: PidOne) -> Iterator[str]:
-    """ffrfs@data.service, started; stopped after the test, when nothing may be left."""
+    """Start ffrfs@data.service and yield its name; after the test stop it: nothing is left."""
     unit = "ffrfs@data.service"
     pid_one.forget_log()
     pid_one.write_configuration("data", CONFIGURED)
@@ -92,7 +92,7 @@ def check_stops(pid_one: PidOne, unit: str) -> None:
 
 
 def check_served(pid_one: PidOne) -> None:
-    """By process 1's own view, so by everybody's."""
+    """Check that the mount serves process 1, and so everybody."""
     assert (PLACE, "fuse.ffrfs") in pid_one.mounts()
     assert pid_one.run("cat", f"{PLACE}/a", f"{PLACE}/b").out.encode() == TREE["a"] + TREE["b"]
 
@@ -106,7 +106,7 @@ def no_warning(pid_one: PidOne) -> bool:
 def test_started_means_that_the_tree_answers_and_stop_leaves_nothing(
     pid_one: PidOne, service: str
 ) -> None:
-    """Meanwhile daemon and worker are confined."""
+    """Daemon and worker are confined while they serve."""
     check_served(pid_one)
     told = pid_one.show(service, "ActiveState", "SubState", "StatusText")
     assert told[:2] == ["active", "running"]
@@ -149,7 +149,7 @@ def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
 
 @pytest.mark.promise("S46")
 def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
-    """TOML says it all: there is no environment file."""
+    """All settings are in the TOML file; there is no environment file."""
     unit = "ffrfs@toml.service"
     pid_one.forget_log()
     pid_one.write_configuration("toml", f"{CONFIGURED}cache_mb = 64\n")
@@ -168,7 +168,7 @@ def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
 
 @pytest.mark.promise("S46")
 def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
-    """As the command line wins over --config; the file of earlier versions works, and warns."""
+    """The file wins as a command line wins over --config; it still works, but with a warning."""
     unit = "ffrfs@both.service"
     pid_one.forget_log()
     pid_one.write_configuration(
@@ -274,7 +274,7 @@ def test_check_while_the_next_daemon_is_awaited(pid_one: PidOne) -> None:
 
 @pytest.mark.promise("S46", "S50")
 def test_stop_while_the_next_daemon_is_awaited(pid_one: PidOne) -> None:
-    """A dead mount is left. It is rare, as systemd awaits nothing without the drop-in."""
+    """A dead mount remains. This is rare, as systemd does not wait without the drop-in."""
     unit = start_with(pid_one, "stopped", "[Service]\nRestartSec=1h\n")
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
     wait_until(lambda: pid_one.is_in_state(unit, "activating", "auto-restart"), "it waits")
@@ -308,7 +308,7 @@ def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: Pi
 def look_at_the_tree(pid_one: PidOne) -> tuple[str, str]:
     """Return the state of the watchdog's look at the tree, and where in the kernel it waits."""
     for process in pid_one.processes():
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             if b"tree_probe" in (process / "cmdline").read_bytes():
                 state = (process / "stat").read_text().rpartition(") ")[2][0]
                 return state, (process / "wchan").read_text()
@@ -316,15 +316,15 @@ def look_at_the_tree(pid_one: PidOne) -> tuple[str, str]:
 
 
 def waits_for_the_mount(state: str, place: str) -> bool:
-    """It waits for a page of its READ; or for a LOOKUP, if the machine's caches were dropped."""
+    """Return whether it waits for a page of a READ, or for a LOOKUP if caches were dropped."""
     return state == "D" or place == "request_wait_answer"
 
 
 def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> None:
-    """The next one is for what the file says then: the mount of the dead one is given up."""
+    """The next daemon mounts the pack that the file names then, and gives up the old mount."""
     shutil.copy(pid_one.srv / "data.ffr", pid_one.srv / "later.ffr")
     pid_one.write_configuration("data", f'packs = "/srv/later.ffr"\nmountpoint = "{PLACE}"\n')
-    with pid_one.open_file(f"{PLACE}/a"):  # it is busy
+    with pid_one.open_file(f"{PLACE}/a"):  # the mount is busy
         os.kill(pid_one.daemon_and_worker()[0], signal.SIGKILL)
         wait_until(lambda: pid_one.show(service, "NRestarts") == ["1"], "restarted")
         wait_until(lambda: pid_one.is_in_state(service, "active", "running"), "it serves")
@@ -349,7 +349,7 @@ def test_restart_of_a_busy_service_mounts_anew(pid_one: PidOne) -> None:
 
 
 def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
-    """systemd waits for it for five seconds."""
+    """systemd waits five seconds for a message of the daemon."""
     unit = start_with(pid_one, "watched", "[Service]\nWatchdogSec=5s\n")
     os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
     wait_until(lambda: pid_one.show(unit, "NRestarts") != ["0"], "restarted")
@@ -369,7 +369,7 @@ def test_engine_in_python_is_served_under_the_same(pid_one: PidOne) -> None:
 
 
 def test_umount_by_hand_is_obeyed(pid_one: PidOne, service: str) -> None:
-    # For a moment the watchdog's reading makes it busy.
+    # The watchdog's reads make the mount busy for a moment.
     wait_until(lambda: pid_one.run("umount", PLACE).status == 0, "unmounted")
     wait_until(lambda: pid_one.is_in_state(service, "inactive", "dead"), "ended")
     assert pid_one.show(service, "Result", "NRestarts") == ["success", "0"]
@@ -400,7 +400,7 @@ def test_mount_unit(pid_one: PidOne) -> None:
     assert pid_one.systemctl("start", "mnt-data.mount").status == 0
     check_served(pid_one)
     assert pid_one.systemctl("stop", "mnt-data.mount").status == 0
-    (pid_one.mnt / "data").rmdir()  # which systemd has made
+    (pid_one.mnt / "data").rmdir()  # systemd made it
     check_nothing_left(pid_one)
 
 
@@ -416,7 +416,7 @@ def test_automount_unit(pid_one: PidOne) -> None:
         assert pid_one.run("cat", f"{PLACE}/b").out.encode() == TREE["b"]
         wait_until(lambda: not pid_one.processes(), "unmounted when nobody looked any more")
     assert pid_one.systemctl("stop", "mnt-data.automount", "mnt-data.mount").status == 0
-    (pid_one.mnt / "data").rmdir()  # which systemd has made
+    (pid_one.mnt / "data").rmdir()  # systemd made it
     check_nothing_left(pid_one)
 
 
@@ -428,7 +428,7 @@ def test_target_starts_and_stops_what_is_enabled(pid_one: PidOne) -> None:
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "started with it")
     check_served(pid_one)
     assert pid_one.systemctl("stop", "ffrfs.target").status == 0
-    # It also stops mnt-data.mount, in systemd's eyes the same mount: a race that nobody loses.
+    # It also stops mnt-data.mount, to systemd the same mount: the order does not matter.
     wait_until(lambda: pid_one.is_in_state(unit, "inactive", "dead"), "stopped with it")
     assert pid_one.show(unit, "Result") == ["success"]
     check_nothing_left(pid_one)

@@ -1,4 +1,4 @@
-"""The watchdog is fed for as long as loop, engine and disk answer, and no longer."""
+"""The daemon feeds the watchdog only as long as its loop, the engine and the disk answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.mount.notify_socket import Service, ServiceManager
 TREE = {"d": {"a": b"alpha" * 1000}, "large": bytes(5 << 20)}
 INTERVAL_S = 0.15
 USEC = str(round(2 * INTERVAL_S * 1e6))
-# In which it is fed some times, or not at all.
+# In this time the daemon feeds the watchdog several times, or not at all.
 SILENCE_S = 5 * INTERVAL_S
 
 
@@ -62,7 +62,7 @@ def wait_until_fed(manager: ServiceManager, count: int = 1) -> None:
 
 
 def check_not_fed(manager: ServiceManager) -> None:
-    """In the end: on a busy machine what was under way takes its time."""
+    """Wait until no message comes: on a busy machine one may still be under way."""
     while "WATCHDOG" in manager.heard_within(SILENCE_S):
         pass
 
@@ -99,16 +99,16 @@ def test_fed_by_reads_that_the_engine_answers(service: Service, manager: Service
     before = service.tree.requests()["read"]
     manager.heard_within(0)
     wait_until_fed(manager, 6)
-    # The first may be counted above, and the last not yet.
+    # The first read may be counted above, and the last one not yet.
     assert service.tree.requests_now()["read"] >= before + 4
     times_s = [at_s for message, _, at_s in manager.messages if "WATCHDOG" in message]
-    assert times_s[-1] - times_s[0] > (len(times_s) - 2) * INTERVAL_S  # the first may be late
+    assert times_s[-1] - times_s[0] > (len(times_s) - 2) * INTERVAL_S  # the first one may be late
 
 
 def test_probe_asks_no_mount_but_its_own(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
-    """One that covers it may hang."""
+    """A mount that covers this one may hang."""
     tree = new_mount(pack_tree(TREE), mountpoint=places / "a b\\c\n")
     assert tree.mount().status == 0
     entry = mount_at(str(tree.path))
@@ -162,7 +162,7 @@ def test_not_fed_while_the_disk_stalls(
 def test_probe_that_waits_holds_up_no_kill(
     stalling_service: Service, disk: Disk, manager: ServiceManager
 ) -> None:
-    """What a manager does with a service that it gives up."""
+    """SIGABRT is the signal by which a service manager ends a service that it gives up."""
     tree = stalling_service.tree
     wait_until_fed(manager)
     disk.stall_all()
@@ -171,7 +171,7 @@ def test_probe_that_waits_holds_up_no_kill(
     assert stalling_service.end() == -signal.SIGABRT
     assert ffrfs("umount", tree.path).status == 0
     assert not tree.is_mounted
-    disk.go()  # whose readers cannot end before
+    disk.go()  # the worker's threads that read cannot end before
     assert tree.worker is not None
     assert tree.worker.wait(TIMEOUT_S)
 
@@ -212,7 +212,7 @@ def test_nothing_is_left_of_the_probe(service: Service, manager: ServiceManager)
     check_nothing_left(service.tree)
 
 
-# What is asked.
+# The questions of the probe.
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_background_daemon_feeds_for_the_command_that_was_started(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
-    # WATCHDOG_PID is the command's own: the shell that becomes it.
+    # WATCHDOG_PID is the command's process number: the shell becomes the command.
     prefix = ["sh", "-c", 'WATCHDOG_PID=$$ exec "$0" "$@"']
     done = tree.mount(prefix=prefix, env=manager.environment(WATCHDOG_USEC=USEC))
     assert done.status == 0
