@@ -1,4 +1,4 @@
-"""What only shows after many mounts, or under many readers.
+"""Faults that show only after many mounts, or under many readers.
 
 Every test runs for seconds, and for minutes in `make soak` (scale.py).
 """

@@ -1,9 +1,9 @@
-"""A mount in chaos: processes that die, stop and are replaced, storage that fails, readers.
+"""Readers on a mount in chaos: its processes die, stop and are replaced, its storage fails.
 
     chaos.py KIND PACK FOLDER WORK SEED DURATION_S
 
-test_chaos.py runs it in namespaces of its own, so all that it finds is its own doing. It prints,
-as JSON, what the readers have seen, what was done, and what was there before and is left.
+test_chaos.py runs it in separate namespaces, so that everything it finds comes from itself. It
+prints, as JSON, the readers' results, the acts, and what there was before and at the end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SAMPLE_S = 0.05
 
 @dataclass
 class Ground:
-    """What the mount stands on: arguments of Chaos, and what is mounted."""
+    """The pack to mount, the command's arguments, and the arguments of Chaos."""
 
     pack: Path | str
     arguments: tuple[str, ...] = _CACHE
@@ -58,9 +58,9 @@ class Ground:
 
 
 class HeldWatch(threading.Thread):
-    """Looks for threads that the kernel holds, so that no signal ends them: for how long.
+    """Measures for how long the kernel holds a thread so that no signal ends it.
 
-    Readers are left out: where they wait, SIGKILL ends them, though their state looks the same.
+    Readers do not count: SIGKILL ends them where they wait, though their state looks the same.
     """
 
     def __init__(self, readers: list[Child]) -> None:
@@ -82,7 +82,7 @@ class HeldWatch(threading.Thread):
 
     def _held(self) -> Iterator[tuple[tuple[str, ...], str]]:
         for pid in filter(str.isdecimal, os.listdir("/proc")):
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # the process has ended
                 for task in os.listdir(f"/proc/{pid}/task"):
                     place = Path(f"/proc/{pid}/task/{task}")
                     name, _, rest = (place / "stat").read_text().rpartition(")")
@@ -171,7 +171,7 @@ def read_through(
 
 
 def unmount_in_warming(tree: Mount, chaos: Chaos) -> None:
-    """While files are pushed, and a process has just died."""
+    """Unmount while files are pushed and a process has just died."""
     begun = tree.statistics()["warm"]["begun"]
     with start_ffrfs("warm", tree.path, stderr=subprocess.STDOUT) as warming:
         wait_until(
@@ -186,9 +186,9 @@ def unmount_in_warming(tree: Mount, chaos: Chaos) -> None:
 def main() -> None:
     kind, (pack, folder, work) = sys.argv[1], map(Path, sys.argv[2:5])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
-    preloaded()  # it stays to the end
+    preloaded()  # its process stays to the end
     reap()
-    Path("/run/ffrfs").mkdir(mode=0o700)  # it is made once, for good
+    Path("/run/ffrfs").mkdir(mode=0o700)  # a mount would make it, and leave it
     before = found(str(folder))
     told = go_through(
         kind, pack, folder, work, seed=int(sys.argv[5]), duration_s=float(sys.argv[6])

@@ -1,4 +1,4 @@
-"""What is done to a mount in chaos: its processes die, stop and are replaced; its storage fails.
+"""Acts on a mount in chaos: its processes die, stop and are replaced; its storage fails.
 
 Each act waits until the mount goes on. Not here: the readers (chaos_readers.py).
 """
@@ -30,16 +30,16 @@ Span = tuple[float, float]
 
 @dataclass
 class Done:
-    """What was done, and when; `pauses_s`: from the daemon's death to the next one's answer."""
+    """The acts and their times; `pauses_s`: from a daemon's death to the next one's answer."""
 
     acts: Counter[str] = field(default_factory=Counter)
     spans: list[Span] = field(default_factory=list)  # of each act, until the mount goes on
-    troubles: list[Span] = field(default_factory=list)  # of those that made storage fail
+    troubles: list[Span] = field(default_factory=list)  # of the acts that made storage fail
     pauses_s: list[float] = field(default_factory=list)
 
 
 class Chaos:
-    """Acts on one mount, and on what it stands on, as far as it is given."""
+    """Acts on one mount, and on its disk, server and cache folder if they are given."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Chaos:
         server: Program | None = None,
         full: Path | None = None,
     ) -> None:
-        """`full`: a folder on a small disk, which is filled."""
+        """`full`: a folder on a small disk, which an act fills."""
         self._tree = tree
         self._random = order
         self._pack = pack
@@ -72,7 +72,7 @@ class Chaos:
             self._acts += [self._kill_fetcher, self._kill_server, self._fill_disk] * 2
 
     def act(self) -> None:
-        # No run is without a death.
+        # The first act kills, so that each run has deaths.
         chosen = self._random.choice(self._acts) if self.done.spans else self._kill_several
         self.done.acts[chosen.__name__.removeprefix("_")] += 1
         before = self._answered()
@@ -96,7 +96,7 @@ class Chaos:
         self._kill_at_once(self._random.choice(("worker", "daemon", "guardian")))
 
     def _kill_at_once(self, *names: str) -> tuple[dict[str, Any], Process]:
-        """All of these processes within a millisecond; what was told of them before."""
+        """Kill these processes within a millisecond; return statistics and guardian from before."""
         found = self._tree.statistics()
         self._tree.find_daemon()
         guardian = self._tree.guardian
@@ -105,15 +105,15 @@ class Chaos:
             name: found[f"{name}_pid"] for name in ("worker", "daemon", "fetcher")
         }
         for name in names:
-            with contextlib.suppress(ProcessLookupError):  # it has just been killed
-                if pids[name] is not None:  # it is not replaced yet
+            with contextlib.suppress(ProcessLookupError):  # the process has just ended
+                if pids[name] is not None:  # else it is not replaced yet
                     os.kill(pids[name], signal.SIGKILL)
         return found, guardian
 
     def _kill(self, *names: str) -> None:
-        """All of these processes at once; wait until others are in their place.
+        """Kill these processes at once; wait until others are in their place.
 
-        Not daemon and guardian at once: each starts the other, so that ends the mount.
+        Never kill daemon and guardian at once: each starts the other, so that would end the mount.
         """
         found, guardian = self._kill_at_once(*names)
         began_s = time.monotonic()
@@ -123,7 +123,7 @@ class Chaos:
             self.done.pauses_s.append(time.monotonic() - began_s)
         if "guardian" in names:
             wait_until(lambda: self._guardian() not in (None, guardian), "another one guards")
-            self._tree.statistics()  # the daemon has told it what to keep
+            self._tree.statistics()  # by then the guardian has all it keeps
 
     def _guardian(self) -> object:
         self._tree.find_daemon()
@@ -146,20 +146,20 @@ class Chaos:
         others += ["fetcher"] * (self._server is not None)
         count = self._random.randrange(2, len(others) + 2)
         names = self._random.sample(["worker", *others], count)
-        if not self.done.spans and "worker" not in names:  # no run is without a worker's death
+        if not self.done.spans and "worker" not in names:  # each run has a worker's death
             names[0] = "worker"
         self.done.acts["+".join(sorted(names))] += 1
         self._kill(*names)
 
     def _kill_twice(self) -> None:
-        """The second one dies before it has done anything, perhaps."""
+        """Kill two workers in turn; the second one may not have done anything yet."""
         starts = self._tree.statistics()["worker"]["starts"]
         self._kill("worker")
         wait_until(lambda: self._tree.statistics()["worker"]["starts"] > starts, "another serves")
         self._kill("worker")
 
     def _kill_in_warming(self) -> None:
-        """While files are pushed; the command goes on with the next worker, or daemon."""
+        """Kill while files are pushed; the command goes on with the next worker or daemon."""
         before = self._tree.statistics()["warm"]["begun"]
         with start_ffrfs("warm", self._tree.path) as warming:
             wait_until(
@@ -176,7 +176,7 @@ class Chaos:
         found = self._tree.statistics()
         kinds = ("worker", "worker", "daemon", "fetcher")
         pid = found[f"{self._random.choice(kinds)}_pid"]
-        if pid is None:  # it has died, and is not replaced yet; or it has no fetcher
+        if pid is None:  # it has died and is not replaced yet, or there is no fetcher
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
@@ -188,7 +188,7 @@ class Chaos:
         assert done.status == 0, done.err
 
     def _kill_in_restart(self) -> None:
-        """Whatever it has come to: the command waits for the next one, and succeeds."""
+        """Kill at any moment of a restart; the command waits for the next process, and succeeds."""
         with start_ffrfs("restart", self._tree.path) as restarting:
             time.sleep(self._random.random())
             self._kill(self._random.choice(("worker", "daemon", "guardian")))
@@ -200,7 +200,7 @@ class Chaos:
 
     @contextlib.contextmanager
     def _trouble(self) -> Iterator[Disk]:
-        """Let some time pass; then all is well again."""
+        """Yield the disk for some trouble; then let some time pass, and end the trouble."""
         assert self._disk is not None
         yield self._disk
         time.sleep(self._random.choice(_TROUBLE_S))
@@ -211,7 +211,7 @@ class Chaos:
             disk.fail_all()
 
     def _fail_and_kill(self) -> None:
-        """No worker opens the packs now."""
+        """Kill while storage fails, so that no worker can open the packs."""
         with self._trouble() as disk:
             disk.fail_all()
             self._kill(self._random.choice(("worker", "daemon")))

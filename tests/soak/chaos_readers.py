@@ -26,12 +26,12 @@ _READ_SIZE = 1 << 20
 _BATCH_SIZE = 4
 _PROGRAM_TIMEOUT_S = 60.0
 _PAUSE_S = 0.01  # after a failure
-_REST_MAX_S = 0.05  # after a read: the others, and those who act, need the processor, too
+_REST_MAX_S = 0.05  # after a read, to leave the processor to the other readers and the acts
 
 
 @dataclass
 class Seen:
-    """What a reader has seen; `failures`: errno, begin, end and text of each."""
+    """The results of a reader; `failures`: errno, begin, end and text of each."""
 
     way: str
     reads: int = 0
@@ -47,7 +47,7 @@ class Seen:
 
 
 class Files:
-    """The files of a mounted pack of readers.py, and what is known of them without the mount."""
+    """The files of a mounted pack of readers.py, with the sizes that they must have."""
 
     def __init__(self, folder: str, seed: int) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class Files:
         return self.order.choice(self.names)
 
     def drop(self, name: str) -> None:
-        """Mostly: let the kernel forget its pages."""
+        """Make the kernel forget the file's pages, in most cases."""
         if self.order.random() < _DROPPED_SHARE:
             fd = os.open(self.path(name), os.O_RDONLY)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -89,7 +89,7 @@ def _plain(files: Files) -> Read:
 
 
 def _mapped(files: Files) -> Read:
-    """In a child for each file: a page that cannot be read is a signal."""
+    """Read each file in a child, because a page that cannot be read raises a signal."""
 
     def read(seen: Seen) -> None:
         files.drop(name := files.choose())
@@ -159,13 +159,13 @@ def _raise_failure(status: int, errors: Any) -> None:
     if status:
         errors.seek(0)
         text = errors.read().decode()
-        # tar says that a file shrank if a part of a read came before its error.
+        # tar reports that a file shrank if a part of a read came before the error.
         is_known = os.strerror(errno.EIO) in text or "File shrank" in text
         raise OSError(errno.EIO if is_known else 0, text)
 
 
 def _loaded(files: Files) -> Read:
-    """Epochs of a DataLoader of torch, whose workers persist; it hints at what is ahead."""
+    """Read epochs of a DataLoader of torch with persistent workers, which hints at files ahead."""
     from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
     from ffrfs.torch import PrefetchSampler
@@ -209,7 +209,7 @@ WAYS: dict[str, Callable[[Files], Read]] = {
 
 
 def read_in_chaos(way: str, folder: str, seed: int, duration_s: float) -> Iterator[Any]:
-    """Be ready; then read in that way for so long, and until a read succeeds; what was seen."""
+    """Yield "ready"; read in this way until the time is over and a read succeeded; yield Seen."""
     files = Files(folder, seed)
     read = WAYS[way](files)
     seen = Seen(way)
@@ -229,7 +229,7 @@ def read_in_chaos(way: str, folder: str, seed: int, duration_s: float) -> Iterat
 
 
 def read_all(folder: str) -> list[str]:
-    """The files that are not right, past the kernel's cache."""
+    """Return the files that are not right, read past the kernel's cache."""
     files = Files(folder, 0)
     seen = Seen("plain")
     for name in files.names:

@@ -1,9 +1,9 @@
 """Fixtures of the soak tests: two cores, packs whose files can be checked, mounts.
 
-What they share with the mount tests (children, the command) is imported from there.
+Fixtures shared with the mount tests (children, the command) are imported from there.
 """
 
-# ruff: noqa: F401 - fixtures of another room
+# ruff: noqa: F401 - fixtures of another folder
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.soak.readers import write_checkable_files
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One test at a time: the readers of one take all cores."""
+    """Run one test at a time, because the readers of one take all cores."""
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.xdist_group("soak"))
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def two_cores() -> Iterator[None]:
-    """For the test and all that it starts."""
+    """Limit the test, and all that it starts, to two cores."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(cores)[:2])
     yield
@@ -39,7 +39,7 @@ def two_cores() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def pack_checkable(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Packs about so many MB of files that readers.py can check; once each."""
+    """Return a function that packs about `size_mb` of files that readers.py can check, once."""
     made: dict[int, Path] = {}
 
     def pack(size_mb: int) -> Path:

@@ -2,8 +2,8 @@
 
     cycles.py ENGINE PACK TMPDIR COUNT
 
-It prints what was there before and what is left, as JSON. test_cycles.py runs it in a
-process and mount namespace of its own, so all that it finds is its own doing.
+It prints what there was before and at the end, as JSON. test_cycles.py runs it in separate
+process and mount namespaces, so that everything it finds comes from itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     tempfile.tempdir = folder
     log_file = Path(folder) / "log"
     log_file.touch()
-    cycle(engine, pack, log_file)  # what is made once, for good, is no leak: the runtime directory
+    cycle(engine, pack, log_file)  # makes the runtime directory, which stays and is no leak
     wait_for_daemons()
     before = found(folder)
     began_s = time.monotonic()

@@ -17,14 +17,14 @@ _HINTS_MAX = 400
 
 
 def hint_too_large(mount: Mount) -> None:
-    """The daemon warns of it once; hints at random may all be taken back before."""
+    """Make the daemon's one warning certain: random hints may all be taken back before it."""
     names = ffrfs.PackedFolder(str(mount.packs[0])).list()
     mount.hint_too_large(next(name for name in names if name.startswith(LARGEST_PREFIX)))
 
 
 @contextlib.contextmanager
 def hinting(mount: Mount, count: int, duration_s: float) -> Iterator[list[Child]]:
-    """So many programs that hint for that long; each answers how many hints it has sent."""
+    """Run `count` programs that hint for this time; each answers how many hints it has sent."""
     with contextlib.ExitStack() as stack:
         programs = [
             stack.enter_context(child(hint_for, str(mount.path), seed, duration_s))
@@ -36,7 +36,7 @@ def hinting(mount: Mount, count: int, duration_s: float) -> Iterator[list[Child]
 
 
 def hint_for(folder: str, seed: int, duration_s: float) -> int:
-    """Right and wrong hints in any order, many of them taken back before they are followed."""
+    """Send right and wrong hints, and take many back before they are followed; return how many."""
     order = random.Random(seed)
     names = os.listdir(folder)
     sent = 0

@@ -1,4 +1,4 @@
-"""Many reading processes on one mount, as the tests of this folder need them."""
+"""Many reading processes on one mount, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.mount.child import Child
 from tests.mount.command import Mount
 from tests.soak.readers import read_for
 
-_START_TIMEOUT_S = 120.0  # of many interpreters on two cores
+_START_TIMEOUT_S = 120.0  # many interpreters start on two cores
 
 Result = dict[str, Any]
 
@@ -25,14 +25,14 @@ class Load:
             reader.ask_next()
 
     def results(self, timeout_s: float) -> list[Result]:
-        """What came of each, in their order; raises ChildTimeoutError if one hangs."""
+        """Return the readers' results in their order; raise ChildTimeoutError if a reader hangs."""
         deadline_s = time.monotonic() + timeout_s
         return [reader.answer(deadline_s - time.monotonic()) for reader in self._readers]
 
 
 @contextlib.contextmanager
 def load(mount: Mount, count: int, duration_s: float, *, drop: float) -> Iterator[Load]:
-    """So many processes that read (see read_for)."""
+    """Start `count` processes that read (see read_for)."""
     readers: list[Child] = []
     try:
         for seed in range(count):
@@ -48,7 +48,7 @@ def load(mount: Mount, count: int, duration_s: float, *, drop: float) -> Iterato
 
 
 def check_bytes(results: list[Result]) -> str:
-    """That there were bytes, and none of them wrong; a line that says how many."""
+    """Check that there were bytes, and none was wrong; return a line that says how many."""
     reads = sum(result["reads"] for result in results)
     size_bytes = sum(result["bytes"] for result in results)
     assert [name for result in results for name in result["wrong"]] == []

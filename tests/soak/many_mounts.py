@@ -2,8 +2,8 @@
 
     many_mounts.py ENGINE PACK FOLDER COUNT
 
-Run by test_many_mounts.py in namespaces of its own, so there are no others. Prints, as
-JSON, what was seen and how long it took, and what is left.
+test_many_mounts.py runs it in separate namespaces, where no other mounts are. It prints, as
+JSON, the results, how long each step took, and what is left.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ COMMAND_TIMEOUT_S = 600.0
 def main() -> None:
     engine, pack, folder = sys.argv[1:4]
     places = [os.path.join(folder, str(number)) for number in range(int(sys.argv[4]))]
-    mount(engine, pack, places[0])  # what is made once, for good: the runtime directory
+    mount(engine, pack, places[0])  # makes the runtime directory, which stays
     unmount_all()
     wait_for_daemons()
-    preloaded()  # it stays to the end
+    preloaded()  # its process stays to the end
     before = found(folder)
     took_s: dict[str, float] = {}
 
@@ -80,7 +80,7 @@ def unmount_all() -> None:
 
 
 def states() -> dict[str, int]:
-    """How many mounts `ffrfs ps` tells of in each state."""
+    """Return how many mounts `ffrfs ps` shows in each state."""
     done = ffrfs("ps", "--json", timeout_s=COMMAND_TIMEOUT_S)
     if (done.status, done.err) != (0, ""):
         raise RuntimeError(done.err)
@@ -88,7 +88,7 @@ def states() -> dict[str, int]:
 
 
 def misread(places: list[str]) -> int:
-    """How many do not give the file's bytes."""
+    """Return how many of the mounts do not give the file's bytes."""
     paths = [os.path.join(place, "d", "file") for place in places]
     contents = ask(probes.read_all_in, "/", paths, timeout_s=COMMAND_TIMEOUT_S)
     return sum(content != b"bytes" * 10_000 for content in contents)

@@ -1,4 +1,4 @@
-"""What the reading processes of the soak tests do, and the files that they read."""
+"""The reading processes of the soak tests, and the files that they read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.mount.checkable_files import is_right, write_checkable_file
 
-# Below a page, of one request, of several, a whole record, and one that is verified by chunks.
+# Just over a page, one request, several requests, a whole record, a record verified by chunks.
 SIZES = [4500, 110_000, 110_000, 110_000, 700_000, 3 << 20, 7 << 20]
-# Of the name of a file of the last size.
+# The first file of the last size has a name that begins like this.
 LARGEST_PREFIX = f"{sum(SIZES[:-1]):012d}-"
 _READ_SIZE = 1 << 20
 
@@ -28,10 +28,9 @@ def write_checkable_files(folder: Path, size_bytes: int) -> None:
 
 
 def read_for(folder: str, seed: int, duration_s: float, drop: float) -> Iterator[Any]:
-    """Be ready; then read random files for that long, or to the first error; what came of it.
+    """Yield "ready"; read random files for this time or to the first error; yield the result.
 
-    A share `drop` of the reads is preceded by dropping the file from the mount's page
-    cache.
+    Before a share `drop` of the reads the kernel drops the file's pages.
     """
     order = random.Random(seed)
     names = os.listdir(folder)

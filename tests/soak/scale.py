@@ -1,4 +1,4 @@
-"""How long the soak tests go on: seconds in every test run, minutes in `make soak`."""
+"""The length of the soak tests: seconds in every test run, minutes in `make soak`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 IS_LONG = bool(os.environ.get("FFRFS_SOAK"))
 
-SMALL_PACK_MB = 64  # twice what a mount of these tests keeps
+SMALL_PACK_MB = 64  # twice the cache of a mount in these tests
 CYCLES = 1000 if IS_LONG else 3
 MOUNTS = 1000 if IS_LONG else 5  # at once; fewer where memory is short
 READERS = 64 if IS_LONG else 8

@@ -1,8 +1,8 @@
 """A mount whose processes are killed, several at once, stopped and replaced, at random.
 
-No reader notices more than a pause, however it reads, and no client that gives hints; but where
-storage was made to fail, or where the kernel cannot resend, those reads fail that were in flight.
-`make chaos` takes ten minutes for it. A run is repeated by FFRFS_SOAK_SEED.
+Readers of all kinds, and clients that hint, notice only pauses. But if storage was made to fail,
+or if the kernel cannot resend, the reads in flight fail.
+`make chaos` does this for ten minutes. FFRFS_SOAK_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.leftovers import check_nothing_left, run_alone
 from tests.soak.scale import SMALL_PACK_MB
 
 DURATION_S = float(os.environ.get("FFRFS_CHAOS_S", "20")) / 5
-HELD_MAX_S = 30.0  # for ever, that is; a busy machine takes its time
+HELD_MAX_S = 30.0  # a longer time means for ever, even on a busy machine
 PROGRAM = Path(__file__).with_name("chaos.py")
 
 _DEATHS = (
@@ -38,7 +38,7 @@ LOGGED = {
 
 
 def check_failures(told: dict[str, Any], kind: str) -> None:
-    """Only where they may be, and there with one error alone."""
+    """Check that reads failed only in the times when they may, and only with EIO."""
     allowed = {
         "failing": told["done"]["troubles"],
         "unresent": told["done"]["spans"],
@@ -58,7 +58,7 @@ def check_log(log: str, kind: str) -> None:
 
 
 def figures(told: dict[str, Any]) -> str:
-    """What happened, in a few lines."""
+    """Return a few lines that say what happened."""
     done, worker, held = told["done"], told["worker"], told["held"]
     ways = "; ".join(
         f"{seen['way']}: {seen['reads']} reads, {seen['size_bytes'] >> 20} MB, "

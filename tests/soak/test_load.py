@@ -1,4 +1,4 @@
-"""Many readers at once on two cores: every byte right, in the memory that was allowed."""
+"""Many readers at once on two cores get right bytes, and the mount keeps to its memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.soak.load import check_bytes, load
 from tests.soak.scale import DURATION_S, IS_LONG, PACK_MB, READERS, TEST_TIMEOUT_S
 
 CACHE_MB = 32
-# Of daemon and worker: programs, libraries, stacks, request buffers, blocks on their way to a
-# reader.
+# Memory of daemon and worker beside the cache: programs, libraries, stacks, request buffers, and
+# blocks on their way to a reader.
 PROCESS_MB = {"native": 75, "uring": 80, "pyfuse3": 100}
 HINTERS = 3
 
@@ -53,7 +53,7 @@ def test_every_byte_is_right_in_bounded_memory(tree: Mount, hinter_count: int) -
     figures = check_bytes(results)
     peak_mb = tree.peak_memory_mb()
     print(f"{tree.engine}: {DURATION_S:.0f} s, {figures}, peak memory {peak_mb:.0f} MB")
-    if PATH_VARIABLE not in os.environ:  # a worker under a sanitizer needs its shadow, too
+    if PATH_VARIABLE not in os.environ:  # a sanitizer's shadow memory would count, too
         assert peak_mb < CACHE_MB + PROCESS_MB[tree.engine]
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)

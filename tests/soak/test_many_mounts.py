@@ -11,11 +11,11 @@ from ffrfs import pack_folder
 from tests.leftovers import check_nothing_left, run_alone
 from tests.soak.scale import IS_LONG, MOUNTS, TEST_TIMEOUT_S
 
-HELD_MB = 40  # by daemon and worker of one mount, at most
+HELD_MB = 40  # at most, by daemon and worker of one mount
 
 
 def room_for_mounts() -> int:
-    """In half of the memory that is left."""
+    """Return how many mounts half of the available memory has room for."""
     text = Path("/proc/meminfo").read_text()
     (free_kb,) = re.findall(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)
     return int(free_kb) // 1024 // 2 // HELD_MB

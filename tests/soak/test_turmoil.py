@@ -1,6 +1,6 @@
-"""Half an hour of everything that happens to mounts: nothing is left, and nothing has grown.
+"""After half an hour of all that can happen to mounts nothing is left, and nothing has grown.
 
-FFRFS_SOAK_SEED gives the same acts again.
+FFRFS_SOAK_SEED repeats the same acts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.soak.scale import TEST_TIMEOUT_S, TURMOIL_S
 FILE_COUNT = 40
 FILE_SIZES = [4500, 110_000, 700_000, 5 << 20]
 LONGEST_READ_S = 20.0  # in the mount that lasts, on two busy cores
-# What the daemon and the worker of a mount that lasts may differ by.
+# The most that the daemon and the worker of the mount that lasts may grow by.
 GROWTH_KB_MAX = {"daemon": 4096, "worker": 16384}
 GROWTH_COUNT_MAX = 4
 

@@ -1,4 +1,4 @@
-"""Another version of ffrfs is installed under a live mount, and back: no reader notices."""
+"""A live mount moves to another installed version of ffrfs and back; no reader notices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.soak.scale import IS_LONG, SMALL_PACK_MB
 ROUNDS = 2 if IS_LONG else 1
 DURATION_S = 6.0 * ROUNDS
 READERS = {"files": ("plain", "mapped", "tar"), "torch": ("plain", "torch")}
-# Of the later version: one more field that daemons keep for the next one, and show.
+# The later version has one more field, which daemons keep for the next one and show.
 CHANGES = {
     "kept_mount.py": ("    daemon_starts: ", "    later: int = 7\n    daemon_starts: "),
     "server.py": ('"daemon_starts": ', '"later": self._keeper.now().later, "daemon_starts": '),
@@ -45,7 +45,7 @@ def installation(tmp_path: Path) -> Installation:
 
 @contextlib.contextmanager
 def reading(tree: Mount, ways: tuple[str, ...]) -> Iterator[None]:
-    """Files stay open, epochs run, hints are sent; nothing of it fails."""
+    """Run readers, and a program that hints; check that nothing fails."""
     with contextlib.ExitStack() as stack:
         readers = []
         for seed, way in enumerate(ways):
@@ -74,7 +74,7 @@ def test_upgrade_under_load(
     new_mount: MakeMount,
     pack_checkable: Callable[[int], Path],
 ) -> None:
-    """Readers go on for six seconds."""
+    """The readers read for six seconds."""
     if kind == "torch" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not here: pip install ffrfs[torch]")
     pack = pack_checkable(SMALL_PACK_MB)
@@ -113,7 +113,7 @@ def test_reload_lets_the_installed_version_take_over(
     tree.find_daemon()
     tree.signal_daemon(signal.SIGHUP)
     tree.count_logged("INFO reloaded")
-    installation.remove()  # as while another version is being unpacked
+    installation.remove()  # as if another version was just being unpacked
     tree.signal_daemon(signal.SIGHUP)
     wait_until(lambda: tree.log().count("INFO reloaded") == 2, "it is read again")
     assert tree.statistics()["daemon_starts"] == 0

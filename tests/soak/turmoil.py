@@ -2,10 +2,10 @@
 
     turmoil.py SEED DURATION_S PACK FOLDER WAY[,WAY...]
 
-One mount lives through all of it; at a few other places mounts come and go, each served in
-one of these ways (WAYS of command.py); the one that lasts in the last of them. Run by
-test_turmoil.py in namespaces of its own, so all that it finds is its own doing. Prints, as
-JSON, what was there before and what is left, and what the readers have seen.
+One mount lasts to the end, served in the last of these ways (WAYS of command.py); at a few other
+places mounts come and go, each served in any of the ways. test_turmoil.py runs it in separate
+namespaces, so that everything it finds comes from itself. It prints, as JSON, what there was
+before and at the end, and the readers' results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STATUS = re.compile(r"Rss(?:Anon|Shmem):\s*(\d+) kB")
 
 
 class Turmoil:
-    """What may be done to the mounts; each act is drawn by the seed."""
+    """The acts on the mounts; the seed decides which act comes next."""
 
     def __init__(self, seed: int, pack: Path, folder: Path, ways: list[str]) -> None:
         self.random = random.Random(seed)
@@ -73,7 +73,7 @@ class Turmoil:
         self._config.write_text("\n".join(lines) + "\n")
 
     def act(self) -> None:
-        """One thing, somewhere."""
+        """Do one random act at a random place."""
         weights = {
             **{self.mount: 12, self.unmount: 3, self.unmount_by_others: 2, self.signal_daemon: 3},
             **{self.kill_worker: 2, self.pause: 2, self.hint: 3, self.reload: 2},
@@ -90,7 +90,7 @@ class Turmoil:
         arguments = ["--cache-mb", str(CACHE_MB), "--log-file", str(self._journal)]
         arguments += engine_words(self.random.choice([*self._ways, "native"]))
         done = ffrfs("mount", *arguments, self._pack, place)
-        # A mount that lives is refused, and so is one whose worker is just dying.
+        # A place with a live mount is refused, and so is one whose mount's worker is just dying.
         assert done.status == 0 or (done.status == 32 and "ffrfs umount" in done.err), done
 
     def unmount(self) -> None:
@@ -118,7 +118,7 @@ class Turmoil:
     def hint(self) -> None:
         place = self.random.choice([self.lasting, self._place()])
         done = ffrfs("prefetch", "--from", self._hints, place)
-        # One of the names is in no mount. A daemon outlives a lazy umount while files are open.
+        # The name "absent" is in no mount. A daemon outlives a lazy umount while files are open.
         assert done.status == 1 or "unmounted" in done.err, done
 
     def reload(self) -> None:
@@ -135,7 +135,7 @@ class Turmoil:
         wait_until(self._is_live, "the lasting mount is live")
 
     def _is_live(self) -> bool:
-        """`ps` gives a mount 1.5 s to answer, which a busy machine may need."""
+        """Return whether `ps` shows it as live; on a busy machine it may need more than 1.5 s."""
         told = json.loads(ffrfs("ps", "--json").out)
         states = {one["mountpoint"]: one["state"] for one in told}
         return states[str(self.lasting)] == "live"
@@ -149,7 +149,7 @@ class Turmoil:
         time.sleep(self.random.random())
 
     def settle(self) -> dict[str, int]:
-        """What the lasting mount holds when nothing is asked of it but reads."""
+        """Return what the lasting mount holds while it gets no requests but reads."""
         self._configure(CACHE_MB, self._metrics)
         daemon, worker = self._daemon(self.lasting), self._worker(self.lasting)
         self._signal(daemon, signal.SIGHUP)
@@ -165,7 +165,7 @@ class Turmoil:
         return held
 
     def end(self) -> list[object]:
-        """What `umount --all` says, once those that nobody knows of any more have ended."""
+        """Run `ffrfs umount --all`; return its status and output."""
         done = ffrfs("umount", "--all")
         return [done.status, done.out, done.err]
 
@@ -194,7 +194,7 @@ def main() -> None:
     pack, folder = Path(sys.argv[3]), Path(sys.argv[4])
     turmoil = Turmoil(seed, pack, folder, sys.argv[5].split(","))
     make_what_stays(turmoil)
-    preloaded()  # it stays to the end
+    preloaded()  # its process stays to the end
     before = found(str(folder))
     turmoil.mount_lasting()
     told = shake(turmoil, seed, duration_s)
@@ -206,7 +206,7 @@ def main() -> None:
 
 
 def make_what_stays(turmoil: Turmoil) -> None:
-    """The runtime directory, mount(8)'s own, and the files that a test looks into."""
+    """Make the runtime directory, mount(8)'s own one, and the files that a test looks into."""
     turmoil.mount_lasting()
     turmoil.unmount_by_others()
     ffrfs("umount", turmoil.lasting)

@@ -1,4 +1,4 @@
-"""A reader that goes from mount to mount, whatever becomes of them."""
+"""A reader that goes from mount to mount, in whatever state they are."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.mount.checkable_files import is_right, read_past_cache
 
 _PAUSE_MAX_S = 0.01
 _HELD_MAX = 4
-# Of reads through a mount that is dead or gone.
+# Errors of reads through a mount that is dead or gone.
 EXPECTED_ERRORS = {"ENOTCONN", "ECONNABORTED", "ECANCELED", "ENOENT"}
 
 
 def wander(places: list[str], seed: int) -> Iterator[Any]:
-    """Be ready; then read random files until SIGUSR1 comes; what came of it.
+    """Yield "ready"; read random files until SIGUSR1 comes; yield the results.
 
-    The first place is one that lasts: its errors are told apart. Some files stay open for
-    a while, so that mounts are busy when they end.
+    The first place has a mount that lasts, whose errors are counted apart. Some files stay open
+    for a while, so that mounts are busy when they end.
     """
     order = random.Random(seed)
     names = os.listdir(places[0])
