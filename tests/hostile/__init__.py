@@ -1,4 +1,4 @@
-"""Files that mean harm, against all that opens them.
+"""Hostile files, against all code that opens them.
 
-The native tests have their own (tests/native/*/*_hostile_test.cc); tests/fuzz finds more.
+The native tests have files of their own (tests/native/*/*_hostile_test.cc); tests/fuzz finds more.
 """

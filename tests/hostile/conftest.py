@@ -1,9 +1,9 @@
-"""Fixtures of the trials that mount: places, mounts over every engine, a seed.
+"""Fixtures of the tests that mount: places, mounts by every engine, a seed.
 
-What they share with the mount tests (children, the command) is imported from there.
+Fixtures shared with the mount tests (children, the command) are imported from there.
 """
 
-# ruff: noqa: F401, F811 - fixtures of another room
+# ruff: noqa: F401, F811 - fixtures of another folder
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.mount.makers import MakeMount, closing_mounts
 
 @pytest.fixture
 def seed() -> int:
-    """Of all that a trial draws; FFRFS_SOAK_SEED gives the same again."""
+    """Return the seed of all random choices of a test; FFRFS_SOAK_SEED repeats them."""
     drawn = int(os.environ.get("FFRFS_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"FFRFS_SOAK_SEED={drawn}")
     return drawn
@@ -30,9 +30,9 @@ def seed() -> int:
 
 @pytest.fixture
 def mount_as(fuse: None, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
-    """Mounts packs by an engine: mount_as("native", pack, ..., "--cache-mb", "8").
+    """Yield a function that mounts packs: mount_as("native", pack, ..., "--cache-mb", "8").
 
-    The mounts are ended after the test, and their logs checked.
+    After the test the mounts are ended, and their logs are checked.
     """
     with closing_mounts(places, tmp_path) as new:
 
@@ -47,7 +47,7 @@ def mount_as(fuse: None, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
 
 
 def check_nothing_left(mount: Mount) -> None:
-    """After it was unmounted."""
+    """Check that nothing is left of a mount that was unmounted."""
     mount.wait_for_daemon()
     assert not mount.is_mounted
     assert not mount.path.exists()

@@ -1,7 +1,7 @@
-"""A reader that believes nothing: it holds a mount against the folder that it shows.
+"""A reader that compares everything in a mount with the folder that the mount must show.
 
 Runs in a child (tests/mount/child.py). Allowed are the folder's own names, sizes and bytes,
-and the errors of a damaged pack; everything else is a fault, in words.
+and the errors of a damaged pack; everything else is reported as a fault, in words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.hostile.ways import WAYS, drop_pages
 
-# EFAULT is what a program that maps a file would see as SIGBUS.
+# A program that maps a file would get SIGBUS in place of EFAULT.
 DAMAGE = {errno.EIO, errno.EFAULT}
 _EDGES = [0, 1, 511, 4095, 4096, 4097, 131071, 131072, 1 << 20]
 _SIZES = [1, 100, 4096, 65537, 131072, 1 << 20, 1 << 30]
@@ -28,7 +28,7 @@ _FAULTS_MAX = 5
 
 
 def doubt(root: str, model: str, seed: int) -> Iterator[Any]:
-    """Be ready; then ask at random until SIGUSR1 comes; what came of it."""
+    """Yield "ready"; ask at random until SIGUSR1 comes; yield the results."""
     ending = threading.Event()
     signal.signal(signal.SIGUSR1, lambda *_: ending.set())
     doubter = _Doubter(root, model, random.Random(seed))
@@ -39,7 +39,7 @@ def doubt(root: str, model: str, seed: int) -> Iterator[Any]:
 
 
 def differences(root: str, model: str) -> list[str]:
-    """All of the mount, past its cache, against all of the model; an error is one, too."""
+    """Compare all of the mount, past its cache, with all of the model; an error counts, too."""
     doubter = _Doubter(root, model, random.Random(0), allowed=set())
     for path in ["", *doubter.folders]:
         doubter.check_listing(path)
@@ -138,7 +138,7 @@ class _Doubter:
             self._fault(f"{folder!r}: lists {len(names)} names, not those that it has")
 
     def _timed(self, what: str, path: str, act: Callable[[], Any]) -> Any:
-        """The answer; None: an error, which is a fault unless it is one of damage."""
+        """Return the answer; None: an error, which is a fault unless damage may cause it."""
         began_s = time.monotonic()
         outcome = "right"
         try:
@@ -158,7 +158,7 @@ class _Doubter:
 
 
 def _walk(top: str) -> tuple[list[str], list[str], list[str]]:
-    """(folders, files, links), relative to `top`."""
+    """Return (folders, files, links), relative to `top`."""
     folders, files, links = [], [], []
     for folder, inner, names in os.walk(top):
         for name in inner + names:

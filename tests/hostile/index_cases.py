@@ -1,7 +1,7 @@
-"""Mapped indexes that lie, each in one place: a sound one, and what is done to it.
+"""Mapped indexes that lie, each in one place: a sound index, and the changes made to it.
 
 CASES names them by family. A case spoils an index (index_file.Index) before its checksums
-are made, so that these are right; those of the family "damage" are not.
+are made, so that these are right, except in the family "damage".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SLOTS = 22
 RECORDS = 16  # 15 files and the index
 FOLDERS = 5
 
-# With a record whose parts have checksums of their own.
+# A tree with a record whose chunks have checksums of their own.
 LARGE_TREE: Tree = {b"large": bytes(range(256)) * 4100 * 2, b"small": b"s"}
 
 _U16, _U32, _U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
@@ -92,16 +92,16 @@ def directory_cases() -> Iterator[tuple[str, Spoil]]:
 
 def loop_cases() -> Iterator[tuple[str, Spoil]]:
     def claim(index: Index, number: int, other: int) -> None:
-        """A folder that shows another's entries."""
+        """Make a folder show another folder's entries."""
         mine, theirs = index.directories[number], index.directories[other]
         mine.first_child, mine.entry_count = theirs.first_child, theirs.entry_count
 
     def share_place(index: Index, slot: int, other: int) -> None:
-        """Two folders that are one."""
+        """Make two inodes share one directory."""
         index.inodes[slot].value = index.inodes[other].value
 
     def take_in(index: Index, number: int, slot: int) -> None:
-        """A folder with a single entry, which says so itself."""
+        """Make a folder have a single entry, which has that folder as its parent."""
         directory = index.directories[number]
         directory.first_child, directory.entry_count = slot, 1
         index.inodes[slot].parent = directory.slot
@@ -211,7 +211,7 @@ def damage_cases() -> Iterator[tuple[str, Spoil]]:
 
 
 def chunk_cases() -> Iterator[tuple[str, Spoil]]:
-    """Of LARGE_TREE: record 0 has three chunks."""
+    """Yield cases for LARGE_TREE, whose record 0 has three chunks."""
     for record in (1, 2, 3, 1 << 32, _U64):
         yield f"of record {record}", lambda i, r=record: i.chunked.__setitem__(0, (r, 0))
     for first in (1, 3, 4, 1 << 32, 1 << 62, (1 << 64) // 4, _U64):

@@ -1,7 +1,7 @@
-"""Mapped indexes changed at random, before their checksums are made: all of these are right.
+"""Mapped indexes changed at random, before their checksums are made, which are therefore right.
 
-Beside index_cases.py, which has each lie by itself, several at a time, and values that other
-entries have. tests/fuzz mutates what is encoded already, and asks the core alone.
+index_cases.py has single lies; here several lies come together, also with values of other
+entries. tests/fuzz mutates indexes that are encoded already, and tests only the core.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TRAILER = [
     "zero",
 ]
 
-FOLDERS = 40  # of forest()
+FOLDERS = 40  # in forest()
 
 
 def forest(order: random.Random) -> Tree:
-    """Folders that have nothing to do with each other; those of odd numbers stay as they are."""
+    """Return folders that do not depend on each other; tests leave the odd ones as they are."""
     return {
         b"%03d" % number: {
             **{b"f%d" % k: order.randbytes(order.choice([0, 10, 5000])) for k in range(3)},
@@ -48,7 +48,7 @@ def forest(order: random.Random) -> Tree:
 
 
 class Mutator:
-    """Changes an index; within `slots` alone, if they are given, and nothing of the whole."""
+    """Changes an index; if `slots` are given, only these, and nothing of the index as a whole."""
 
     def __init__(self, order: random.Random, slots: Sequence[int] | None = None) -> None:
         self._order = order
@@ -146,12 +146,12 @@ class Mutator:
 
 
 def slots_below(index: Index, folders: Sequence[int]) -> list[int]:
-    """All that lies in those entries of the root."""
+    """Return the slots of everything below these entries of the root."""
     root = index.directories[0]
     found = {root.first_child + number for number in folders}
     below = []
     for slot, inode in enumerate(index.inodes):
-        if slot and inode.parent in found:  # a parent comes before its children
+        if slot and inode.parent in found:  # a parent's slot comes before its children's
             found.add(slot)
             below.append(slot)
     return below

@@ -1,7 +1,7 @@
-"""What a child does with packs whose index may lie: it asks all that can be asked.
+"""Asks all possible questions of packs whose index may lie.
 
-Runs in a child (tests/mount/child.py), which a fault of the core may end. Allowed are the
-answers of a sound tree and the errors of damage; everything else is a fault, in words.
+Runs in a child (tests/mount/child.py), because a fault of the core may end the process. Allowed
+are the answers of a sound tree and the errors of damage; all else is reported as a fault.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _ODD_INODES = [0, 1 << 31, 1 << 32, (1 << 32) + 1, 1 << 40, 1 << 56, 1 << 63, (1
 
 
 class Look(NamedTuple):
-    refused: str  # why it could not be opened; "": it was
+    refused: str  # why the pack could not be opened; "": it could
     warnings: list[str]
     entries: list[tuple[bytes, int, int, bytes]]  # (path, mode, mtime, content or target)
-    errors: list[str]  # of single questions
+    errors: list[str]  # the errors of single questions
     faults: list[str]
 
 
 def looks(unions: list[list[str]], slot_count: int) -> Iterator[Look]:
-    """One tree after the other, each of one pack or of several."""
+    """Yield a look at each tree, which is of one pack or of several."""
     for packs in unions:
         yield _Walk(packs, slot_count).look()
 
 
 def looks_at_one(pack: str, slot_count: int) -> Iterator[Look | None]:
-    """Nothing, once it is open; then the same pack again and again."""
+    """Yield None once the pack is open; then look at it again and again."""
     walk = _Walk([pack], slot_count)
     walk.open()
     yield None
@@ -42,7 +42,7 @@ def looks_at_one(pack: str, slot_count: int) -> Iterator[Look | None]:
 
 
 def path_sizes(pack: str, inos: list[int]) -> list[int | str]:
-    """Of the paths from the root; or why there is none."""
+    """Return the size of each inode's path from the root, or why it has none."""
     volume = Volume([os.fsencode(pack)], uid=0, gid=0)
     sizes: list[int | str] = []
     for ino in inos:
@@ -54,7 +54,7 @@ def path_sizes(pack: str, inos: list[int]) -> list[int | str]:
 
 
 def refusal(packs: list[str], **options: Any) -> str:
-    """Why they cannot be opened as one tree; "": they can."""
+    """Return why the packs cannot be opened as one tree; "": they can."""
     try:
         Volume([os.fsencode(pack) for pack in packs], uid=0, gid=0, **options).close()
     except (FormatError, ChecksumError, OSError) as error:
@@ -99,7 +99,7 @@ class _Walk:
         return [] if well else [f"not one line that names the file: {error!r}"]
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """The answer; None: an error of damage. Anything else ends the child's answer."""
+        """Return the answer; None: an error of damage. Any other exception ends the child."""
         try:
             return question()
         except (FormatError, ChecksumError, OSError) as error:
@@ -113,7 +113,7 @@ class _Walk:
             folder, path, is_reached = waiting.pop()
             error_count = len(self.errors)
             entries = [(path + name, attributes) for name, attributes in self._entries(folder)]
-            # Where a listing fails, lookups of its entries may miss, and so paths below them.
+            # If a listing fails, lookups of its entries, and of paths below them, may find nothing.
             is_whole = is_reached and len(self.errors) == error_count
             for inner, attributes in entries:
                 if attributes.ino in seen:
@@ -164,7 +164,7 @@ class _Walk:
         return found or b""
 
     def _inode(self, ino: int) -> None:
-        """What no folder shows may be asked for all the same."""
+        """Ask about an inode, which perhaps no folder shows."""
         for question in (
             self.volume.attributes,
             self.volume.record,

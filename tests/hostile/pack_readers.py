@@ -1,7 +1,7 @@
-"""What a child asks of packs whose index may lie, through Python and through a mount.
+"""A child's questions to packs whose index may lie, through Python and through a mount.
 
-Each answer is checked here: an error is one line that names the pack, and bytes are those of
-a record. What is neither comes back as a fault, in words.
+Each answer is checked here: it must be an error in one line that names the pack, or the bytes
+of a record. Anything else is returned as a fault, in words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ffrfs.folder.tree import PackTree
 from ffrfs.folder.verify import verify_packs
 
 _ENTRIES_MAX = 5000
-_SLOW_S = 10.0  # on a busy machine; a sound one takes milliseconds
+_SLOW_S = 10.0  # on a busy machine; a sound pack takes milliseconds
 _ERROR_SIZE_MAX = 1000
 
 Answers = dict[str, object]
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 def ask_python(packs: list[tuple[str, set[bytes]]], out: str) -> Iterator[list[str]]:
-    """For each pack and its records: the faults of all that reads packs."""
+    """Yield the faults of everything that reads packs, for each pack and its records."""
     warnings.simplefilter("ignore")
     for pack, records in packs:
         yield _Reader(pack, records, out).faults()
@@ -58,7 +58,7 @@ class _Reader:
         try:
             return act()
         except (FfrfsError, OSError) as error:
-            # A path that was listed, and is damaged, may name itself alone.
+            # The error of a path that was listed, and is damaged, may name only the path.
             names_it = self._pack in str(error) or isinstance(error, PathNotFoundError)
             if not names_it or "\n" in str(error) or len(str(error)) > _ERROR_SIZE_MAX:
                 self._faults.append(f"{act}: not one line that names the pack: {error!r}")
@@ -115,7 +115,7 @@ def _open_and_read(folder: PackedFolder) -> Callable[[str], bytes]:
 
 
 def ask_mount(root: str, records: set[bytes]) -> Asked:
-    """All that a walk finds, by path: an errno, or what is there."""
+    """Return what a walk finds at each path: an errno, or attributes, entries and contents."""
     answers: Answers = {}
     faults: list[str] = []
     waiting = [b""]

@@ -1,7 +1,7 @@
-"""Trees drawn by a seed, and packs of every kind that show them.
+"""Random trees made from a seed, and packs of every kind that show them.
 
-make_trial() packs one, and beside it others that may be written over it: of the same names
-and sizes, which is hardest to tell apart, and of a tree of its own.
+make_trial() packs one tree, and two others to write over its pack: one of the same names and
+sizes, which is hardest to tell apart, and one of another tree.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tests.tfrecord_file import write_tfrecord
 
 _SMALL_SIZES = [0, 1, 100, 4095, 4096, 5000, 5000, 5000]
 _SIZES = [*_SMALL_SIZES, 70_000, 110_000]
-# The last is verified by chunks: those of the index, or fingerprints.
+# The last one is verified by chunks, with checksums of the index or with fingerprints.
 _LARGE_SIZES = [300_000, 1_500_000, (4 << 20) + 12_345]
 _FOLDERS_MAX, _FILES_MAX, _DEPTH_MAX = 4, 8, 3
-_MANY = 400  # with which an index has several blocks
+_MANY = 400  # enough for an index of several blocks
 _RECORD_COUNT = 60
 _SHARD_COUNT = 3
 
 
 @dataclass
 class Trial:
-    """`files` are mounted, by themselves or as the folder that they lie in; `others`: what
-    may stand in the place of each; `model`: the folder that a mount has to show."""
+    """`files` are mounted, by themselves or as the folder that they lie in; `others`: contents
+    that may replace each of them; `model`: the folder that a mount must show."""
 
     files: list[Path]
     others: list[list[bytes]]
@@ -113,7 +113,7 @@ def write_tree(folder: Path, tree: Tree) -> Path:
 
 
 def _shape(order: random.Random, depth: int = 0) -> Tree:
-    """A tree whose contents say their sizes alone."""
+    """Return a tree whose contents are zeros of the right size."""
     tree: dict[bytes, bytes | Link | Tree] = {}
     for number in range(order.randrange(1, _FILES_MAX)):
         tree[_name(order, b"f%d" % number)] = bytes(order.choice(_SIZES))

@@ -1,7 +1,7 @@
-"""Sets of shards that lie about themselves, and what a child asks of them.
+"""Sets of shards that lie about themselves, and the commands that a child runs on them.
 
-Each shard's index says which set it is of, which of how many; CASES change that, or the
-trees of the shards, in one set of three. All checksums are right.
+Each shard's index has its set, its number and the number of shards; CASES change these, or
+the trees of the shards, in one set of three. All checksums are right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TREES: list[Tree] = [
 ]
 _U32 = (1 << 32) - 1
 _A, _B, _C = (bytes([letter]) * 16 for letter in b"ABC")
-# An interpreter with NumPy maps a gigabyte; what a shard claims must take none.
+# An interpreter with NumPy maps a gigabyte; the claims of a shard must not take memory.
 _ADDRESS_SPACE_MAX = 3 << 30
 
 
@@ -44,7 +44,7 @@ def of_a_set(numbers: list[int], counts: list[int]) -> Case:
 
 
 def with_path(number: int, name: bytes, content: bytes | Tree) -> Case:
-    """One shard has, besides, what another has."""
+    """Return a case in which one shard also has a path that another shard has."""
     trees = [dict(tree) for tree in TREES]
     trees[number][name] = content
     return Case(SOUND.entries, list(trees))
@@ -110,7 +110,7 @@ Contents = dict[str, set[bytes]]
 
 
 def contents_of(case: Case) -> Contents:
-    """By path, what the shards have there: of folders and links what they are."""
+    """Return the contents that the shards have at each path; only the kind of folders and links."""
     found: Contents = {}
 
     def add(tree: Tree, prefix: str) -> None:
@@ -134,7 +134,7 @@ class Ran(NamedTuple):
 
 
 def run_commands(commands: list[list[str]]) -> Iterator[Any]:
-    """Each in turn, in this process, which may not grow."""
+    """Run the commands in turn in this process, whose address space is limited; yield each Ran."""
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE_MAX, _ADDRESS_SPACE_MAX))
     warnings.simplefilter("default")
     for command in commands:

@@ -1,7 +1,7 @@
 """Packs that are overwritten, cut and replaced under their mounts, while several programs
-read them in seven ways: each byte that comes is the one that was packed, or there is an error.
+read them in seven ways: each byte read is the byte that was packed, or there is an error.
 
-Seconds in every test run; minutes with FFRFS_SOAK. FFRFS_SOAK_SEED gives the same acts again.
+This takes seconds, or minutes with FFRFS_SOAK. FFRFS_SOAK_SEED repeats the same acts.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.soak.scale import IS_LONG, TEST_TIMEOUT_S
 READERS = 6 if IS_LONG else 2
 RAGE_S = 60.0 if IS_LONG else 0.6
 ANSWER_TIMEOUT_S = 60.0
-LONGEST_S = 20.0  # a record of 4 MiB that is verified anew for each reader, on two busy cores
-CACHE_MB = "16"  # little is kept of what was read
-# What is checked is below both engines. By the other one: a tree that is there from the beginning,
-# and one whose folders are made of records.
+LONGEST_S = 20.0  # each reader verifies a record of 4 MiB again, on two busy cores
+CACHE_MB = "16"  # so that the mount keeps little
+# Both engines share the code that checks. The other engine has two kinds: a tree that is there
+# from the beginning, and one whose folders are made from records.
 TRIALS = [*(("native", kind) for kind in KINDS), ("pyfuse3", "shards"), ("pyfuse3", "tfrecord")]
 ALL_TRIALS = list(itertools.product(ENGINES, KINDS))
 
@@ -49,7 +49,7 @@ def test_no_wrong_byte_while_the_pack_changes(
     victims = [Victim(file, others) for file, others in zip(trial.files, trial.others, strict=True)]
     tree = mount_as(engine, mounted, "--cache-mb", CACHE_MB)
     tree.expect_log("cannot ")
-    if kind == "tfrecord":  # what nobody has read yet may be another sound record (S27)
+    if kind == "tfrecord":  # an unread record may be another sound one (S27)
         assert ask(differences, str(tree.path), str(trial.model), timeout_s=ANSWER_TIMEOUT_S) == []
     vandal = Vandal(victims, seed)
     with ExitStack() as stack:

@@ -26,11 +26,11 @@ from tests.index_file import (
 )
 from tests.mount.child import ask, child
 
-# Of `place`: where the index stands.
+# Values of `place`, where the index is.
 PLACES = ["pack", "sidecar"]
 MANY = 2100
 _U32 = (1 << 32) - 1
-# Beside TREE: folders of both, files of both (the first is shown), and its own.
+# To unite with TREE: it has folders and files of both (the first file is shown), and its own.
 UNITED: Tree = {
     b"a": b"another",
     b"b": {b"c": {b"own": b"1"}, b"link": Link(b"elsewhere"), b"y": {}},
@@ -49,9 +49,9 @@ def write(path: Path, tree: Tree, place: str, spoil: Spoil | None = None) -> Pat
 
 
 def looks(packs: dict[str, Path], slot_count: int = SLOTS, beside: str = "") -> dict[str, Look]:
-    """What a child says of each; if it dies or hangs, the name is in the error.
+    """Return a child's look at each pack; if the child dies or hangs, the error has the name.
 
-    `beside`: a pack with which each is united.
+    `beside`: a pack with which each of them is united.
     """
     found: dict[str, Look] = {}
     unions = [[str(path), *filter(None, [beside])] for path in packs.values()]
@@ -91,10 +91,9 @@ def test_sound_index(write_all: Any, place: str) -> None:
     assert contents[b"b/link"] == b"c/deep"
 
 
-# What is of no consequence here: what is said of the root alone, permissions that are not
-# shown, how many links and subfolders there are, where an empty folder would begin, a name
-# that is the same elsewhere; which
-# file a message names; of which set a pack is that was named alone.
+# Lies that change nothing here: about the root alone, about permissions that are not shown, how
+# many links and subfolders there are, where an empty folder would begin, a name that is the same
+# elsewhere, which file a message names, and the set of a pack that was named alone.
 UNNOTICED = {
     "folders": r"folder \d+: (first_subdirectory|subdirectory_count|zero) .*"
     r"|folder 2: first_child .*|one folder too many",
@@ -104,7 +103,7 @@ UNNOTICED = {
     "set": r"shard \d+ of \d+|no zero at the end",
     "trailer": r"link_count \d+",
 }
-# What an index says of the tree is read in the same way wherever it stands.
+# The tree of an index is read in the same way from both places.
 SAME_IN_BOTH = {"inodes", "folders", "loops", "names", "targets", "records"}
 FAMILIES = [
     (family, place)
@@ -133,7 +132,7 @@ def test_hostile_index_in_a_union(tmp_path: Path, write_all: Any, family: str) -
 
 
 def is_lie(spoil: Spoil) -> bool:
-    """Not a value that stood there anyway."""
+    """Return whether the case changes a value."""
     return indexed_pack(TREE, spoil) != indexed_pack(TREE)
 
 
@@ -144,7 +143,7 @@ def test_hostile_chunks(write_all: Any, place: str) -> None:
     assert len(sound.entries) == 2
     assert {name: look.faults for name, look in found.items() if look.faults} == {}
     for look in found.values():
-        # A whole record is held against its own checksum, whatever the chunks' are.
+        # A whole record is checked by its own checksum, whatever the chunks' checksums are.
         assert look.refused or look.errors or look.entries == sound.entries
 
 
@@ -172,7 +171,7 @@ def test_hostile_set(tmp_path: Path, write_all: Any, number: int, count: int, to
 
 
 def test_chain_of_folders(tmp_path: Path) -> None:
-    """No path is followed all the way."""
+    """A path has a limited number of folders; an inode below them has none."""
     depth = 1500
     pack = tmp_path / "deep"
     pack.write_bytes(chained_pack(depth))
@@ -183,7 +182,7 @@ def test_chain_of_folders(tmp_path: Path) -> None:
 
 @pytest.fixture
 def many_files(tmp_path: Path, write_all: Any) -> Path:
-    """A pack whose index has two blocks."""
+    """Return a pack whose index has two blocks."""
     return write(tmp_path / "many.ffr", flat_tree(MANY), "pack")
 
 
@@ -198,13 +197,13 @@ def index_offset(pack: Path) -> int:
 
 
 def test_damaged_block_of_many(tmp_path: Path, write_all: Any) -> None:
-    count = 4100  # so that the block is of inodes alone
+    count = 4100  # so that the damaged block has only inodes
     pack = write(tmp_path / "many.ffr", flat_tree(count), "pack")
     flip_byte(pack, index_offset(pack) + BLOCK_SIZE + 100)
     look = looks({"damaged": pack}, count + 1)["damaged"]
     assert (look.refused, look.warnings, look.faults) == ("", [], [])
     assert any("checksum" in error for error in look.errors)
-    # What the first block tells is there.
+    # The entries of the first block are shown.
     assert 1000 < len(look.entries) < 2048
 
 

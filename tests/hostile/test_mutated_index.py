@@ -1,7 +1,7 @@
 """Mapped indexes that were changed at random and have right checksums: each question gets a
-refusal, EIO or bytes of a record; nothing crashes, hangs, or grows with what an index claims.
+refusal, EIO or bytes of a record; nothing crashes, hangs, or grows with an index's claims.
 
-Some hundreds in every test run; FFRFS_SOAK makes thousands. FFRFS_SOAK_SEED gives the same.
+A test run has some hundreds, or thousands with FFRFS_SOAK. FFRFS_SOAK_SEED repeats them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ COUNT = 5000 if IS_LONG else 100
 MOUNT_COUNT = 50 if IS_LONG else 2
 MUTATIONS_MAX = 4
 MOUNTED_MUTATIONS = 60
-TIMEOUT_S = 60.0  # of one pack, on a busy machine
+TIMEOUT_S = 60.0  # for one pack, on a busy machine
 MEMORY_MAX_MB = 150  # an interpreter with NumPy and the core; no index here has 100 KB
-# Slots that a longer section may add.
+# With the slots that longer sections may add.
 SLOTS_MAX = SLOTS + 500 * MUTATIONS_MAX
 
 pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
 
 
 def write_mutated(folder: Path, order: random.Random, count: int) -> list[Path]:
-    """Some with the index in the pack, some with a sidecar."""
+    """Write mutated packs, some with the index in the pack, some with a sidecar."""
     paths = []
     for number in range(count):
         path = folder / f"{number}.ffr"
@@ -81,7 +81,7 @@ def test_python_takes_any_index(tmp_path: Path, seed: int) -> None:
 
 
 def untouched(tree: Tree, prefix: str = "") -> Answers:
-    """What must be answered of the files and links of forest()'s odd folders."""
+    """Return the answers that files and links of forest()'s odd folders must give."""
     answers: Answers = {}
     for name, entry in tree.items():
         if isinstance(entry, Link):

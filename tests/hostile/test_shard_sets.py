@@ -26,10 +26,10 @@ from tests.mount.command import ENGINES
 from tests.soak.scale import IS_LONG, TEST_TIMEOUT_S
 
 RANDOM_CASES = 300 if IS_LONG else 10
-TIMEOUT_S = 60.0  # of one command, on a busy machine
+TIMEOUT_S = 60.0  # for one command, on a busy machine
 OUTPUT_MAX = 20_000  # bytes, however many shards are claimed
 ALWAYS_SERVED = ["sound", "written one after the other", "in another order", "three sets of one"]
-# Of a set that is served: what its mount warns of.
+# Sets that are served, with the warning of their mount.
 MOUNTED = {
     "the first twice, of two": None,
     "cut off": "damaged index: its section set",
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
 
 
 class Questions:
-    """All commands that one set is asked, and what their answers are held against."""
+    """All commands for one set, and the contents that their answers are compared with."""
 
     def __init__(self, name: str, case: Case, folder: Path, more: Path) -> None:
         self.name = name
@@ -66,7 +66,7 @@ class Questions:
         assert is_served or self.name not in ALWAYS_SERVED
         (appended,) = self._answers(process, self._append)
         after = self._answers(process, self._tree)
-        # Nothing is added to what cannot be served; what was served is served after it.
+        # Appending works only on a set that is served, which is then still served.
         if appended.status == 0:
             assert is_served
             assert self._check_tree(after, self._contents | {"new": {b"new"}})
@@ -93,7 +93,7 @@ class Questions:
         assert len(set(paths)) == len(paths)
         assert set(paths) <= contents.keys()
         for path in contents.keys() - set(paths):
-            # It lies in what is a folder in its pack, and something else in another.
+            # Its parent is a folder in its own pack, and something else in another pack.
             assert len(contents[path.rpartition("/")[0]]) > 1, path
         for path, cat in zip(self._contents, cats, strict=True):
             is_right = cat.out in contents[path] or path.endswith("link")

@@ -1,6 +1,6 @@
-"""What becomes of files that are mounted: overwritten in place, cut, replaced, made whole again.
+"""Acts on files that are mounted: overwrite in place, cut, replace, make whole again.
 
-All acts but `replace` are done to the inode that was mounted, whatever its name leads to.
+All acts but `replace` change the inode that was mounted, even if its name leads to another one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Victim:
-    """A file that was mounted; `others`: what may stand in its place, as sound as it."""
+    """A file that was mounted; `others`: contents that may replace its own, and are as sound."""
 
     def __init__(self, path: Path, others: list[bytes]) -> None:
         self.path = path
@@ -34,7 +34,7 @@ class Victim:
     def give_name_back(self) -> None:
         link = self.path.with_name(f".{self.path.name}.link")
         os.link(self._kept, link)
-        os.rename(link, self.path)  # nothing happens if it has the name still
+        os.rename(link, self.path)  # does nothing if the inode still has the name
         link.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Victim:
 
 
 class Vandal:
-    """Acts drawn by a seed, but for those that are left out."""
+    """Does random acts to the victims; the seed decides which."""
 
     def __init__(self, victims: list[Victim], seed: int) -> None:
         self.acts: Counter[str] = Counter()
@@ -62,7 +62,7 @@ class Vandal:
             time.sleep(self._random.random() * _PAUSE_MAX_S)
 
     def wipe_all(self) -> None:
-        """Zeros from end to end."""
+        """Fill all files with zeros."""
         for victim in self._victims:
             victim.give_name_back()
             os.ftruncate(victim.fd, len(victim.sound))
@@ -73,7 +73,7 @@ class Vandal:
             self.make_whole(victim)
 
     def rewrite(self, victim: Victim) -> None:
-        """The same bytes, in pieces, in any order."""
+        """Write the same bytes, in pieces, in any order."""
         self._write(victim, victim.sound)
 
     def overwrite(self, victim: Victim) -> None:
@@ -84,7 +84,7 @@ class Vandal:
         os.pwrite(victim.fd, data, self._place(victim, len(data)))
 
     def punch(self, victim: Victim) -> None:
-        """A hole: zeros, without a write."""
+        """Punch a hole: the file gets zeros without a write."""
         size = self._random.choice([4096, _RANDOM_MAX, 1 << 20])
         offset = ctypes.c_long(self._place(victim, size))
         _libc.fallocate(victim.fd, _KEEP_SIZE | _PUNCH_HOLE, offset, ctypes.c_long(size))
@@ -109,7 +109,7 @@ class Vandal:
         os.utime(victim.fd)
 
     def _place(self, victim: Victim, size: int) -> int:
-        """Near the beginning and the end more often: there the metadata is."""
+        """Return an offset, more often near the beginning and the end, where the metadata is."""
         last = max(0, len(victim.sound) - size)
         near = min(last, self._random.randrange(1 << 17))
         return self._random.choice([near, last - near, self._random.randrange(last + 1)])

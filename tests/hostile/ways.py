@@ -1,7 +1,7 @@
-"""Seven ways in which a program reads a part of a file, each as a function of a descriptor.
+"""Seven ways in which a program reads a part of a file, each as a function of its path.
 
-Each gives back what came, which may be less than was asked for, or raises OSError: EFAULT
-where a mapped page cannot be read (a program that touches it gets SIGBUS).
+Each returns the bytes that came, perhaps fewer than requested, or raises OSError: EFAULT if a
+mapped page cannot be read (a program that touches the page gets SIGBUS).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def by_mmap(path: str, offset: int, size: int) -> bytes:
         memoryview(mapped) as view,
         view[offset - begin :] as part,
     ):
-        # The kernel touches the pages, and so there is an error in the place of SIGBUS.
+        # The kernel touches the pages, so that there is an error instead of SIGBUS.
         return _first(target, os.pwrite(target, part, 0))
 
 
@@ -53,7 +53,7 @@ def by_direct_read(path: str, offset: int, size: int) -> bytes:
 
 
 def by_copy_file_range(path: str, offset: int, size: int) -> bytes:
-    """As cp(1) does: where the kernel does not copy between file systems, by splice(2)."""
+    """Read as cp(1) does: by splice(2) if the kernel does not copy between file systems."""
     with _opened(path) as fd, _memory_file() as target:
         try:
             return _first(target, os.copy_file_range(fd, target, size, offset, 0))
@@ -83,7 +83,7 @@ WAYS: dict[str, Way] = {
 
 
 def drop_pages(path: str) -> None:
-    """Of the mount's file: so the next read asks the daemon."""
+    """Drop the file's pages, so that the next read asks the mount."""
     with _opened(path) as fd:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
