@@ -1,4 +1,4 @@
-"""Mapped indexes changed at random, before their checksums are made, which are therefore right.
+"""Mapped indexes changed at random, before their checksums are made, so that these are right.
 
 index_cases.py has single lies; here several lies come together, also with values of other
 entries. tests/fuzz mutates indexes that are encoded already, and tests only the core.

@@ -26,8 +26,8 @@ RAGE_S = 60.0 if IS_LONG else 0.6
 ANSWER_TIMEOUT_S = 60.0
 LONGEST_S = 20.0  # each reader verifies a record of 4 MiB again, on two busy cores
 CACHE_MB = "16"  # so that the mount keeps little
-# Both engines share the code that checks. The other engine has two kinds: a tree that is there
-# from the beginning, and one whose folders are made from records.
+# Both engines share the code under test, so the other engine has two kinds only: a tree that is
+# there from the beginning, and one whose folders are made from records.
 TRIALS = [*(("native", kind) for kind in KINDS), ("pyfuse3", "shards"), ("pyfuse3", "tfrecord")]
 ALL_TRIALS = list(itertools.product(ENGINES, KINDS))
 

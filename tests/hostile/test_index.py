@@ -26,7 +26,7 @@ from tests.index_file import (
 )
 from tests.mount.child import ask, child
 
-# Values of `place`, where the index is.
+# The values of `place`, which says where the index is.
 PLACES = ["pack", "sidecar"]
 MANY = 2100
 _U32 = (1 << 32) - 1
@@ -171,7 +171,7 @@ def test_hostile_set(tmp_path: Path, write_all: Any, number: int, count: int, to
 
 
 def test_chain_of_folders(tmp_path: Path) -> None:
-    """A path has a limited number of folders; an inode below them has none."""
+    """An inode that is too deep for a path is named by its number."""
     depth = 1500
     pack = tmp_path / "deep"
     pack.write_bytes(chained_pack(depth))

@@ -29,7 +29,7 @@ MUTATIONS_MAX = 4
 MOUNTED_MUTATIONS = 60
 TIMEOUT_S = 60.0  # for one pack, on a busy machine
 MEMORY_MAX_MB = 150  # an interpreter with NumPy and the core; no index here has 100 KB
-# With the slots that longer sections may add.
+# Longer sections may add some slots.
 SLOTS_MAX = SLOTS + 500 * MUTATIONS_MAX
 
 pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)

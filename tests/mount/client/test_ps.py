@@ -200,7 +200,7 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
     assert live[title.index("LOG") :].startswith(str(tree.log_file))
 
 
-# In a namespace of their own, because other tests have mounts here.
+# These tests run in separate namespaces, because other tests have mounts here.
 
 
 @pytest.fixture

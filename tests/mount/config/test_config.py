@@ -80,7 +80,7 @@ def test_every_long_option_is_a_key() -> None:
         for word in action.option_strings
         if word.startswith("--")
     }
-    # Options that say how the command runs, not how the mount is.
+    # Options that say how the command runs, not what it mounts.
     assert names - KEYS == {
         "help",
         "help_all",

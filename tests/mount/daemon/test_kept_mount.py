@@ -149,7 +149,7 @@ def test_damaged_figures_are_given_up() -> None:
     )
     script = " ".join(f"{fd}</dev/null" for fd in range(3, 3 + len(NAMES)))
     done = subprocess.run(
-        ["bash", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],  # sh: 9 at most
+        ["bash", "-c", f'exec "$0" -c "$1" {script}', sys.executable, program],  # sh: fd 9 at most
         env=os.environ
         | {"LISTEN_FDS": str(len(NAMES)), "LISTEN_FDNAMES": ":".join([FIGURES, *names])},
         capture_output=True,

@@ -366,7 +366,7 @@ def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
 def test_caller_that_ignores_the_ends_of_children(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    """Its children inherit that, and the kernel tells them no status of their own children."""
+    """The daemon inherits that, and then the kernel gives it no status of its own children."""
     tree = new_mount(pack_tree(TREE))
     done = tree.mount(prefix=("sh", "-c", 'trap "" CHLD; exec "$@"', "sh"))
     assert (done.status, done.err) == (0, "")

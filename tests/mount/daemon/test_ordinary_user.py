@@ -29,7 +29,7 @@ def test_mount_read_and_unmount_as_an_ordinary_user(
         "idle": False,
         "left": ["ffrfs"],
     }
-    # Refused, unless /etc/fuse.conf of this machine allows it to everybody.
+    # allow_other is refused, unless /etc/fuse.conf of this machine lets everybody use it.
     assert refusal == "ready" or "user_allow_other" in refusal
 
 

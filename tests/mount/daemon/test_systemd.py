@@ -57,7 +57,7 @@ def pid_one(tmp_path_factory: pytest.TempPathFactory, pack: Path, fuse: None) ->
 
 @pytest.fixture
 def service(pid_one: PidOne) -> Iterator[str]:
-    """Start ffrfs@data.service and yield its name; after the test stop it: nothing is left."""
+    """Start ffrfs@data.service and yield its name; then stop it, and check that nothing is left."""
     unit = "ffrfs@data.service"
     pid_one.forget_log()
     pid_one.write_configuration("data", CONFIGURED)
@@ -306,7 +306,7 @@ def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: Pi
 
 
 def look_at_the_tree(pid_one: PidOne) -> tuple[str, str]:
-    """Return the state of the watchdog's look at the tree, and where in the kernel it waits."""
+    """Return the state of the watchdog's probe of the tree, and where in the kernel it waits."""
     for process in pid_one.processes():
         with contextlib.suppress(OSError):  # the process has ended
             if b"tree_probe" in (process / "cmdline").read_bytes():
