@@ -1,6 +1,6 @@
-"""What tests of the cache fill it with, and how they look at what it has.
+"""Fills the caches of tests, and looks at their blocks.
 
-The bytes of a block follow from its number, and no part of them reads as a hole does.
+The bytes of a block follow from its number, and no 8 of them are all zero, as in a hole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def block_size(kept: CachedObject, block: int) -> int:
 
 
 def claim(kept: CachedObject, block: int) -> None:
-    """A pass of eviction may have the block for a moment."""
+    """Claim a block; a pass of eviction may have it for a moment."""
     end = time.monotonic() + WAIT_S
     while not kept.claim(block):
         assert time.monotonic() < end
@@ -44,7 +44,7 @@ def fill(kept: CachedObject, block: int, seed: int = 1) -> None:
 
 
 def store(kept: CachedObject, block: int, data: bytes) -> None:
-    """Fill a block that is claimed; it is released."""
+    """Fill a block that the caller has claimed, and release it."""
     try:
         kept.prepare(block, 1)
         kept.write(block * BLOCK_SIZE, memoryview(data))
@@ -58,7 +58,7 @@ def present(kept: CachedObject) -> set[int]:
 
 
 def read(kept: CachedObject, block: int) -> bytes | None:
-    """As readers do: None if the block is absent, or goes meanwhile."""
+    """Return a block as a reader gets it: None if it is absent, or is evicted meanwhile."""
     state = StateFile(kept.state_fd, kept.size)
     number = state.number(block)
     data = os.pread(kept.data_fd, block_size(kept, block), block * BLOCK_SIZE)
@@ -66,7 +66,7 @@ def read(kept: CachedObject, block: int) -> bytes | None:
 
 
 def check(kept: CachedObject, seed: int = 1) -> set[int]:
-    """Every block that is there has its bytes; return which."""
+    """Check the bytes of every block that is present; return their numbers."""
     good = set()
     for block in present(kept):
         data = read(kept, block)
@@ -77,7 +77,7 @@ def check(kept: CachedObject, seed: int = 1) -> set[int]:
 
 
 def held(directory: Path) -> int:
-    """What the files really take; some may go while they are counted."""
+    """Return the bytes that the files take on disk; some may be removed meanwhile."""
     taken = 0
     for each in [*directory.rglob("*")]:
         with contextlib.suppress(FileNotFoundError):
@@ -94,7 +94,7 @@ def state_files(directory: Path) -> Iterator[tuple[Path, StateFile]]:
 
 
 def crash(directory: Path, random_bytes: bytes) -> None:
-    """As if the machine had lost all that was not synced: `live`, and data that is not durable."""
+    """Lose all that was not synced, as a crash does: `live`, and data that is not durable."""
     for path, state in state_files(directory):
         if not path.with_suffix(".data").exists():
             continue  # killed while it was being removed
@@ -110,25 +110,25 @@ def crash(directory: Path, random_bytes: bytes) -> None:
 
 
 def count(place: Path, size_max: int) -> None:
-    """Count the files of a cache, and wait for it."""
+    """Count the files of a cache, and wait for the end."""
     cache = CacheDirectory(str(place), size_max)
     settle(cache)
     cache.close()
 
 
 def settle(cache: CacheDirectory) -> None:
-    """Count the files, and wait for it: a fork would make a pass's locks last as the child does."""
+    """Count the files, and wait: a child forked meanwhile would keep the locks of a pass."""
     cache.count()
     cache._quota.close()
 
 
 def in_child(work: Callable[[], None]) -> None:
-    """Run it in a process that then ends at once, as a killed one does: nothing is tidied up."""
+    """Run `work` in a process that ends as a killed one does: it tidies nothing up."""
     finish(start(work))
 
 
 def start(work: Callable[[], None]) -> int:
-    """Begin it in a process of its own."""
+    """Begin `work` in a process of its own; return its id."""
     pid = os.fork()
     if pid:
         return pid

@@ -1,7 +1,7 @@
-"""What fills a cache in a process that tests kill. It begins once strace(1) traces it.
+"""Fills a cache in a process that tests kill. It begins once strace(1) traces it.
 
-It prepares; then comes the act whose every step is tried, after a call of access(2) that
-strace(1) shows.
+It prepares the cache. Then it calls access(2), which strace(1) shows, and does the act that a
+test interrupts at each step.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def begin() -> None:
 
 
 def wait_for_tracer() -> None:
-    """Any process may trace this one: strace(1) is no parent of it."""
+    """Let any process trace this one, since strace(1) is not its parent; wait for that."""
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1))
     end_s = time.monotonic() + WAIT_S
     while "\nTracerPid:\t0\n" in Path("/proc/self/status").read_text():

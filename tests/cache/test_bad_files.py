@@ -1,4 +1,4 @@
-"""Files of a cache that are damaged, hostile, or somebody else's: never wrong bytes."""
+"""Files of a cache that are damaged, hostile, or another user's: never wrong bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tmp_path() -> Iterator[Path]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A cache with one object, of which blocks 0 and 3 are there."""
+    """A cache with one object, whose blocks 0 and 3 are present."""
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", SIZE)
@@ -67,7 +67,7 @@ def state_path(place: Path) -> Path:
 
 
 def reopened(place: Path) -> tuple[set[int], list[str]]:
-    """The blocks that are there, all of them right, and what was logged."""
+    """Return the blocks that are present, all of them right, and the lines that were logged."""
     lines: list[str] = []
     cache = CacheDirectory(str(place), 64 * MIB, lines.append)
     try:
@@ -194,7 +194,7 @@ def test_links_are_not_followed(place: Path, tmp_path: Path, ending: str) -> Non
 def test_another_object_under_the_name(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open("s3://other", "v1", SIZE)
-    fill(kept, 0)  # an empty one would go
+    fill(kept, 0)  # an empty object would be removed
     kept.close()
     path = state_path(place)
     others = next(each for each in place.glob("??/*.state") if each != path)
@@ -212,7 +212,7 @@ def test_another_object_under_the_name(place: Path) -> None:
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 def test_any_state_file(place: Path, tmp_path: Path, noise: bytes, offset: int) -> None:
-    """Beyond the header anything may be: what it says is there is read, and verified by readers."""
+    """Any bytes may follow the header: the cache believes them, and readers verify the blocks."""
     copy = tmp_path / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(place, copy)
@@ -227,14 +227,14 @@ def test_any_state_file(place: Path, tmp_path: Path, noise: bytes, offset: int) 
         assert check(kept) == {0, 1, 2, 3}
         kept.close()
     except CacheError as error:
-        assert "not made by ffrfs" in str(error)  # its magic
+        assert "not made by ffrfs" in str(error)  # the noise is in its magic
     finally:
         cache.close()
     assert len(lines) <= 1
 
 
 def test_a_state_file_of_a_huge_object_costs_no_memory(place: Path) -> None:
-    """Eviction looks into every object; a header may say anything, the file must be as long."""
+    """Eviction reads every object; a header may claim any size, but the file's length must fit."""
     path = state_path(place)
     with open(path, "r+b", buffering=0) as file:
         small = StateFile(file.fileno(), SIZE)
@@ -296,7 +296,7 @@ def test_a_directory_that_others_may_write_to(place: Path, mode: int) -> None:
 @pytest.mark.parametrize("what", ["", "??", "??/*.state", "??/*.data", "usage"])
 @pytest.mark.parametrize("mode", [0o020, 0o2020])
 def test_what_a_group_may_write_to_is_refused(place: Path, what: str, mode: int) -> None:
-    """Also what was left when the directory was shared."""
+    """This includes files that remain from the time when the directory was shared."""
     [path] = place.parent.glob(f"{place.name}/{what}")
     path.chmod(path.stat().st_mode | mode)
     refused = refusal(place)
@@ -412,7 +412,7 @@ def test_the_directory_is_removed_while_in_use(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", SIZE)
     shutil.rmtree(place)
-    assert check(kept) == {0, 3}  # their bytes are still there
+    assert check(kept) == {0, 3}  # the open descriptors still have their bytes
     with pytest.raises(CacheError, match="were removed"):
         fill(kept, 1)
     assert kept.claim(1)
@@ -426,7 +426,7 @@ def test_the_directory_is_removed_while_in_use(place: Path) -> None:
 @pytest.mark.promise("S64")
 @pytest.mark.parametrize("left", [0, BLOCK_SIZE // 2])
 def test_a_data_file_that_is_cut_off_while_in_use_has_no_block(place: Path, left: int) -> None:
-    """Else there would be zeros before what is written behind its end."""
+    """Otherwise there would be zeros before a block that is written behind its end."""
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", SIZE)
     os.truncate(next(place.glob("??/*.data")), left)

@@ -1,4 +1,4 @@
-"""`ffrfs cache`: for people, while mounts may use the directory."""
+"""The command `ffrfs cache`, also while mounts use the directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = "s3://bucket/other.tfrecord"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """One object of which 3 blocks of 4 are there, and one of which all are."""
+    """A cache of two objects: one has 3 of its 4 blocks, the other has all."""
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100, "pin")
@@ -90,7 +90,7 @@ def test_du(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fields = json.loads(run(capfd, "du", "--json", place))
     assert fields["objects"] == 2
     assert fields["cached"] == 2 * MIB + 5100
-    assert abs(fields["held"] - held(place)) <= 8192  # less the file of usage
+    assert abs(fields["held"] - held(place)) <= 8192  # the file `usage` is not counted
     assert run(capfd, "du", place).startswith("objects          2\nsize             2.")
 
 
@@ -108,7 +108,7 @@ def test_prune_removes_what_nobody_has(place: Path, capfd: pytest.CaptureFixture
     def work() -> None:
         cache = CacheDirectory(str(place), 64 * MIB)
         kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100)
-        settle(cache)  # else its pass may do it
+        settle(cache)  # otherwise its pass may do it
         kept.forget(0)
 
     in_child(work)
@@ -185,7 +185,7 @@ def test_verify_finds_bad_records_and_holes(
     cache.close()
     out = run(capfd, "verify", place)
     verified = int(out.partition(": good, ")[2].partition(" records")[0])
-    # Of three blocks, less those that reach into block 2.
+    # The records of three blocks, except those that reach into block 2.
     assert 27 <= verified <= 29
     path = next(place.glob("??/*.data"))
     with open(path, "r+b") as file:
@@ -209,7 +209,7 @@ def test_verify_finds_bad_records_and_holes(
 def test_verify_prints_one_line_for_all_holes_of_an_object(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A state file that claims much."""
+    """The state file claims a million blocks that are holes."""
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", MIB * BLOCK_SIZE - 1)
@@ -256,7 +256,7 @@ def test_verify_finds_bad_headers(tmp_path: Path, capfd: pytest.CaptureFixture[s
 def test_an_object_that_comes_or_goes_is_not_damaged(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process makes it, or removes it, or has just removed it."""
+    """Another process is making or removing it, or has just removed it."""
     with contextlib.closing(Inventory(str(place))) as inventory:
         names = [*inventory.store.names(), "0" * 64]
         monkeypatch.setattr(inventory.store, "names", lambda: names)

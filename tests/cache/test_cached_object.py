@@ -1,4 +1,4 @@
-"""Objects in a directory and in memory: blocks come, go, and are what was filled."""
+"""Objects in a directory and in memory: blocks come and go, and have the bytes that were filled."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_a_cache_that_evicts_nothing_loads_no_numpy(place: Path) -> None:
         "cache._quota.close()  # once it is counted\n"
         "print('numpy' in sys.modules)\n"
     )
-    for _ in range(2):  # the second one finds a block that the first one did not sync
+    for _ in range(2):  # the second process finds a block that the first one did not sync
         done = python("-c", program, place, check=True)
         assert done.stdout == "False\n"
 
@@ -289,7 +289,7 @@ def test_after_a_boot_there_is_what_was_synced(place: Path) -> None:
         kept.sync()
         for block in (14, 15):
             fill(kept, block)
-        for block in (3, 4):  # again: not durable any more
+        for block in (3, 4):  # filled again, so not durable any more
             kept.forget(block)
             fill(kept, block)
         kept.forget(5)
@@ -318,7 +318,7 @@ def test_a_durable_block_that_is_a_hole_is_absent(place: Path) -> None:
         file.truncate(4 * BLOCK_SIZE)
     crash(place, b"\x01")
     kept = cache.open(URL, "v1", 4 * BLOCK_SIZE)
-    # Block 2 is in part a hole, 3 is one; both would read as zeros.
+    # Block 2 is partly a hole, block 3 wholly; both would read as zeros.
     assert present(kept) == {0, 1}
     kept.close()
     cache.close()
@@ -327,12 +327,12 @@ def test_a_durable_block_that_is_a_hole_is_absent(place: Path) -> None:
 def test_what_was_half_written_gives_its_space_back(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", 40 * BLOCK_SIZE)
-    settle(cache)  # else its pass gives some back
+    settle(cache)  # otherwise its pass frees some of the space
     for block in range(20):
         fill(kept, block)
         if block % 2:
             kept.forget(block)
-    assert kept.claim(39)  # about to be filled: left alone
+    assert kept.claim(39)  # about to be filled, so it is left alone
     kept.close()
     cache.close()
     assert held(place) >= 20 * MIB

@@ -1,4 +1,4 @@
-"""SIGKILL at each step of making an object, of a block's write, of its eviction.
+"""SIGKILL at each step of making an object, of writing a block, and of evicting one.
 
 strace(1) sends the signal when the program begins a certain system call, so that each call
 that changes a file is in turn the first that does not happen.
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="there is no 
 
 
 def strace(place: Path, act: str, *options: str) -> int:
-    """Return the exit status of a process that does it, or a signal as a negative number."""
+    """Return the exit status of a process that does `act`, or its signal as a negative number."""
     pid = start(lambda: fill_traced(str(place), act))
     try:
         subprocess.run(
@@ -48,7 +48,7 @@ def strace(place: Path, act: str, *options: str) -> int:
 
 
 def steps(tmp_path: Path, act: str) -> Iterator[tuple[str, int]]:
-    """(call, how often it has been made) of each that changes a file after the beginning."""
+    """Yield (call, its count since the start) for each call of the act that changes a file."""
     trace = tmp_path / "trace"
     calls = ",".join((*CHANGES, "access"))
     assert strace(tmp_path / "tried", act, "-o", str(trace), "-e", f"trace={calls}") == 0
@@ -57,7 +57,7 @@ def steps(tmp_path: Path, act: str) -> Iterator[tuple[str, int]]:
     seen: Counter[str] = Counter()
     has_begun = False
     for line in lines:
-        match = re.match(rf"{main} +(\w+)\(", line)  # other threads count for themselves
+        match = re.match(rf"{main} +(\w+)\(", line)  # strace(1) counts for each thread
         if match is None:
             continue
         seen[match[1]] += 1
@@ -67,7 +67,7 @@ def steps(tmp_path: Path, act: str) -> Iterator[tuple[str, int]]:
 
 
 def reopen(place: Path, least: set[int]) -> None:
-    """Nothing that is there is wrong, enough is there, and the rest can come."""
+    """No present block is wrong, those of `least` are present, and the others can be filled."""
     count(place, 32 * MIB)
     lines: list[str] = []
     cache = CacheDirectory(str(place), 32 * MIB, lines.append)

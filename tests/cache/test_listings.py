@@ -1,4 +1,4 @@
-"""The kept listings of directories: what is read back, and how many there are."""
+"""The kept listings of directories: what is read back, and how many are kept."""
 
 from __future__ import annotations
 

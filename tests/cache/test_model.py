@@ -1,8 +1,8 @@
 """A cache against a small model: whatever happens to it, in whatever order.
 
-The model knows which blocks were filled and not forgotten. Of these some may have been
-evicted; no other block may be there, none may have other bytes, and while everything fits,
-or what was read last does, nothing is missing.
+The model knows which blocks were filled and not forgotten. Some of these may have been
+evicted; no other block may be present, none may have other bytes, and while everything fits,
+nothing is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.cache.blocks import check, crash, fill, held, in_child, settle, state
 
 MIB = 1 << 20
 LIMIT = 24 * MIB
-COUNT = 9  # blocks of an object, of which the last one is short
+COUNT = 9  # blocks of an object; the last one is short
 SIZE = (COUNT - 1) * BLOCK_SIZE + 77
 OBJECTS = st.integers(0, 3)
 SOME = st.sets(st.integers(0, COUNT - 1), min_size=1, max_size=5)
@@ -47,7 +47,7 @@ class CacheModel(RuleBasedStateMachine):
         self.path = Path(tempfile.mkdtemp(prefix="ffrfs-cache-"))
         self.opened: dict[int, CachedObject] = {}
         self.filled: set[Block] = set()
-        self.held_most = 0  # blocks, since nothing had to go
+        self.held_most = 0  # the most blocks that `filled` has had
 
     @initialize()
     def begin(self) -> None:
@@ -137,7 +137,7 @@ class DirectoryModel(CacheModel):
 
         in_child(work)
         self.filled |= {(number, block) for block in blocks}
-        # Those that are there, but not synced, are what is lost.
+        # The blocks that are present but not synced are lost.
         durable: set[Block] = set()
         for path, state in state_files(self.path / "cache"):
             label, _ = state.read_header(path.stem)
@@ -146,7 +146,7 @@ class DirectoryModel(CacheModel):
         crash(self.path / "cache", noise)
         self.filled &= durable
         self.cache = self.make()
-        settle(self.cache)  # what has no block gives its space back
+        settle(self.cache)  # blocks that are not present give their space back
 
     @rule(number=OBJECTS, blocks=SOME)
     def fill_elsewhere(self, number: int, blocks: set[int]) -> None:
@@ -193,7 +193,7 @@ class MemoryModel(CacheModel):
         assert taken * 512 <= LIMIT
 
 
-# Not shrunk: passes of eviction come when they come, so another run may go another way.
+# Not shrunk: a pass of eviction may begin at any time, so a second run may differ.
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 TestDirectory = DirectoryModel.TestCase
 TestDirectory.settings = settings(

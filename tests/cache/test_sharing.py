@@ -1,4 +1,4 @@
-"""Several processes on one directory: each block is fetched once, and the limit is of all."""
+"""Several processes on one directory: each block is fetched once, and all share one limit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_two_processes_fill_each_block_once(tmp_path: Path) -> None:
                     if kept.is_present(block):
                         kept.release(block)
                     else:
-                        time.sleep(0.001)  # as a fetch does
+                        time.sleep(0.001)  # as long as a fetch may take
                         store(kept, block, content(block))
                         filled.append(block)
             left = [block for block in left if not kept.is_present(block)]
@@ -96,7 +96,7 @@ def test_a_killed_process_leaves_no_claim(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
-    """Three processes fill four times what may be held, and read: what is there is right."""
+    """Three processes fill four times the limit, and read: every block that is present is right."""
     place = tmp_path / "cache"
     limit = 50 * MIB
 
@@ -107,7 +107,7 @@ def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
         random.Random(seed).shuffle(order)
         for n, block in order:
             if not each[n].is_present(block) and each[n].claim(block):
-                # On a busy machine there is no room in time for some of them.
+                # On a busy machine eviction may not make room for some of them in time.
                 with contextlib.suppress(CacheError):
                     store(each[n], block, content(block, 9 if block == 50 else BLOCK_SIZE))
             each[n].touch(block, 1)
@@ -170,7 +170,7 @@ def test_a_block_that_was_used_since_the_survey_stays(tmp_path: Path) -> None:
 
 
 def test_times_to_come_are_old(tmp_path: Path) -> None:
-    """The clock was set back since these blocks were used."""
+    """The clock was set back after these blocks were used."""
     cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     kept = cache.open(URL, "v1", 4 * BLOCK_SIZE)
     for block in range(4):
@@ -215,7 +215,7 @@ def test_a_lowered_limit_holds_at_once(tmp_path: Path, monkeypatch: pytest.Monke
         fill(kept, block)
     kept.close()
     cache.close()
-    monkeypatch.setattr("ffrfs.cache.quota._BATCH_MAX", 8)  # of a pass
+    monkeypatch.setattr("ffrfs.cache.quota._BATCH_MAX", 8)  # blocks that one pass evicts
     cache = CacheDirectory(str(place), 32 * MIB)
     settle(cache)
     assert 20 * MIB < held(place) <= 32 * MIB
@@ -235,7 +235,7 @@ def test_small_objects_go_whole(tmp_path: Path) -> None:
 
 
 def test_no_more_small_objects_go_than_must(tmp_path: Path) -> None:
-    """Most of what one takes on disk is not its block."""
+    """Most of the disk space of a small object is not its block."""
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 32 * MIB)
     for number in range(60):
@@ -249,7 +249,7 @@ def test_no_more_small_objects_go_than_must(tmp_path: Path) -> None:
     freed = evict(cache.store, found, 10 * each)
     assert 10 * each <= freed <= 12 * each
     assert before - held(place) == freed
-    # The oldest ones.
+    # The oldest ones were removed.
     urls = {state.read_header(path.stem)[0].url for path, state in state_files(place)}
     assert urls == {f"s3://b/{number}" for number in range(freed // each, 60)}
     cache.close()
@@ -278,7 +278,7 @@ def test_pinned_objects_go_last(tmp_path: Path) -> None:
 
 
 def begin(kept: CachedObject, block: int) -> None:
-    """Write half of a block, which nothing evicts until it is whole, or released."""
+    """Write half of a block; nothing evicts it until it is whole or released."""
     claim(kept, block)
     kept.prepare(block, 1)
     kept.write(block * BLOCK_SIZE, memoryview(content(block, BLOCK_SIZE // 2)))
@@ -367,7 +367,7 @@ print(sorted(each.suffix for each in place.glob("??/.*")))
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Old blocks go if the disk is full before the limit is reached; else it is an error."""
+    """If the disk is full before the limit is reached, old blocks are evicted, or a fill fails."""
     lines = run_on_tiny_disk(tmp_path / "disk", FILL_A_TINY_DISK)
     assert lines == [
         "True True",
