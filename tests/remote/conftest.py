@@ -1,7 +1,7 @@
-"""The servers of this room's tests: a process of pytest starts each once, when a test asks for it.
+"""The servers that these tests use: a process of pytest starts each once, when a test asks for it.
 
-Tests share them, so each makes a folder or a bucket of its own. Who kills a server or makes it
-misbehave starts one of their own: `with nginx(tmp_path) as server`.
+Tests share them, so each makes a folder or a bucket of its own. A test that kills a server or
+makes it misbehave starts its own: `with nginx(tmp_path) as server`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tests.remote.servers.moto import Moto, moto
 from tests.remote.servers.nginx import Nginx, nginx
 from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
 
-# The servers that are large: those that use them run in one process of pytest-xdist, so that
-# each is started once, and does not take the machine from tests of time.
+# The large servers: tests that use them run in one process of pytest-xdist, so that each server
+# is started once, and leaves the CPU to tests that measure time.
 _LARGE = {"s3", "azure", "gcs", "aws"}
 
-# Nobody's own credentials get into a test.
+# Keep the user's own credentials out of the tests.
 _OF_CLOUDS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_")
 for _name in [name for name in os.environ if name.startswith(_OF_CLOUDS)]:
     del os.environ[_name]
@@ -65,13 +65,13 @@ def s3() -> Iterator[SeaweedFS]:
 
 @pytest.fixture
 def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Give:
-    """Files have no credentials, nor has the environment but those that are given."""
+    """Puts credentials into the environment; the test has no others, in files or variables."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def give(environment: dict[str, str]) -> None:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        # Stores are kept with the credentials that they began with.
+        # A store keeps the credentials that it was made with.
         stores._bucket_store.cache_clear()
 
     return give
@@ -81,8 +81,8 @@ def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Give:
 def bucket(s3: SeaweedFS, give: Give) -> str:
     """An empty bucket, whose credentials are in the environment."""
     give(s3.environment())
-    # One for all tests: each new bucket makes SeaweedFS reserve gigabytes. A directory stays there
-    # for a while after its last object: no test has one of the name of another's object.
+    # All tests share it, since each new bucket makes SeaweedFS reserve gigabytes. A directory stays
+    # for a while after its last object, so no test gives it the name of another test's object.
     store = s3.make_bucket("tests")
     for found in obstore.list(store):
         obstore.delete(store, [meta["path"] for meta in found])
@@ -119,7 +119,7 @@ def aws() -> Iterator[Moto]:
 
 @pytest.fixture(scope="session")
 def machine(aws: Moto) -> Iterator[Issuer]:
-    """What gives credentials to a machine in `aws`, or to a pod."""
+    """The server that gives credentials to a machine in `aws`, or to a pod."""
     with issuer(aws) as server:
         yield server
 
@@ -144,7 +144,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def staging(
     s3: SeaweedFS, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """The directory for files on their way, which is empty after each test."""
+    """The directory for files before their upload, which must be empty after each test."""
     place = tmp_path / "tmp"
     place.mkdir()
     with reading_urls(monkeypatch, tmp_path, s3.url):

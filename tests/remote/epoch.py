@@ -1,8 +1,8 @@
 """Readers of a mounted tree: `python -m tests.remote.epoch ROOT SEED READERS`.
 
-Each file's name is the CRC-32 of its content, in hexadecimal, so a reader knows what is wrong.
-All files of ROOT are read, in an order that SEED gives, and a line of JSON says how it went.
-It is a program since who reads a mount may hang with it.
+Each file's name is the CRC-32 of its content, in hexadecimal, so a reader sees wrong content.
+It reads all files of ROOT in an order that SEED gives, and prints its result as a line of JSON.
+It is a process of its own, since a process that reads a mount may hang with it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pathlib import Path
 class Epoch:
     right: int
     wrong: int
-    errors: dict[str, int]  # by number
+    errors: dict[str, int]  # how many, by errno
 
 
 class Reading:
-    """An epoch that is under way, in a process of its own."""
+    """A running epoch, in a process of its own."""
 
     def __init__(self, root: Path, *, seed: int = 0, readers: int = 4) -> None:
         words = ["-m", "tests.remote.epoch", str(root), str(seed), str(readers)]
@@ -40,12 +40,12 @@ class Reading:
         )
 
     def kill(self) -> None:
-        """It ends at once, or this fails."""
+        """End it at once, or fail."""
         self.process.kill()
         self.process.communicate(timeout=30)
 
     def result(self, timeout_s: float = 120) -> Epoch:
-        """Fails if it takes longer: then the mount hangs."""
+        """Return the result; fail if it takes longer, as the mount then hangs."""
         try:
             out, _ = self.process.communicate(timeout=timeout_s)
         finally:

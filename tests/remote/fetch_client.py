@@ -1,4 +1,4 @@
-"""A client of a fetcher, for tests: one link, spoken by hand."""
+"""A test's client of a fetcher, which itself writes and reads the messages of one link."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Opened:
 
 
 class FetchClient:
-    """Takes the descriptor over. Answers that no one waits for yet are kept."""
+    """Owns the descriptor `link`. Keeps answers that no one waits for yet."""
 
     def __init__(self, link: int, timeout_s: float = 60) -> None:
         self.socket = socket.socket(fileno=link)
@@ -76,7 +76,7 @@ class FetchClient:
                 return found
 
     def has_ended(self) -> bool:
-        """Waits for the end of the link."""
+        """Wait for the end of the link; return whether it came."""
         try:
             while self.socket.recv(MESSAGE_SIZE_MAX):
                 pass

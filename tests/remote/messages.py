@@ -13,7 +13,7 @@ _MORE = struct.Struct("<I")
 
 
 def message_of(request: Request) -> bytes:
-    """What a client sends."""
+    """Return the message by which a client sends a request."""
     head = _HEAD.pack(request.kind, request.object, request.id)
     match request.kind:
         case Ask.OPEN:
@@ -27,7 +27,7 @@ def message_of(request: Request) -> bytes:
 
 
 def parse_answer(message: bytes) -> Answer:
-    """The answer that a fetcher has sent."""
+    """Return the answer that a fetcher's message holds."""
     number, target, id_ = _HEAD.unpack_from(message)
     body = message[_HEAD.size :]
     match kind := Tell(number):

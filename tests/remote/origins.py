@@ -1,4 +1,4 @@
-"""Pinned, read, listed: as a fetcher does it, by a test that waits for it."""
+"""Pins, reads and lists as a fetcher does, but waits for the result."""
 
 from __future__ import annotations
 

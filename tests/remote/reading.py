@@ -1,4 +1,4 @@
-"""Tests that read URLs in this process: a fetcher that begins with the test's environment."""
+"""Lets tests read URLs in this process, by a fetcher that starts with the test's environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffrfs.remote.settings import RemoteSettings
 def reading_urls(
     monkeypatch: pytest.MonkeyPatch, folder: Path, endpoint_url: str | None = None
 ) -> Iterator[None]:
-    """Caches and indexes are in `folder`."""
+    """Keep caches and indexes in `folder`."""
     if endpoint_url is not None:
         monkeypatch.setenv("FFRFS_ENDPOINT_URL", endpoint_url)
     monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "20")

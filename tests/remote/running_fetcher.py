@@ -1,4 +1,4 @@
-"""A fetcher that a test has started, its clients and what it has logged; and files for it."""
+"""A fetcher that a test has started, its clients and its log; and files for it to fetch."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def content(size: int = SIZE, seed: int = 1) -> bytes:
 
 
 def put(folder: Path, name: str, data: bytes) -> str:
-    """The URL of a new file."""
+    """Write a file; return its URL."""
     (folder / name).write_bytes(data)
     return f"file://{folder / name}"
 
 
 class Running:
-    """A fetcher and what it has logged."""
+    """A fetcher, its clients and its log."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Running:
         return self.process.counters[name]
 
     def log(self) -> str:
-        """All of it so far."""
+        """Return the lines that it has logged since the last call."""
         text = b""
         for pipe in self.logs:
             os.set_blocking(pipe, False)

@@ -1,4 +1,4 @@
-"""Where the Python API takes a path, it takes a URL: the same answers.
+"""Where the Python API takes a path, it also takes a URL, and gives the same answers.
 
 Not here: the commands (test_commands.py), processes that fork (test_session.py).
 """
@@ -114,7 +114,7 @@ def test_packs_of_a_bucket_are_packed_again(shards: str, bucket: str, folder: Pa
 
 
 def test_in_a_notebook(bucket: str, folder: Path) -> None:
-    """Its thread has an event loop that runs."""
+    """A notebook runs its cells in a thread whose event loop is running."""
 
     async def cell() -> int:
         ffrfs.pack_folder(folder, f"s3://{bucket}/a.ffr")

@@ -1,4 +1,4 @@
-"""`pack --append` to a set in a bucket: the set is whole at any time, and one at a time adds."""
+"""`pack --append` to a set in a bucket: the set is always whole, and one process at a time adds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_folder(path: Path, first: int, count: int) -> Path:
 
 @pytest.fixture
 def url(bucket: str, tmp_path: Path) -> str:
-    """A set of two shards, of the folder "old"."""
+    """A set of two shards, packed from the folder "old"."""
     url = f"s3://{bucket}/set/"
     ffrfs.pack_folder(make_folder(tmp_path / "old", 0, 10), url, shards=2)
     return url
@@ -103,7 +103,7 @@ def test_the_set_is_whole_at_any_time(  # noqa: PLR0917 - fixtures
 
 
 def test_twice(url: str, more: Path) -> None:
-    """Shards that were added count for those that come next."""
+    """The second command counts the shards that the first one has added."""
     ffrfs.pack_folder(more / "0", url, append=True)
     ffrfs.pack_folder(more / "1", url.removesuffix("/"), append=True, shard_size=20_000)
     old = more.parent / "old"
@@ -180,7 +180,7 @@ ffrfs.pack_folder(*sys.argv[1:3], append=True, shards=3, tmp_dir=sys.argv[3])
 def test_what_cannot_be_taken_back_is_removed_by_the_next_command(  # noqa: PLR0917 - fixtures
     url: str, store: S3Store, more: Path, staging: Path, stays: str, count: int
 ) -> None:
-    """Until then the lock says whose the shards are, and the set lacks none."""
+    """Until then the lock says which process made the shards, and the set lacks no shard."""
     old = more.parent / "old"
     command = [sys.executable, "-c", FAILING, more, url, staging, stays]
     done = subprocess.run(command, timeout=60, check=False, capture_output=True)
@@ -222,7 +222,7 @@ def test_a_process_removes_what_it_could_not_take_back(
 def test_an_object_is_put_once(
     request: pytest.FixtureRequest, bucket: str, cloud: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stores themselves refuse a second one, so that of two who come together one is told."""
+    """The stores refuse to replace an object, so only one of two commands that put it succeeds."""
     server = request.getfixturevalue(cloud)
     settings = RemoteSettings(server.url, timeout_s=20)
     name = f"s3://{bucket}/locks/lock"
@@ -242,7 +242,7 @@ def test_an_object_is_put_once(
 
 
 def test_two_at_a_time(url: str, store: S3Store, more: Path) -> None:
-    """The second one is refused, while the first has not ended; also one that was killed."""
+    """A second command is refused while the first one runs, and while an unknown lock is there."""
     old = more.parent / "old"
     told: list[str] = []
 
@@ -282,14 +282,14 @@ ffrfs.pack_folder(*sys.argv[1:3], append=True, shards=3, tmp_dir=sys.argv[3])
 
 @pytest.mark.parametrize("sent", [0, 2])
 def test_after_a_kill(url: str, store: S3Store, more: Path, staging: Path, sent: int) -> None:
-    """The next command on the machine begins again; of other machines none knows."""
+    """The next command on the machine starts again; other machines cannot know of the kill."""
     old = more.parent / "old"
     command = [sys.executable, "-c", KILLED, more, url, staging, str(sent)]
     assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
     make_folder(more.parent / "other", 20, 1)
     left = objects(store)
     assert len(left) == 2 + sent + 1
-    obstore.put(store, LOCK, left[LOCK].replace(b"pid:[", b"pid:[1"))  # of another container
+    obstore.put(store, LOCK, left[LOCK].replace(b"pid:[", b"pid:[1"))  # as from another container
     with pytest.raises(PackError, match="another process is adding to it"):
         ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
     obstore.put(store, LOCK, left[LOCK])
@@ -303,7 +303,7 @@ def test_after_a_kill(url: str, store: S3Store, more: Path, staging: Path, sent:
 def test_a_kill_whose_shards_cannot_all_be_removed(
     url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lock says of the rest that it is a dead process's; the next command removes it."""
+    """The lock still says that a dead process made the others; the next command removes them."""
     command = [sys.executable, "-c", KILLED, more, url, staging, "2"]
     assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
     left = objects(store)
@@ -336,7 +336,7 @@ def test_a_lock_is_taken_over_once(url: str, store: S3Store) -> None:
 
 
 def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
-    """Whoever comes second is refused by the store, or by what it finds there."""
+    """The later ones are refused, by the store, or since the set is locked or has changed."""
     errors: list[PackError] = []
 
     def add(name: str) -> None:
@@ -360,7 +360,7 @@ def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
 def test_a_lock_that_goes_while_it_is_read(
     url: str, store: S3Store, more: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
 ) -> None:
-    """Its process has ended: before ours looks, or between a refused lock and the look at it."""
+    """The process of the lock ends before ours reads it: it was found at once, or refused ours."""
 
     def put_other(*_: object) -> bool:
         obstore.put(store, LOCK, b"another")
@@ -385,7 +385,7 @@ def test_a_lock_that_goes_while_it_is_read(
 def test_a_set_that_changes_meanwhile(
     url: str, bucket: str, store: S3Store, more: Path, staging: Path
 ) -> None:
-    """By somebody who heeds no lock."""
+    """A process that heeds no lock changes the set."""
     old = more.parent / "old"
 
     def replace(_: object) -> None:

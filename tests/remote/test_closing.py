@@ -1,4 +1,4 @@
-"""A fetcher closes what nobody reads any more, and meanwhile goes on with the rest."""
+"""A fetcher closes objects that nobody reads any more, and meanwhile goes on with the others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_closing_holds_up_nothing_else(tmp_path: Path) -> None:
 def test_a_fetcher_ends_while_an_object_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its user has given up before."""
+    """Its client has given up before."""
     settings = RemoteSettings(cache_dir=str(tmp_path / "cache"))
     url = parse_url(put(tmp_path, "a", b"x"))
     slow, opens = OnSlowDisk(), threading.Event()

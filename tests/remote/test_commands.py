@@ -25,7 +25,7 @@ SHARDS = ("rec/x.tfrecord-00000-of-00002", "rec/x.tfrecord-00001-of-00002")
 PACKS = ("one.ffr", "set/")
 TFRECORDS = ("rec/", SHARDS[0], "z.tfrecord.gz")
 
-# The command's status and output, with the place of the files as PLACE.
+# Returns the command's status, output and errors, with PLACE for the place of the files.
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -76,7 +76,7 @@ def place(
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], local: Path) -> Run:
     def run(base: str | Path, *arguments: str) -> tuple[int, str, str]:
-        """`{}` in an argument is the place of the files."""
+        """Run a command; `{}` in an argument is replaced by the place of the files."""
         place = f"{base}".rstrip("/")
         status = main([argument.replace("{}", place) for argument in arguments])
         done = capfd.readouterr()
@@ -147,7 +147,7 @@ def test_files_that_are_written(place: str, run: Run, local: Path, tmp_path: Pat
 
 
 def test_index(place: str, run: Run, tmp_path: Path) -> None:
-    """Of what is at a URL the index is in the user's cache, and the next opening uses it."""
+    """The index of a file at a URL is in the user's cache, and the next opening uses it."""
     status, out, err = run(place, "index", "{}/rec/", "{}/set/")
     assert (status, err) == (0, "")
     lines = out.splitlines()

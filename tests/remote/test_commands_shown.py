@@ -67,9 +67,9 @@ def shell(
 
 @pytest.mark.parametrize("document", REMOTE)
 def test_commands_of_a_document(shell: Shell, store: S3Store, document: str) -> None:
-    """One after the other: each is a process, and some pack or mount."""
+    """They run one after the other: each is a process, and some pack or mount."""
     for line in filter(shown.is_run, REMOTE[document]):
-        if line == "ffrfs pack ~/imagenet s3://bucket/imagenet.ffr":  # what others have mounted
+        if line == "ffrfs pack ~/imagenet s3://bucket/imagenet.ffr":  # others have mounted it
             shell.close()
             obstore.delete(store, "imagenet.ffr")
         shell.run(line)

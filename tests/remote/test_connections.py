@@ -23,9 +23,9 @@ IDLE = 5
 
 
 def with_idle(port: int, settings: RemoteSettings) -> list[Line]:
-    """The connections that are kept: a few."""
+    """Open a few connections; return the list of idle ones."""
     server = http_origin._server("http", f"127.0.0.1:{port}", settings)
-    server._is_new = False  # it would connect more in the background
+    server._is_new = False  # otherwise it would open more in the background
     for _ in range(IDLE):
         server._connect(server._new())
     return server._idle
@@ -33,7 +33,7 @@ def with_idle(port: int, settings: RemoteSettings) -> list[Line]:
 
 @pytest.mark.promise("S63")
 def test_idle_connections_that_nobody_answers_cost_one_delay() -> None:
-    """As if a router had forgotten all of them: nothing comes back, and new ones work."""
+    """It is as if a router had forgotten them: no answer comes on them, and new ones work."""
     begin_s = time.monotonic()
     settings = RemoteSettings(timeout_s=6)  # a quarter of it for each attempt
     with scripted(lambda asked: None if asked.connection < IDLE else good(DATA[:1])) as port:
@@ -44,7 +44,7 @@ def test_idle_connections_that_nobody_answers_cost_one_delay() -> None:
 
 
 def test_a_server_of_one_connection_at_a_time_answers() -> None:
-    """The others, which are made ahead, would keep it from the one that asks."""
+    """Otherwise connections that are opened ahead would keep it from the one with the request."""
     begin_s = time.monotonic()
     with scripted(lambda _: good(DATA[:1]), at_once=False) as port:
         with_idle(port, SETTINGS)
@@ -54,7 +54,7 @@ def test_a_server_of_one_connection_at_a_time_answers() -> None:
 
 @pytest.mark.parametrize("status", ["206 Partial Content", "404 Not Found"])
 def test_a_body_that_breaks_off_leaves_no_connection(status: str) -> None:
-    """Where the server closes the connection, http.client leaves the socket to the response."""
+    """If the server closes the connection, http.client leaves the socket to the response."""
     head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Range: bytes 0-0/10\r\n"
     broken = f"{head}Content-Length: 999999\r\n\r\n".encode()
     settings = RemoteSettings(timeout_s=1)
@@ -114,7 +114,7 @@ def test_connections_that_were_idle_for_long_are_not_used(monkeypatch: pytest.Mo
 
 
 def test_a_thread_that_drops_the_idle_connections_does_no_harm() -> None:
-    """Whose request was not answered in time, just when another one is about to take one."""
+    """A request of that thread has timed out, just when this one is about to take a connection."""
 
     class Dropped(list[Line]):
         def __len__(self) -> int:
@@ -161,7 +161,7 @@ Proxied = Callable[..., None]
 
 @pytest.fixture
 def proxied(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxied]:
-    """Names a proxy, and a place that needs none."""
+    """Sets a proxy, and a host that needs none."""
 
     def name(proxy: str, but: str = "") -> None:
         for each in ("NO_PROXY", "HTTP_PROXY"):
@@ -169,14 +169,14 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxied]:
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", but)
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
-        forget_servers()  # connections are kept, and with them the proxy
+        forget_servers()  # kept connections keep their proxy
 
     yield name
     forget_servers()
 
 
 def forget_servers() -> None:
-    """Close all connections. An error that is garbage could hold some of them a while longer."""
+    """Close all connections, also those that only an error in garbage still holds."""
     gc.collect()
     http_origin._server.cache_clear()
 
@@ -205,7 +205,7 @@ UNKNOWN = "the name of the proxy nohost.invalid:1; check"
 NOT_ASKED = "the endpoint refuses connections; check host and"
 
 
-# The scheme has nothing to do with how the proxy is named: each has a few, and none has all.
+# A proxy is named alike for every scheme, so each scheme has only some of the cases.
 @pytest.mark.parametrize(
     ("scheme", "proxy", "but", "reason"),
     [

@@ -1,4 +1,4 @@
-"""Conversions into a bucket: the same files as local ones, whole, and nothing else left."""
+"""Conversions into a bucket: whole files, the same as local ones, and nothing else is left."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_file(  # noqa: PLR0917 - fixtures
 
 @pytest.mark.parametrize("to", ["tfrecord", "parquet", "webdataset"])
 def test_shards(bucket: str, store: S3Store, source: Path, staging: Path, to: str) -> None:
-    """No more than two are here at a time."""
+    """No more than two shards are on the local disk at a time."""
     at_a_time: set[int] = set()
 
     def look(*_: int) -> None:
@@ -118,7 +118,7 @@ def test_what_is_refused(bucket: str, store: S3Store, source: Path, staging: Pat
             ffrfs.convert(source, target, tmp_dir=staging, **options)
     with pytest.raises(RemoteNotFoundError, match="no bucket 'no-such-bucket'"):
         ffrfs.convert(source, "s3://no-such-bucket/x", "tfrecord", shards=2)
-    # What cannot be written is named as the user knows it.
+    # Errors name the files as the user does.
     notes = source.parent / "notes.tfrecord"
     notes.write_bytes(framed([b"piouhjgbr, as an index begins"]))
     with pytest.raises(PackError, match=rf"^s3://{bucket}/out/x\.ffr: the last record begins"):
@@ -146,7 +146,7 @@ def test_shards_that_fail_are_taken_back(
 
 
 def test_who_watches_may_end_it(bucket: str, store: S3Store, source: Path, staging: Path) -> None:
-    """As Ctrl-C does, and SIGTERM."""
+    """The progress callback may end the conversion, as Ctrl-C and SIGTERM do."""
 
     def end(*_: int) -> None:
         if objects(store):

@@ -38,7 +38,7 @@ def url(aws: Moto) -> str:
 
 @dataclass(frozen=True)
 class Cloud:
-    """An object, and who wants to read it with the credentials that `give` has given."""
+    """An object of AWS, which is read with the credentials that `give` has given."""
 
     aws: Moto
     url: str
@@ -48,7 +48,7 @@ class Cloud:
         return origins.pin(self.url, RemoteSettings(self.aws.url, timeout_s=timeout_s))
 
     def reads(self, found: Pin, *, timeout_s: float = 30) -> bool:
-        """And rightly, or raises."""
+        """Read some bytes; return whether they are right."""
         settings = RemoteSettings(self.aws.url, timeout_s=timeout_s)
         return origins.read(found, 10, 900, settings) == DATA[10:910]
 
@@ -79,7 +79,7 @@ def role(aws: Moto) -> str:
 
 @pytest.fixture
 def granting(machine: Issuer, role: str) -> Iterator[Issuer]:
-    """The issuer gives sessions of `role`, which obstore asks for anew with each request."""
+    """The issuer gives sessions of `role`; obstore asks for a new one with each request."""
     machine.order(role=role, lifetime_s=60, status=200)
     yield machine
     machine.order(role="", status=200)
@@ -87,14 +87,14 @@ def granting(machine: Issuer, role: str) -> Iterator[Issuer]:
 
 @pytest.fixture(params=WAYS)
 def granted(request: pytest.FixtureRequest, cloud: Cloud, granting: Issuer, role: str) -> Issuer:
-    """The same, and what leads there has been given."""
+    """The same issuer, to which the environment leads in one of WAYS."""
     is_metadata = request.param == "metadata"
     cloud.give(granting.metadata() if is_metadata else granting.web_identity(role))
     return granting
 
 
 def let_obstore_ask_again() -> None:
-    """It does not before a tenth of a second has passed."""
+    """Wait: obstore uses credentials for a tenth of a second before it asks again."""
     time.sleep(0.2)
 
 
@@ -128,7 +128,7 @@ def test_wrong_keys(cloud: Cloud, role: str, name: str, code: str) -> None:
 @pytest.mark.parametrize("status", [400, 403])
 @pytest.mark.parametrize("code", ["ExpiredToken", "TokenRefreshRequired"])
 def test_a_session_that_has_expired(status: int, code: str) -> None:
-    """S3 answers 400, where it refuses all else with 403."""
+    """S3 answers 400 here, though it refuses everything else with 403."""
     body = f"<Error><Code>{code}</Code></Error>".encode()
     head = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with scripted(lambda _: (head + body, False)) as port:
@@ -145,7 +145,7 @@ def test_a_session_that_may_not_read(cloud: Cloud) -> None:
 
 
 def test_keys_of_a_profile_that_are_replaced(cloud: Cloud, tmp_path: Path) -> None:
-    """A program that fetches short-lived keys writes them there, again and again."""
+    """A program that fetches short-lived keys writes them to the file again and again."""
     user = new_name()
     old = cloud.aws.make_keys(user)
     new = cloud.aws.make_keys(new_name())
@@ -162,7 +162,7 @@ def test_keys_of_a_profile_that_are_replaced(cloud: Cloud, tmp_path: Path) -> No
 
 
 def test_a_profile_whose_keys_are_gone(cloud: Cloud, tmp_path: Path) -> None:
-    """The read asks again for its whole time of 4 s."""
+    """The read tries again until its time-out of 4 s."""
     file = tmp_path / "credentials"
     file.write_text(f"[work]\n{cloud.aws.make_keys(new_name()).profile()}")
     cloud.give({"AWS_SHARED_CREDENTIALS_FILE": str(file), "AWS_PROFILE": "work"})
@@ -175,7 +175,7 @@ def test_a_profile_whose_keys_are_gone(cloud: Cloud, tmp_path: Path) -> None:
 
 
 def test_a_profile_with_a_role(cloud: Cloud, tmp_path: Path, role: str) -> None:
-    """By boto3."""
+    """boto3 gets the credentials of such a profile."""
     file = tmp_path / "config"
     file.write_text(
         f"[profile base]\n{cloud.aws.make_keys(new_name()).profile()}"
@@ -232,7 +232,7 @@ def test_a_machine_without_metadata(cloud: Cloud, granting: Issuer) -> None:
     cloud.give({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:1"})
     cloud.refuses(RemoteDeniedError, "found no credentials; set")
     cloud.give({"AWS_METADATA_ENDPOINT": f"http://127.0.0.1:{granting.port}"})
-    assert cloud.reads(cloud.pin())  # obstore's own name for it is above that
+    assert cloud.reads(cloud.pin())  # obstore's own variable overrides that
 
 
 @pytest.mark.parametrize(

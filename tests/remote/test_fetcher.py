@@ -78,12 +78,12 @@ def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
     client = running.client()
     opened = client.open(url)
     limit = "remote_cache_limit_bytes"
-    assert running.figure(limit) == 20 << 30  # at once, not with the first measurement
+    assert running.figure(limit) == 20 << 30  # known before the first measurement
     client.read_all(opened)
 
     def hits_after_reading(first: int, count: int) -> int:
         client.send(Ask.USED, opened.number, first=first, count=count)
-        client.ask(opened, 0, 1)  # it comes behind
+        client.ask(opened, 0, 1)  # answered after USED was handled
         return running.figure("remote_blocks_hit")
 
     assert hits_after_reading(0, 4) == 0
@@ -156,7 +156,7 @@ def test_a_cancelled_request_gets_no_answer(start: Start, tmp_path: Path) -> Non
     cancelled = client.send(Ask.WANT, opened.number, first=0, count=6)
     client.send(Ask.CANCEL, id=cancelled)
     assert client.ask(opened, 0, 6).kind is Tell.READY
-    # The answer may have been under way before the other came.
+    # The answer may have been under way before the cancellation arrived.
     assert len(client.kept.get(cancelled, [])) <= 1
 
 
@@ -169,7 +169,7 @@ def test_a_closed_number_can_be_used_again(start: Start, tmp_path: Path) -> None
         client.send(Ask.CLOSE, 7)
         client.objects.pop(7).close()
     last = put(tmp_path, "last", b"x")
-    for number in (7, 8):  # the same object
+    for number in (7, 8):  # both open the same object
         client.open(last, number=number)
     figures = running.figure("remote_objects"), running.figure("remote_object_bytes")
     assert figures == (1, 1)
@@ -209,7 +209,7 @@ def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path, of_mount: b
     for _ in range(3):
         answer = client.ask(opened, 2, 1)
         assert (answer.kind, answer.error) == (Tell.FAILED, "ChangedAtOriginError")
-    assert client.ask(opened, 0, 1).kind is Tell.READY  # what is there, is there
+    assert client.ask(opened, 0, 1).kind is Tell.READY  # a cached block can still be read
     assert running.log().count("<4>") == of_mount
     fresh = client.open(url, number=1)
     assert client.read_all(fresh) == content(seed=9)
@@ -232,8 +232,8 @@ def test_an_object_that_was_away_for_a_moment_is_read_again(
         aside = path.rename(tmp_path / "aside")
         assert client.ask(opened, 0, 1).error == "ChangedAtOriginError"
         path.write_bytes(content(seed=9))
-        os.utime(path, (1, 1))  # nginx's ETag is of size and second
-        while running.figure("remote_errors") < 3:  # it is asked for now and then
+        os.utime(path, (1, 1))  # nginx makes an ETag of size and seconds
+        while running.figure("remote_errors") < 3:  # the fetcher asks now and then
             assert client.ask(opened, 0, 1).error == "ChangedAtOriginError"
             time.sleep(0.02)
         assert running.figure("remote_changed") == 1
@@ -245,7 +245,7 @@ def test_an_object_that_was_away_for_a_moment_is_read_again(
 
 
 def test_changed_objects_are_counted_until_they_are_asked_for_again() -> None:
-    """By another fetcher, which does not know which ones they were."""
+    """A new fetcher does not know which objects had changed."""
     pins = [Pin(parse_url(f"file:///{name}"), 1, name, None, 0) for name in "abc"]
     counters = FetchCounters()
     counters.set("remote_objects", 3)
@@ -346,7 +346,7 @@ def test_a_client_that_reads_no_answers_holds_up_no_other(start: Start, tmp_path
 
 
 def read_anew(running: Running, url: str) -> None:
-    """By a link of this process's own."""
+    """Read an object through a new link of this process."""
     client = FetchClient(running.process.link())
     assert client.read_all(client.open(url)) == content()
 

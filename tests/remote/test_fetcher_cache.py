@@ -28,7 +28,7 @@ BLOCKS = -(-SIZE // BLOCK_SIZE)
 def without_descriptors(running: Running) -> Iterator[None]:
     pid, limit = running.process.pid, resource.RLIMIT_NOFILE
     before = resource.prlimit(pid, limit)
-    resource.prlimit(pid, limit, (3, before[1]))  # 0 to 2 are open
+    resource.prlimit(pid, limit, (3, before[1]))  # descriptors 0 to 2 are open
     try:
         yield
     finally:
@@ -105,7 +105,7 @@ def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
         stop(stopped.process.pid)
         server.mend()
         try:
-            if lacks_descriptors:  # for a cache in memory, at first
+            if lacks_descriptors:  # at first too few for a cache in memory
                 with without_descriptors(other):
                     answer = client.ask(opened, 0, BLOCKS)
                 assert (answer.kind, "Too many open" in answer.reason) == (Tell.FAILED, True)
@@ -122,7 +122,7 @@ def test_an_open_that_is_given_up_leaves_no_file_open(start: Start, tmp_path: Pa
     urls = [put(tmp_path, str(number), content(100)) for number in range(300)]
     for number, url in enumerate(urls):
         opening = client.send(Ask.OPEN, number, url=url)
-        time.sleep(number / 100_000)  # so that each moment of an opening is met
+        time.sleep(number / 100_000)  # to meet each moment of an opening
         client.send(Ask.CLOSE, number, id=opening)
     folder = Path(f"/proc/{running.process.pid}/fd")
 
@@ -152,7 +152,7 @@ def test_a_moment_without_descriptors_leaves_the_cache_in_use(start: Start, tmp_
 def test_files_that_wait_to_be_sent_need_no_descriptors(
     start: Start, tmp_path: Path, is_closed: bool
 ) -> None:
-    """Nor do they stay open if the client closes their object, and did not take them."""
+    """They do not stay open if the client closes their object before it has taken them."""
     running = start()
     client, other = running.client(), running.client()
     opened, url = client.open(put(tmp_path, "a", content())), put(tmp_path, "b", content(seed=2))
@@ -160,7 +160,7 @@ def test_files_that_wait_to_be_sent_need_no_descriptors(
     assert (client.read_all(opened), other.read_all(beside)) == (content(), b"c")
 
     def let_it_take_all() -> None:
-        for _ in range(50):  # some messages of the client in each of its turns
+        for _ in range(50):  # the fetcher takes some of its messages each turn
             assert other.ask(beside, 0, 1).kind is Tell.READY
 
     with without_descriptors(running):
@@ -190,7 +190,7 @@ def test_an_object_that_is_too_large_leaves_the_cache_in_use(start: Start, tmp_p
 
 
 def test_ranges_under_way_leave_room_in_a_small_cache(start: Start, tmp_path: Path) -> None:
-    """All of them come at the same rate: none is whole before much of each has come."""
+    """All ranges come at the same rate: no range is whole before much of each has come."""
     blocks = 48
     (tmp_path / "a.bin").write_bytes(content(blocks * BLOCK_SIZE))
     with faulty(tmp_path) as server:
@@ -281,16 +281,16 @@ def test_what_a_server_does_not_tell_apart_outlasts_no_fetcher(
 def test_urls_that_differ_behind_the_question_mark_are_two_objects(
     start: Start, tmp_path: Path
 ) -> None:
-    """Also where ETag, time and size are the same."""
+    """Even if their ETag, time and size are the same."""
     path = tmp_path / "a.bin"
     with faulty(tmp_path) as server:
-        server.do(Kind.CHANGED)  # one ETag for all
+        server.do(Kind.CHANGED)  # all files get one ETag
         for seed in (1, 2, 1):
             path.write_bytes(content(seed=seed))
             os.utime(path, (1, 1))
             url = f"{server.url}/a.bin?file={seed}"
             assert read_once(start(), url) == content(seed=seed)
-        assert len(server.counts().gets("/a.bin")) < 3 * BLOCKS  # the third came from the cache
+        assert len(server.counts().gets("/a.bin")) < 3 * BLOCKS  # the third read was cached
     for each in (tmp_path / "cache").rglob("*.state"):
         assert b"file=" not in each.read_bytes()
 

@@ -1,4 +1,4 @@
-"""What clients may send in any order, and what they may not: blocks are right, others go on."""
+"""Requests in any order, and bytes that are no request: blocks are right, other clients go on."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def running(request: pytest.FixtureRequest, folder: Path) -> Iterator[Running]:
 
 
 class Client:
-    """One that does as it should: it asks again for what was gone when it looked."""
+    """A client that behaves well: it asks again for a block that was gone when it looked."""
 
     def __init__(self, running: Running, urls: list[str]) -> None:
         self.link = FetchClient(running.process.link())
@@ -72,7 +72,7 @@ class Client:
         self.opened[number] = self.link.open(self.urls[number], number=number)
 
     def check(self) -> None:
-        """Whatever is there is right, and all of it can be had."""
+        """Every block can be read, and is right."""
         for opened, data in zip(self.opened, DATA, strict=True):
             for block in range(BLOCKS):
                 begin = block * BLOCK_SIZE

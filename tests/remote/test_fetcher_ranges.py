@@ -1,4 +1,4 @@
-"""Which ranges a fetcher asks a server for: few, merged, those first that someone waits for."""
+"""Which ranges a fetcher requests: few, merged, and first those that someone waits for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = content(BLOCKS * BLOCK_SIZE - 1000)
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Faulty]:
-    """Of each test: it counts requests, and some of an ended fetcher may come late."""
+    """One for each test: it counts requests, and those of an ended fetcher may come late."""
     (tmp_path / "a.bin").write_bytes(DATA)
     with faulty(tmp_path) as server:
         server.shape(latency_s=0.005)
@@ -32,7 +32,7 @@ def url(server: Faulty) -> str:
 
 
 def range_sizes(server: Faulty) -> list[int]:
-    """In blocks, without the request that opened it."""
+    """Return the sizes of the ranges in blocks, without the request that opened the object."""
     ranges = [
         seen.range.removeprefix("bytes=").split("-") for seen in server.counts().gets("/a.bin")
     ]
@@ -46,7 +46,7 @@ def test_neighbours_come_together(start: Start, server: Faulty) -> None:
     assert client.read_all(opened) == DATA
     first = range_sizes(server)
     assert sum(first) == BLOCKS and max(first) <= RANGE_BLOCKS_MAX
-    assert len(first) <= BLOCKS / 2  # nothing was known of the server yet
+    assert len(first) <= BLOCKS / 2  # the fetcher knew nothing of the server yet
 
 
 def test_every_block_comes_once_in_whatever_order(start: Start, server: Faulty) -> None:

@@ -1,4 +1,4 @@
-"""`ffr://` of packs at URLs, by each way that fsspec names them: ffrfs itself reads them."""
+"""`ffr://` of packs at URLs, in each way that fsspec names them; ffrfs itself reads them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_pack_at_a_url(web: Nginx, options: dict[str, Any]) -> None:
     assert fs.cat("", recursive=True) == DATA
     count = len(web.requests())
     assert fs.cat_file("1/19.bin", 7, -7) == DATA["1/19.bin"][7:-7]
-    assert len(web.requests()) == count  # all of it is in the cache
+    assert len(web.requests()) == count  # the whole pack is in the cache
 
 
 def placed(options: Any, url: str) -> Any:

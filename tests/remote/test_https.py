@@ -1,4 +1,4 @@
-"""https:// with an authority of one's own: trusted through SSL_CERT_FILE, and else refused.
+"""https:// with a private authority: trusted through SSL_CERT_FILE, otherwise refused.
 
 Not here: what else a web server may do (test_origin_http.py).
 """
@@ -23,7 +23,7 @@ FILES = {f"{number}": bytes([number]) * 50_000 for number in range(40)}
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the server serves, and beside it its key and its authority."""
+    """A folder with `web`, which the server serves, and with its key and its authority."""
     folder = tmp_path_factory.mktemp("https")
     (folder / "source").mkdir()
     (folder / "web").mkdir()

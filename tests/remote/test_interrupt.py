@@ -1,4 +1,4 @@
-"""Ctrl-C ends whatever waits for a server that hangs, and is no fault of a file."""
+"""Ctrl-C ends every call that waits for a server that hangs, and is not taken for a bad file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mount.command import TIMEOUT_S, wait_until
 from tests.remote.servers.fault import Kind
 from tests.remote.servers.faulty import Faulty, faulty
 
-# Opens the pack, says so, and goes on when it is told to.
+# Opens the pack, prints that, and goes on after a line of input.
 PROGRAM = """
 import sys, ffrfs
 url = sys.argv[1]

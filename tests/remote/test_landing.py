@@ -20,7 +20,7 @@ PIECE = 300_000
 
 
 class Gate:
-    """The room of a cache; a write waits at it while it is shut, as for a disk that hangs."""
+    """The quota of a cache; while it is shut, writes wait, as for a disk that hangs."""
 
     lasts = False
 
@@ -62,13 +62,13 @@ def kept(gate: Gate) -> Iterator[CachedObject]:
 
 
 def sent(first: int, size: int) -> bytes:
-    """What a server sends of these blocks."""
+    """Return the bytes that a server sends of the blocks from `first` on."""
     whole = b"".join(content(block) for block in range(first, first + size // BLOCK_SIZE + 1))
     return whole[:size]
 
 
 def pieces(data: bytes) -> Iterator[memoryview]:
-    """None of them ends where a block does."""
+    """Yield `data` in pieces; none but the last one ends where a block does."""
     with memoryview(data) as view:
         for at in range(0, len(view), PIECE):
             yield view[at : at + PIECE]
@@ -95,7 +95,7 @@ def test_claimed_blocks_are_stored_and_no_others(kept: CachedObject) -> None:
     landing.take(last)
     assert check(kept) == {1, 2, 5}
     assert os.pread(kept.data_fd, 2 * BLOCK_SIZE, 3 * BLOCK_SIZE) == bytes(2 * BLOCK_SIZE)
-    claimed(kept, 1, 2, 5)  # they were released
+    claimed(kept, 1, 2, 5)  # possible, as they were released
 
 
 def test_nothing_is_stored_after_the_end(kept: CachedObject) -> None:
@@ -103,12 +103,12 @@ def test_nothing_is_stored_after_the_end(kept: CachedObject) -> None:
     first, *others = pieces(sent(0, 2 * BLOCK_SIZE))
     landing.take(first)
     landing.end()
-    claimed(kept, 0, 1)  # by whoever comes next
+    claimed(kept, 0, 1)  # by another range
     for piece in others:
         with pytest.raises(RemoteError, match="given up"):
             landing.take(piece)
     landing.end()
-    assert not kept.claim(0)  # what another range has claimed is not released
+    assert not kept.claim(0)  # the claims of the other range were not released
     assert present(kept) == set()
     assert os.pread(kept.data_fd, BLOCK_SIZE, PIECE) == bytes(BLOCK_SIZE)
 

@@ -1,4 +1,4 @@
-"""One pack, and a pack set, mounted from each kind of server, with credentials as its users have.
+"""A pack and a pack set, mounted from each kind of server, with credentials as users have them.
 
 Not here: what goes wrong (test_mount_faults.py), uploads (test_upload.py, test_pack_to_bucket.py).
 """
@@ -23,13 +23,13 @@ from tests.remote.servers.fake_gcs import FakeGcs
 from tests.remote.servers.nginx import Nginx
 from tests.remote.servers.seaweedfs import SeaweedFS
 
-# Their servers are those of other tests, which one process of pytest-xdist starts (conftest.py).
+# Other tests use the same servers, and one process of pytest-xdist starts them (conftest.py).
 pytestmark = pytest.mark.xdist_group("clouds")
 
 COUNT = 30
 SHARDS = 3
 
-# Where objects of these files are, and what a command needs to get there.
+# The URL of the files' folder, and the options and the environment that a command needs for it.
 Place = tuple[str, list[str], dict[str, str]]
 
 
@@ -62,7 +62,7 @@ def place(request: pytest.FixtureRequest, packed: Path) -> Place:
 
 
 def _new_name() -> str:
-    """Of a bucket: the order of tests may need it twice."""
+    """Return a new bucket name: in some orders of the tests, pytest makes the fixture twice."""
     return f"clouds{secrets.token_hex(4)}"
 
 
@@ -104,7 +104,7 @@ def _in_gcs(request: pytest.FixtureRequest, packed: Path) -> Place:
 
 @pytest.fixture
 def mounted(place: Place, tmp_path: Path, fuse: None) -> Iterator[Callable[[str], Mount]]:
-    """Mounts what is there: mounted("one.ffr")."""
+    """Mounts a pack or a set of `place`: mounted("one.ffr")."""
     url, words, environment = place
     with closing_mounts(tmp_path, tmp_path) as new:
 

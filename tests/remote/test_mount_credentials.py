@@ -1,4 +1,4 @@
-"""Mounts of a pack in AWS (moto): credentials that end, and where none of them is to be seen."""
+"""Mounts of a pack in AWS (moto): credentials that end, and places that must not show them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZE = 400_000
 
 @pytest.fixture(scope="module")
 def packs(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Two, of other files each."""
+    """Two packs of different files."""
     folder = tmp_path_factory.mktemp("packs")
     write_files(folder / "all", 2 * COUNT, SIZE)
     names = sorted(path.name for path in (folder / "all").iterdir())
@@ -100,9 +100,9 @@ def test_an_object_is_replaced_in_a_bucket_that_keeps_versions(
 
 @pytest.mark.promise("S65")
 def test_no_secret_is_seen(reach: Reach, aws: Moto, tmp_path: Path) -> None:
-    """Of processes, by `ps -ef`; in the log, in files, in what commands show."""
+    """No secret is in command lines (`ps -ef`), the log, files, or the output of commands."""
     keys = aws.assume(aws.make_role(f"role{secrets.token_hex(4)}"))
-    # Started as a shell would do it, so that command lines are true.
+    # With `stdin`, the command is a new process, with a command line as from a shell.
     tree = reach(keys.environment(), stdin=subprocess.DEVNULL)
     assert read(tree.path) == Epoch(COUNT, 0, {})
     seen = {"mounts": Path("/proc/mounts").read_bytes()}
@@ -122,7 +122,7 @@ def test_no_secret_is_seen(reach: Reach, aws: Moto, tmp_path: Path) -> None:
     runtime = Path(state.runtime_directory(make=False))
     files = [tree.log_file, *(tmp_path / "cache").rglob("*"), *runtime.iterdir()]
     for path in files:
-        with contextlib.suppress(FileNotFoundError):  # of another mount, which has just ended
+        with contextlib.suppress(FileNotFoundError):  # of another mount that has just ended
             if path.is_file():
                 seen[str(path)] = path.read_bytes()
     assert any(path.startswith(f"{runtime}/") for path in seen)

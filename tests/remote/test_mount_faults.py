@@ -1,6 +1,6 @@
 """A mount of a pack on a server, when server, cache or processes fail in the middle of reading.
 
-Never a wrong byte, whatever happens; and what passes costs a delay, no error.
+No byte is ever wrong; and a fault that passes costs a delay, no error.
 
 Not here: the same by both engines with a server that does right (tests/mount/engines/
 test_remote.py), each thing that a server does wrong (test_origin_faults.py), and what two
@@ -33,10 +33,10 @@ from tests.remote.servers.faulty import Faulty, faulty
 
 COUNT = 100
 ALL_RIGHT = Epoch(COUNT, 0, {})
-TIMEOUT_S = 4  # after which what is not there is an error
+TIMEOUT_S = 4  # a request without an answer by then is an error
 PATIENCE_S = 60.0
-TURNS = 2  # in which something is killed: the last one is what replaced the first
-# Of each class of errors one; ENDLESS brings bytes for as long as the fetcher takes them.
+TURNS = 2  # kills in a test: the last one hits the replacement of the first victim
+# One of each class of errors; ENDLESS sends bytes for as long as the fetcher takes them.
 FOR_GOOD = (Kind.ERROR, Kind.STALL, Kind.DENIED, Kind.ENDLESS)
 MEMORY_MAX_MB = 400
 
@@ -87,7 +87,7 @@ def reach(server: Faulty, tmp_path: Path, fuse: None) -> Iterator[Reach]:
 
 
 def failed(epoch: Epoch) -> int:
-    """How many could not be read: for no other reason than that, and none was read wrong."""
+    """Return how many files could not be read; each of them must give EIO, and none wrong bytes."""
     assert epoch.wrong == 0
     assert set(epoch.errors) <= {str(errno.EIO)}, epoch
     assert epoch.right + sum(epoch.errors.values()) == COUNT
@@ -95,7 +95,7 @@ def failed(epoch: Epoch) -> int:
 
 
 def kill(*processes: Process | None) -> None:
-    """All at once: none of them ends by itself since another has."""
+    """Kill all at once: none of them ends by itself because another one has ended."""
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for process in processes:
             assert process is not None
@@ -104,7 +104,7 @@ def kill(*processes: Process | None) -> None:
 
 
 def statistics(tree: Mount) -> dict[str, Any]:
-    """Asked for ten times a second: each time takes CPU of the daemon, and of the worker."""
+    """Get them ten times a second at most: each time takes CPU of the daemon and of the worker."""
     time.sleep(0.1)
     return tree.statistics()
 
@@ -115,7 +115,7 @@ def blocks_fetched(tree: Mount) -> int:
 
 
 def peak_mb(tree: Mount) -> dict[str, float]:
-    """By process."""
+    """Return the peak memory of the worker and of the fetcher."""
     tree.find_daemon()
     found = {}
     for name, process in [("worker", tree.worker), ("fetcher", tree.fetchers[0])]:
@@ -129,15 +129,15 @@ def peak_mb(tree: Mount) -> dict[str, float]:
 def test_what_does_not_pass_is_an_error_and_then_forgotten(
     reach: Reach, server: Faulty, kind: Kind
 ) -> None:
-    """Its reads wait until a time-out of six seconds is over."""
-    tree = reach("--remote-timeout", "6")  # a busy machine opens it in that time
+    """The reads wait until a time-out of six seconds is over."""
+    tree = reach("--remote-timeout", "6")  # enough to open it on a busy machine
     server.do(kind)
     begun_s = time.monotonic()
     assert failed(read(tree.path, readers=64)) > COUNT / 4
     assert time.monotonic() - begun_s < 20 * TIMEOUT_S
     assert max(peak_mb(tree).values()) < MEMORY_MAX_MB
     server.mend()
-    # What was being tried again when it was mended may still wait its time.
+    # A request that is being tried again when the server is mended may still wait its time.
     wait_until(lambda: read(tree.path) == ALL_RIGHT, "all files are right", PATIENCE_S)
 
 
@@ -158,7 +158,7 @@ def test_what_could_not_be_fetched_is_left_until_it_is_asked_for_again(
     assert f" {left} MiB of its packs could not be fetched into the cache; see: " in done.err
     assert f"left to fetch    {left} blocks, {left} failed (" in ffrfs("stats", tree.path).out
     server.mend()
-    for _ in range(2):  # what is not in the cache any more is fetched again, too
+    for _ in range(2):  # blocks that were removed from the cache are fetched again, too
         before = remote()
         assert ffrfs("warm", tree.path).status == 0
         now = remote()
@@ -169,7 +169,7 @@ def test_what_could_not_be_fetched_is_left_until_it_is_asked_for_again(
 
 
 def test_an_object_that_was_replaced_is_not_read(reach: Reach, server: Faulty) -> None:
-    """Until it is mounted again."""
+    """It is not read until it is mounted again."""
     tree = reach()
     server.do(Kind.CHANGED)
     assert failed(read(tree.path)) > COUNT / 4
@@ -192,7 +192,7 @@ def test_wrong_bytes_always_are_errors(reach: Reach, server: Faulty) -> None:
     assert failed(read(tree.path)) > COUNT / 4
     asked = server.counts().bytes["/tree.ffr"]
     failed(read(tree.path))
-    # Each block was fetched twice, and then not for a minute.
+    # Each block was fetched twice, and then not again for a minute.
     assert server.counts().bytes["/tree.ffr"] - asked < 2 * COUNT * 110_000
 
 
@@ -217,8 +217,8 @@ def test_a_process_that_is_killed_in_mid_epoch_costs_a_delay(
     reach: Reach, server: Faulty, packed: Path, victims: tuple[str, ...]
 ) -> None:
     """The server sends half a MB/s, so that the epoch is not over at the last kill."""
-    tree = reach("--remote-timeout", "60")  # beyond what is on its way to those that are killed
-    server.shape(bytes_per_s=500_000)  # it must not be over before the last turn
+    tree = reach("--remote-timeout", "60")  # longer than the line needs for killed fetchers
+    server.shape(bytes_per_s=500_000)  # the epoch must not end before the last turn
     reading = Reading(tree.path)
     for turn in range(1, TURNS + 1):
         before = blocks_fetched(tree)
@@ -236,7 +236,7 @@ def test_a_process_that_is_killed_in_mid_epoch_costs_a_delay(
     assert reading.process.poll() is None, "nothing was killed in mid-epoch"
     server.shape()
     assert reading.result() == ALL_RIGHT
-    # A fetcher takes along what is on its way, and that may be all of it; a worker takes nothing.
+    # A killed fetcher loses what is under way, perhaps all of it; a killed worker loses nothing.
     again = TURNS if {"fetcher", "daemon"} & {*victims} else 0
     assert server.counts().bytes["/tree.ffr"] <= (1.1 + again) * packed.stat().st_size
 
@@ -258,7 +258,7 @@ def test_a_mount_that_is_killed_in_mid_epoch_has_kept_what_it_fetched(
     tree.close()
     server.shape()
     assert read(reach().path, seed=1) == ALL_RIGHT
-    # Again comes at most what was on its way.
+    # At most what was under way is fetched again.
     assert server.counts().bytes["/tree.ffr"] <= 1.5 * packed.stat().st_size
 
 
@@ -304,7 +304,7 @@ def test_a_named_directory_that_cannot_be_used_is_not_mounted(
     server: Faulty, tmp_path: Path, fuse: None, more: list[str]
 ) -> None:
     (tmp_path / "file").write_text("a file")
-    for packs in ([f"{server.url}/tree.ffr"], [tmp_path / "file"]):  # a local one is cached, too
+    for packs in ([f"{server.url}/tree.ffr"], [tmp_path / "file"]):  # a local pack is cached, too
         words = [*more, "--cache-dir", tmp_path / "file", *packs, tmp_path / "mnt"]
         done = ffrfs("mount", *words)
         assert (done.status, done.out) == (1, "")
@@ -321,9 +321,9 @@ def test_a_named_directory_that_cannot_be_used_is_not_mounted(
 def test_a_default_directory_that_cannot_be_used_is_reported(
     server: Faulty, tmp_path: Path, fuse: None
 ) -> None:
-    """In the log that the mount has of its own: the line comes before that is there."""
+    """The log of the mount has the warning, though the warning comes before that log is open."""
     (tmp_path / "file").write_text("a file")
-    # pytest gives a path again, and logs of mounts there are kept for a week.
+    # pytest uses a path again, and logs of mounts at that path are kept for a week.
     place = Path(tempfile.mkdtemp(dir=tmp_path))
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")}
     environment.pop("FFRFS_CACHE_DIR", None)
@@ -352,7 +352,7 @@ def test_a_cache_that_is_cut_off_under_a_mount_is_fetched_again(
     tree = reach("--remote-timeout", "30")
     assert read(tree.path) == ALL_RIGHT
     tree.close()
-    tree = reach("--remote-timeout", "30")  # whose pages the kernel has not
+    tree = reach("--remote-timeout", "30")  # the kernel has no pages of it
     server.forget_counts()
     [data] = (tmp_path / "cache").glob("??/*.data")
     os.truncate(data, left)

@@ -1,4 +1,4 @@
-"""--offline: what is in the cache is read, what is not is an error, and no server is asked."""
+"""--offline: cached blocks are read, everything else is an error, and no server is asked."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def test_a_pack_that_is_absent_is_not_mounted(tree: Mount, server: Faulty, tmp_p
         assert (done.status, done.err.count("\n")) == (1, 1)
         assert f"/tree.ffr: offline, and it is not in the cache {tmp_path}/cache\n" in done.err
         assert server.counts().requests == []
-        assert tree.mount(*cached, "--check").status == 0  # now there is such a directory
+        assert tree.mount(*cached, "--check").status == 0  # makes the cache directory
         for file in (tmp_path / "cache").glob("??/*"):
             file.unlink()
         server.forget_counts()
 
 
 def test_commands_and_sets(web_root: Path, tmp_path: Path) -> None:
-    """The server has ended: whatever is asked of it would fail."""
+    """The server has ended, so a request to it would fail."""
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
 
     def verified(url: str, *words: str) -> Done:
@@ -134,12 +134,12 @@ def test_a_pack_of_a_directory_that_is_absent(web_root: Path, tmp_path: Path, qu
     assert (status, f"{other}: offline, and it is not in the cache" in complaint) == (1, True)
     [listing] = (cache / "listings").iterdir()
     assert b"hush" not in listing.read_bytes()
-    listing.write_bytes(listing.read_bytes().replace(b"p", b"/"))  # it is not trusted
+    listing.write_bytes(listing.read_bytes().replace(b"p", b"/"))  # so it is not trusted
     assert "has no listing of it" in run("ls", "--offline", url + query)[1]
 
 
 def test_a_long_url(web_root: Path, tmp_path: Path) -> None:
-    """Where its state file has no room for it, the error says so."""
+    """If the state file has no room for the URL, the error says so."""
     environment = os.environ | {"FFRFS_CACHE_DIR": str(tmp_path / "cache")}
     found: dict[int, str] = {}
     for depth in (14, 19):

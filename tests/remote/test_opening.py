@@ -1,4 +1,4 @@
-"""A fetcher that is killed while packs are opened: that takes longer, and goes on with another.
+"""A fetcher is killed while packs are opened: opening takes longer, and goes on with another one.
 
 Not here: the same while a tree is read (test_mount_faults.py, test_session.py).
 """
@@ -35,7 +35,7 @@ from tests.remote.servers.fault import Kind
 from tests.remote.servers.faulty import Faulty, faulty
 
 COUNT = 20
-PATIENCE_S = 40.0  # less than the timeout, which is what it took
+PATIENCE_S = 40.0  # less than the time-out, which must not be waited for
 TIMEOUT_S = 60
 KILLED = 3
 
@@ -69,7 +69,7 @@ def tree(request: pytest.FixtureRequest, server: Faulty, tmp_path: Path) -> Iter
 
 
 def fetchers(tree: Mount) -> list[Process]:
-    time.sleep(0.1)  # to look at all processes takes CPU
+    time.sleep(0.1)  # looking at all processes takes CPU
     return [process for process in tree.processes() if is_fetcher(process)]
 
 
@@ -262,7 +262,7 @@ def test_one_that_cannot_be_started_is_one_fault_of_several_packs(tmp_path: Path
 
 
 def test_one_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:
-    """The machine has no thread left for that, for a while."""
+    """For a while, the machine has no thread left that could follow the log."""
     logs: list[int] = []
     pids: list[int | None] = []
 

@@ -142,12 +142,12 @@ def test_a_directory_is_listed(tmp_path: Path) -> None:
 
 
 def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader is answered, though the thread stays where it is."""
+    """The reader gets an error while the thread still hangs."""
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
     found = pin(path)
     ends, begins = os.pipe()
-    # What a server that does not answer does to open(2).
+    # open(2) hangs like this if the server of the file system does not answer.
     monkeypatch.setattr(os, "open", lambda *_: os.read(ends, 1))
     origin = origin_for(found.url, RemoteSettings(timeout_s=0.2))
     try:

@@ -1,4 +1,4 @@
-"""Servers that do wrong: what passes is tried again, the rest is an error."""
+"""Servers that do wrong: a request is tried again if its fault may pass, and fails otherwise."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_has_come_is_not_asked_for_again(server: Faulty, shared_root: Path)
 
 
 def test_a_slow_line_is_no_silence(server: Faulty) -> None:
-    """The range takes longer than the limit for silence; it waits, and takes no CPU."""
+    """The range takes longer than the limit for silence; the test waits, and takes no CPU."""
     settings = RemoteSettings(timeout_s=8)
     found = pin(server)
     server.shape(bytes_per_s=60_000)
@@ -104,7 +104,7 @@ def test_silence_is_not_waited_for_to_the_end(server: Faulty, kind: Kind) -> Non
 def test_a_slow_first_byte_is_waited_for(
     server: Faulty, shared_root: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """One request is begun again, as if it were lost; the next one is waited for at once."""
+    """The first request is sent again, as if it were lost; the second one is waited for at once."""
     (shared_root / "bucket").mkdir(exist_ok=True)
     (shared_root / "bucket/a.ffr").write_bytes(DATA)
     url = parse_url(f"{place.format(server.url)}/bucket/a.ffr")
@@ -117,7 +117,7 @@ def test_a_slow_first_byte_is_waited_for(
         for requests in (1 + 2, 1 + 2 + 1):
             assert asyncio.run(read_bytes(origin, found, 0, 1000)) == DATA[:1000]
             assert traffic["remote_requests"] == requests
-        # Opening has a quarter of a long time-out, and at least a time that most servers keep to.
+        # Opening waits for a quarter of a long time-out, but at least as long as most servers need.
         monkeypatch.setattr("ffrfs.remote.object_origin._PATIENCE_S", 0.1)
         patient = dataclasses.replace(settings, timeout_s=16)
         assert asyncio.run(origin_for(url, patient).pin(url)) == found
@@ -140,8 +140,8 @@ def test_what_does_not_pass_ends_at_the_deadline(server: Faulty, kind: Kind, rea
     found = pin(server)
     server.do(kind)
     begin_s = time.monotonic()
-    # The reason is that of the last attempt: each has a quarter of the time, in which the server
-    # has to get a processor.
+    # The error names the fault of the last attempt. Each attempt has a quarter of the time, which
+    # has to be enough for the server to get a CPU.
     with pytest.raises(RemoteTimeoutError, match=rf"no answer for 3\.6 s .*{reason}"):
         read(found, RemoteSettings(timeout_s=4))
     assert 3 < time.monotonic() - begin_s < PATIENT.timeout_s
@@ -189,7 +189,7 @@ def test_a_page_to_sign_in_is_no_file(server: Faulty) -> None:
 def test_no_other_place_is_asked(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """Another port is another place, and so is what gives credentials to a cloud's stores."""
+    """Another port is another place, even on the host that gives a cloud's credentials."""
     found = pin(server)
     (tmp_path / "a.ffr").write_bytes(DATA)
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://localhost:1")
@@ -203,10 +203,10 @@ def test_no_other_place_is_asked(
 
 def test_a_redirect_within_the_server_is_followed(server: Faulty) -> None:
     found = pin(server)
-    for location in ("", server.url):  # before the path
+    for location in ("", server.url):  # the part before the path
         server.do(Kind.REDIRECT, location=location, times=2)
         assert pin(server, PATIENT) == found
-    server.do(Kind.REDIRECT, location="")  # without an end
+    server.do(Kind.REDIRECT, location="")  # again and again
     with pytest.raises(RemoteError, match="the server redirects again and again: its fault"):
         pin(server, PATIENT)
 
@@ -229,7 +229,7 @@ def test_a_server_without_etags(server: Faulty) -> None:
 
 
 def test_memory_is_bounded(server: Faulty) -> None:
-    """Headers and bodies that do not end, for seconds each: not what loopback brings in that."""
+    """Headers and bodies do not end, for seconds each: memory must not grow by all that comes."""
     found = pin(server)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for kind in (Kind.ENDLESS, Kind.ENDLESS_HEADER):
@@ -241,7 +241,7 @@ def test_memory_is_bounded(server: Faulty) -> None:
 
 
 def test_a_reader_that_goes_away(server: Faulty) -> None:
-    """Its request is given up, and nothing waits for the deadline."""
+    """Its request is given up, without waiting for the deadline."""
     found = pin(server)
     server.do(Kind.STALL)
 
@@ -258,7 +258,7 @@ def test_a_reader_that_goes_away(server: Faulty) -> None:
 
 
 def test_an_endpoint_that_does_wrong(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same goes for buckets: here the folder of the server is one."""
+    """The same holds for buckets; here a folder of the server is the bucket."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     settings = RemoteSettings(endpoint_url=server.url, region="eu-1", timeout_s=20)

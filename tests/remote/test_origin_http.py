@@ -1,4 +1,4 @@
-"""Files of a real HTTP server (nginx): pinned, read by ranges, listed; what goes wrong."""
+"""Files of a real HTTP server (nginx): pinned, read by ranges, listed; and failures."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_redirect_to_another_spelling_of_the_server(
 
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with scripted(answer) as port:  # a proxy: only root may listen at port 80
+    with scripted(answer) as port:  # as a proxy, since only root may listen at port 80
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
         url = parse_url(f"http://{place.format(port)}/old")
         if is_there:
@@ -200,7 +200,7 @@ def test_what_is_no_file(web: Nginx, folder: Path) -> None:
         pin(at(web, folder, ""))
     (folder / "index.html").write_text("<html>please sign in")
     os.rename(folder / "index.html", folder / "data.html")
-    assert pin(at(web, folder, "data.html")).size == 20  # that is what was asked for
+    assert pin(at(web, folder, "data.html")).size == 20  # this page was asked for
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -218,7 +218,7 @@ def test_a_server_without_tls(web: Nginx) -> None:
 
 
 def test_a_server_that_comes_back(tmp_path: Path) -> None:
-    """What was asked for while it was away is answered."""
+    """A request that begins while it is away is answered."""
     (tmp_path / "a").write_bytes(b"hello")
 
     async def reading(found: Pin, server: Nginx) -> bytes:
@@ -260,7 +260,7 @@ def test_a_proxy(web: Nginx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return f"server {{ listen 127.0.0.1:{port}; {forward} }}\n"
 
     (folder / "a").write_bytes(b"hello")
-    settings = RemoteSettings(timeout_s=31)  # like no other test's, whose connections are kept
+    settings = RemoteSettings(timeout_s=31)  # unlike other tests: they keep connections
     with nginx_of(forwarding) as proxy:
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)

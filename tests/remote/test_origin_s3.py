@@ -1,4 +1,4 @@
-"""Objects of a real S3 service (SeaweedFS): pinned, read, listed; credentials and where from."""
+"""Objects of a real S3 service (SeaweedFS): pinned, read, listed; where credentials come from."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_listing(bucket: str, store: S3Store, settings: RemoteSettings) -> None:
     assert names(base, settings) == [base + "top"]
     assert names(base + "none/", settings) == []
     obstore.delete(store, ["set/a", "set/b", "set/below/c"])
-    assert names(base + "set/", settings) == []  # SeaweedFS shows the directory itself
+    assert names(base + "set/", settings) == []  # SeaweedFS lists the directory itself
 
 
 def test_an_object_that_changed(bucket: str, store: S3Store, settings: RemoteSettings) -> None:
@@ -88,7 +88,7 @@ def test_profiles(
     monkeypatch: pytest.MonkeyPatch,
     profile_and_place: tuple[str, str],
 ) -> None:
-    """Keys, region and endpoint are those of ~/.aws, for all programs for AWS."""
+    """Keys, region and endpoint come from ~/.aws, as for all programs that use AWS."""
     profile, place = profile_and_place
     obstore.put(s3.store(bucket), "a", b"hello")
     for name in s3.environment():

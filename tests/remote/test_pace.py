@@ -1,4 +1,4 @@
-"""How a fetcher's pace follows what a server gives, by simulated lines of known speed."""
+"""How a fetcher's pace follows a server, on simulated lines of known speed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ffrfs.remote.protocol import BLOCK_SIZE
 
 
 def run(pace: Pace, seconds: float, latency_s: float, one_rate: float, all_rate: float) -> float:
-    """Always as many ranges as the pace allows, on a line of that speed; bytes a second."""
+    """Return bytes per second on a line of that speed, with as many ranges as the pace allows."""
     pace.answered(latency_s)
     now, sent, free_at = 0.0, 0, 0.0
     flight: list[tuple[float, float, int]] = []  # (end, begin, size)
     while now < seconds:
         while len(flight) < pace.ranges_max:
             size = pace.range_blocks * BLOCK_SIZE
-            free_at = max(free_at, now) + size / all_rate  # what all share
+            free_at = max(free_at, now) + size / all_rate  # all ranges share this rate
             end = max(now + latency_s + size / one_rate, free_at + latency_s)
             heapq.heappush(flight, (end, now, size))
         now, begin, size = heapq.heappop(flight)
@@ -51,9 +51,9 @@ def test_ranges_of_a_slow_line_are_small() -> None:
 
 
 def test_a_slow_line_has_few_ranges_at_a_time() -> None:
-    """A block that a reader waits for shares the line with those that are under way."""
+    """A block that a reader waits for shares the line with the ranges that are under way."""
     pace = Pace()
-    pace.finished(2.0, BLOCK_SIZE, 2.0, full=False)  # of the index
+    pace.finished(2.0, BLOCK_SIZE, 2.0, full=False)  # a range of the index
     assert pace.ranges_max <= 5
     run(pace, 60, latency_s=0.05, one_rate=1e6, all_rate=0.5e6)
     assert pace.ranges_max * BLOCK_SIZE / 0.5e6 < 12

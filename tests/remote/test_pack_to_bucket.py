@@ -1,4 +1,4 @@
-"""Packs and pack sets in a bucket: the same bytes as local ones, whole, and nothing else left."""
+"""Packs and pack sets in a bucket: whole, the same bytes as local ones, and nothing else left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.terminal import run_on_terminal
 
 @pytest.fixture(autouse=True)
 def endpoint(s3: SeaweedFS, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for packs on their way, which is empty after each test."""
+    """The directory for packs before their upload, which must be empty after each test."""
     monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.url)
     monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "10")
     place = tmp_path / "tmp"
@@ -79,7 +79,7 @@ def test_a_terminal_shows_what_was_uploaded(bucket: str, store: S3Store, folder:
 
 @pytest.mark.parametrize("source", ["folder", "tar", "pack"])
 def test_a_set(bucket: str, store: S3Store, folder: Path, endpoint: Path, source: str) -> None:
-    """Of each kind of source; no more than two shards are here at a time."""
+    """Sets of each kind of source; no more than two shards are on the local disk at a time."""
     at_a_time: set[int] = set()
 
     def look(*_: int) -> None:
@@ -199,7 +199,7 @@ def test_the_command(
 def test_a_server_that_is_killed(
     folder: Path, endpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In mid-upload: no name is there when it is up again, and nothing is left here."""
+    """It is killed in mid-upload: later no object has the name, and no local file is left."""
     (folder / "large").write_bytes(bytes(64 << 20))
     with seaweedfs() as server:
         for name, value in server.environment().items():
@@ -209,7 +209,7 @@ def test_a_server_that_is_killed(
         store = server.make_bucket("killed")
 
         def kill(_: int, __: int, size: int, total: int) -> None:
-            if size > total * 0.6:  # 0.5: it is made
+            if size > total * 0.6:  # at 0.5 the pack is made
                 server.program.kill()
 
         with pytest.raises(RemoteError, match=r"s3://killed/a\.ffr: "):

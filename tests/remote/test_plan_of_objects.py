@@ -1,4 +1,4 @@
-"""Objects of a bucket, packed by a plan: from there, to there, and when they change meanwhile."""
+"""Objects of a bucket, packed by a plan: into a directory, into a bucket, and changed meanwhile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def contents(
 
 @pytest.fixture
 def with_large(contents: dict[str, bytes], store: S3Store) -> dict[str, bytes]:
-    """Also one that is read by ranges."""
+    """The objects of `contents`, and one that is read by ranges."""
     large = os.urandom(40 << 20)
     obstore.put(store, "raw/4/large.bin", large)
     return {**contents, "4/large.bin": large}

@@ -1,4 +1,4 @@
-"""The messages of a link: what is written is read as it was, and nothing else is taken."""
+"""The messages of a link: each is read as it was written, and all others are refused."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def head(kind: int, target: int = 0) -> bytes:
         head(0),
         head(9),
         head(2**32 - 1),
-        head(Ask.OPEN) + b"file:///a",  # no end
-        head(Ask.OPEN) + b"\0",  # no URL
+        head(Ask.OPEN) + b"file:///a",  # without its end
+        head(Ask.OPEN) + b"\0",  # without a URL
         head(Ask.OPEN, OBJECTS_MAX) + b"file:///a\0",
         head(Ask.OPEN) + b"a" * (URL_SIZE_MAX + 1) + b"\0",
         head(Ask.OPEN) + b"a\0" + b"p" * (PIN_SIZE_MAX + 1),

@@ -1,4 +1,4 @@
-"""The server that does wrong, and the slow line, do what other tests believe that they do.
+"""The faulty server and the delaying proxy do what other tests expect of them.
 
 Not here: real servers, which the tests of their origins use first (test_origin_*.py).
 """
@@ -197,7 +197,7 @@ def test_a_line_passes_on_how_a_connection_ends(server: Faulty) -> None:
 
 
 def test_ports_are_held_until_the_end() -> None:
-    """Also those that no server listens at yet; the kernel gives them to no connection."""
+    """This includes ports that no server listens at yet; the kernel gives them to no connection."""
     with free_ports(20) as some, free_ports(20) as others:
         assert len({*some, *others}) == 40
         with socket.socket() as own:

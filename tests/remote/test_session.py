@@ -1,4 +1,4 @@
-"""URLs in programs that use the Python API: one fetcher for each, whatever forks or dies."""
+"""URLs in programs that use the Python API: one fetcher for each, even if it forks or one dies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def program(url: str, tmp_path: Path) -> Program:
-    """Runs lines in a new interpreter; gives what tell() was given, and what stderr had."""
+    """Runs lines in a new interpreter; returns the arguments of their last tell(), and stderr."""
 
     def run(lines: str, **environment: str) -> dict[str, Any]:
         done = python(
@@ -184,7 +184,7 @@ def test_a_fetcher_that_is_let_go_of_ends(start: Start, tmp_path: Path) -> None:
     assert pid is not None
     running.process.forget()
     client.close()
-    # It is our child, which nobody waits for: at most a zombie.
+    # It is a child of this process, and nobody waits for it: it stays as a zombie.
     status = Path(f"/proc/{pid}/status")
     wait_until(lambda: "State:\tZ" in status.read_text(), "it has ended", 60)
     assert os.waitpid(pid, 0)[0] == pid
@@ -194,10 +194,10 @@ def test_a_fetcher_that_is_let_go_of_ends(start: Start, tmp_path: Path) -> None:
 def test_other_threads_run_while_names_are_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One of them brings the next fetcher; what a server says last is the error."""
+    """One of them starts the next fetcher; the error is the last thing that the server says."""
     (tmp_path / "web").mkdir()
     with ffrfs.PackWriter(tmp_path / "web" / "a.ffr") as writer:
-        for number in range(60_000):  # the index has more than a range
+        for number in range(60_000):  # the index is larger than a range
             writer.add(f"{number // 6000}/{number:0200}", b"")
     with (
         faulty(tmp_path / "web") as server,
@@ -222,7 +222,7 @@ def test_other_threads_run_while_names_are_waited_for(
 def test_an_empty_record_at_a_url_is_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its checksum is wrong, and there is nothing to fetch again."""
+    """Its checksum is wrong, but there are no bytes to fetch again."""
     table = struct.pack("<qIq", 1, 0xDEADBEEF, 24)
     (tmp_path / "a.ffr").write_bytes(struct.pack("<I", zlib.crc32(table)) + table)
     with reading_urls(monkeypatch, tmp_path):

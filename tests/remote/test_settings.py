@@ -1,4 +1,4 @@
-"""The settings of remote packs: there and back, from the environment, and what is refused."""
+"""The settings of remote packs: as text and back, from the environment, and which are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows the `?` of a URL may be a key: it is sent, and shown nowhere."""
+"""The query of a URL may be a key: it is sent, and shown nowhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.remote.servers.nginx import Nginx
 
 pytestmark = pytest.mark.promise("S65")
 
-# With a slash and a name in it: it is no part of the path.
+# The query has a slash and a file name, which are no part of the path.
 QUERY = "?k=hush/x.tfrecord"
 
 

@@ -1,6 +1,6 @@
-"""Records that are larger than all that a cache may hold: read right, if more slowly.
+"""Records that are larger than the cache: they are read right, though more slowly.
 
-A cache of 16M keeps 12 blocks at a time, as it lets some go in time.
+A cache of 16M keeps 12 blocks at a time, as it evicts blocks before it is full.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.tfrecord_file import framed, write_tfrecord
 
 SMALL = 16 << 20
 DISK = ["--cache-size", "16M"]
-# The least that a mount over a fetcher can do with leaves blocks of 48M in memory.
+# With the least memory that a mount over a fetcher accepts, 48M are left for blocks.
 MEMORY = ["--cache-mode", "stream", "--max-memory", "192M"]
 
-pytestmark = pytest.mark.xdist_group("small caches")  # what they read takes seconds to make
+pytestmark = pytest.mark.xdist_group("small caches")  # the records take seconds to make
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def small_cache(tmp_path: Path) -> Iterator[None]:
 
 
 def are_packed(found: Iterable[Any]) -> bool:
-    """Whether they are those that were packed, in their order."""
+    """Return whether `found` are the packed records in their order."""
     return list(map(bytes, found)) == packed_records()
 
 
@@ -109,7 +109,7 @@ def test_verify_and_extract(server: Faulty, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "name", "cache"),  # any two of them together once
+    ("engine", "name", "cache"),  # every pair of values occurs once
     [
         ("native", "tree.ffr", DISK),
         ("native", "x.tfrecord", MEMORY),

@@ -1,4 +1,4 @@
-"""The bytes of an object from front to end, by a fetcher: also one that dies, or forgets."""
+"""The bytes of an object from front to end, by a fetcher: also if it dies, or loses blocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server(shared: Faulty) -> Iterator[Faulty]:
 
 @pytest.fixture(autouse=True)
 def fetcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    """Its cache is one on disk, or that of the parameter."""
+    """A fetcher whose cache is on disk, or has the mode of the parameter."""
     cache_dir, mode = str(tmp_path / "cache"), getattr(request, "param", "full")
     timeout_s = 6 if "goes_wrong" in request.node.name else 60
     use_urls(RemoteSettings(cache_dir=cache_dir, cache_mode=mode, timeout_s=timeout_s))
@@ -67,7 +67,7 @@ def test_all_of_it(server: Faulty) -> None:
 
 
 @in_both_modes
-@pytest.mark.parametrize("fault", [None, Kind.NO_VERSION])  # that tells no versions apart
+@pytest.mark.parametrize("fault", [None, Kind.NO_VERSION])  # the server tells no versions apart
 def test_a_fetcher_that_is_killed(server: Faulty, fault: Kind | None) -> None:
     if fault is not None:
         server.do(fault)
@@ -79,7 +79,7 @@ def test_a_fetcher_that_is_killed(server: Faulty, fault: Kind | None) -> None:
 
 
 def test_what_goes_wrong(server: Faulty) -> None:
-    """The read asks again until its time is over."""
+    """The read tries again until its time is over."""
     with pytest.raises(RemoteNotFoundError, match="no such object"):
         RemoteStream(f"{server.url}/none")
     with RemoteStream(f"{server.url}/data") as stream:

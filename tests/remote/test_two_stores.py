@@ -37,7 +37,7 @@ def stores(  # noqa: PLR0917 - two servers and their places
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[None]:
-    """The same names, and sizes, in SeaweedFS, which needs credentials, and in nginx."""
+    """Objects of the same names and sizes, in SeaweedFS, which needs credentials, and in nginx."""
     (web_root / bucket).mkdir(exist_ok=True)
     for place, data in (("private", b"private"), ("public", b"public!")):
         (tmp_path / place).mkdir()
@@ -100,7 +100,7 @@ def test_each_reads_its_own(read: Callable[..., bytes], web: Nginx, bucket: str)
     client = {"endpoint_url": web.url, "region_name": "eu-west-1"}
     as_fsspec = {"storage_options": {"anon": True, "client_kwargs": client}}
     url = f"s3://{bucket}/set/"
-    for _ in range(2):  # the second time from the cache
+    for _ in range(2):  # the second time, the cache has the bytes
         assert read(url) == b"private"
         assert read(url, **keywords) == b"public!"
         assert read(url, **as_fsspec) == b"public!"
@@ -133,7 +133,7 @@ def test_after_a_fork(web: Nginx, bucket: str) -> None:
 
 
 def test_a_text_from_elsewhere_names_no_store(web: Nginx, bucket: str) -> None:
-    """It would send credentials to a server of its choice."""
+    """Otherwise the text could send credentials to a server of its choice."""
     text = f"s3://endpoint_url=http:%2F%2Fevil.example@{bucket}/x.ffr"
     for url in (text, f"s3://@{bucket}/x.ffr"):
         with pytest.raises(OptionError, match="must not contain a user"):

@@ -1,4 +1,4 @@
-"""Uploads to a real S3 service: whole under their name, or nothing of them.
+"""Uploads to a real S3 service: the whole object has its name, or nothing is left.
 
 Not here: a server that is killed meanwhile (test_pack_to_bucket.py).
 """
@@ -22,7 +22,7 @@ PART_SIZE = 8 << 20
 
 
 def names(store: S3Store) -> list[str]:
-    """Also of what has been uploaded in part, which SeaweedFS keeps below .uploads."""
+    """Return all names, also of partial uploads, which SeaweedFS keeps below .uploads."""
     return sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
 
 
@@ -94,7 +94,7 @@ def test_whoever_watches_may_end_it(
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         upload(str(path), parse_url(f"s3://{bucket}/a"), settings, stop)
-    assert set(threading.enumerate()) <= before  # those of other tests may end
+    assert set(threading.enumerate()) <= before  # threads of other tests may end
     assert names(store) == []
 
 

@@ -1,4 +1,4 @@
-"""URLs, taken apart: what is taken, what is refused, what is shown."""
+"""Parsed URLs: which are accepted, which are refused, and how they are shown."""
 
 from __future__ import annotations
 

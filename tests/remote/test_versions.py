@@ -1,4 +1,4 @@
-"""Objects in a bucket that keeps versions (moto): what was opened is read, whatever comes later."""
+"""Objects in a bucket that keeps versions (moto): the opened version is read, also later."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_version_that_was_opened_is_read(
         return [bytes(await read_bytes(origin, found, offset, 100)) for offset in (0, 1000, 4900)]
 
     assert asyncio.run(parts()) == [BEFORE[:100], BEFORE[1000:1100], BEFORE[4900:]]
-    # That it was replaced is found out once.
+    # Only one request finds out that the object was replaced.
     assert (traffic["remote_requests"], traffic["remote_retries"]) == (4, 0)
     if how != "removed":
         again = pin(url, settings)
@@ -80,7 +80,7 @@ def test_a_version_that_was_not_kept(
 def test_a_version_that_may_not_be_read(
     aws: Moto, kept: S3Store, name: str, settings: RemoteSettings, give: Give
 ) -> None:
-    """Reading an object and reading a version of it are two rights."""
+    """Reading an object and reading a version of it are two permissions."""
     obstore.put(kept, "a", BEFORE)
     give(aws.assume(aws.make_role(f"role{name}", "s3:GetObject")).environment())
     found = pin(f"s3://{name}/a", settings)

@@ -1,6 +1,6 @@
-"""What the faulty server answers to one request: rightly, or with one fault.
+"""The faulty server's answer to one request: a right one, or one with a fault.
 
-Not here: connections and what becomes of bytes on their way (faulty_program.py).
+Not here: connections, and how the bytes are sent (faulty_program.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SLOW_DOWN = (
 
 
 class End(Enum):
-    """What happens when the body has been sent."""
+    """What the server does after the body."""
 
     WELL = auto()
     RESET = auto()
@@ -55,7 +55,7 @@ class Answer:
 
 
 def answer_to(request: Request, root: Path, fault: Fault | None) -> Answer:
-    """Good or bad. `fault` fits the request."""
+    """Return the answer; `fault` fits the request, or is None."""
     if fault is not None and (made := _without_a_file(request, fault)) is not None:
         return made
     if request.method not in ("GET", "HEAD"):
@@ -71,7 +71,7 @@ def answer_to(request: Request, root: Path, fault: Fault | None) -> Answer:
 
 
 def _good(request: Request, path: Path, etag: str, *, honours_if_match: bool = True) -> Answer:
-    """RFC 9110: If-Match first, then the range."""
+    """Return a right answer. RFC 9110: If-Match comes first, then the range."""
     wanted = request.headers.get("if-match")
     if honours_if_match and wanted not in (None, "*", etag):
         return Answer.of(412, b"the file has another ETag\n")
@@ -96,7 +96,7 @@ def _good(request: Request, path: Path, etag: str, *, honours_if_match: bool = T
 
 
 def _without_a_file(request: Request, fault: Fault) -> Answer | None:
-    """What is answered whether the file is there or not."""
+    """Return an answer that does not depend on the file, or None."""
     made = None
     match fault.kind:
         case Kind.SLOW_DOWN:
@@ -158,7 +158,7 @@ def _moved(content_range: str, kind: Kind) -> str:
 
 
 def _window(text: str, size: int) -> tuple[int, int] | None:
-    """The first and the end of `bytes=FIRST-LAST`, `bytes=FIRST-` or `bytes=-COUNT`."""
+    """Return (first, end) of `bytes=FIRST-LAST`, `bytes=FIRST-` or `bytes=-COUNT`; else None."""
     found = re.fullmatch(r"bytes=(\d*)-(\d*)", text)
     if found is None or found.group(0) == "bytes=-":
         return None

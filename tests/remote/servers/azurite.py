@@ -30,11 +30,11 @@ class Azurite(Server):
         return f"http://127.0.0.1:{self.port}/{_ACCOUNT}"
 
     def environment(self) -> dict[str, str]:
-        """What a user of Azure would set, for a program that is to find its credentials."""
+        """Return the variables that a user of Azure sets so that programs find the credentials."""
         return {"AZURE_STORAGE_ACCOUNT_NAME": _ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": self.key}
 
     def make_container(self, name: str) -> AzureStore:
-        """obstore knows objects alone; this request is signed as Azure's documents say."""
+        """obstore makes no containers; this request is signed as Azure's documents say."""
         headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
         lines = ["PUT", *[""] * 11, *(f"{key}:{value}" for key, value in headers.items())]
         text = "\n".join([*lines, f"/{_ACCOUNT}/{_ACCOUNT}/{name}", "restype:container"])

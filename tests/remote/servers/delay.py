@@ -1,4 +1,4 @@
-"""A proxy that makes a loopback server far away: so many seconds each way; it counts bytes."""
+"""A proxy that makes a loopback server distant: so many seconds each way; it counts bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Delay(Server):
-    """After start_again() the counts begin anew."""
+    """After start_again() the counts are 0."""
 
     control_port: int
 
@@ -39,7 +39,7 @@ class Delay(Server):
 
 @contextlib.contextmanager
 def delay(target: int, latency_s: float) -> Iterator[Delay]:
-    """A port that leads to the port `target`, which need not listen yet."""
+    """Yield a proxy of the port `target`, which need not listen yet."""
     with own_place("delay", 2) as (place, (port, control_port)):
         numbers = map(str, (port, target, control_port, latency_s))
         command = [sys.executable, "-m", "tests.remote.servers.delay_program", *numbers]

@@ -1,9 +1,9 @@
 """The delaying proxy: `python -m tests.remote.servers.delay_program PORT TARGET CONTROL S`.
 
-Whatever comes in at PORT goes to TARGET, S seconds later, and the answers come back S seconds
-later; a new connection costs a round trip more, as it does on a real line. At CONTROL it says
-what it has carried, one line of JSON a connection. One trio loop, no threads. The bytes stay in
-pipes of the kernel, so that a benchmark on the same cores measures others.
+It forwards bytes from PORT to TARGET after S seconds, and the answers back after S seconds; a new
+connection costs a round trip more, as it does on a real line. Each connection to CONTROL gets
+its counts, as a line of JSON. One trio loop, no threads. The bytes stay in pipes of the kernel,
+so that a benchmark on the same cores measures other programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pipe:
 
 
 class Pipes:
-    """Those of one direction, each of them empty while it is here."""
+    """The pipes of one direction; a free one is empty."""
 
     def __init__(self) -> None:
         self._all: list[Pipe] = []
@@ -49,7 +49,7 @@ class Pipes:
             return self._free.pop()
         pipe = Pipe(*os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
         self._all.append(pipe)
-        with contextlib.suppress(PermissionError):  # smaller pieces, then
+        with contextlib.suppress(PermissionError):  # then pieces are smaller
             fcntl.fcntl(pipe.write, fcntl.F_SETPIPE_SZ, _PIECE)
         return pipe
 
@@ -84,23 +84,23 @@ class DelayingProxy:
     async def _pump(
         self, source: trio.SocketStream, target: trio.SocketStream, counter: str, earliest_s: float
     ) -> None:
-        """Until the source has no more: then the target is told so, in its turn."""
+        """Carry bytes until the source ends; after the last one, the target gets that end."""
         pieces, due = trio.open_memory_channel[tuple[float, Pipe, int]](_PIECES_UNDER_WAY)
         with Pipes() as pipes:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_send, due, target, pipes)
                 async with pieces:
-                    # A reset, or the other direction has found its end broken.
+                    # The source was reset, or _send() has ended, as its target is broken.
                     with contextlib.suppress(trio.BrokenResourceError, OSError):
                         while True:
                             await trio.lowlevel.wait_readable(source.socket)
                             come_s = max(trio.current_time(), earliest_s)
-                            # Few large pieces cost less than many small ones; there is time.
+                            # Few large pieces cost less than many small ones; this wait is short.
                             await trio.sleep(self._latency_s / 8)
                             pipe = pipes.take()
                             try:
                                 size = _splice(source.socket.fileno(), pipe.write, _PIECE)
-                            except BlockingIOError:  # nothing, after all
+                            except BlockingIOError:  # there was nothing after all
                                 pipes.give_back(pipe)
                                 continue
                             if not size:
@@ -113,7 +113,7 @@ async def _send(
     due: trio.MemoryReceiveChannel[tuple[float, Pipe, int]], target: trio.SocketStream, pipes: Pipes
 ) -> None:
     async with due:
-        # Pieces that are still to come break the channel, which ends the reading.
+        # If the target is broken, this closes `due`, and the next pieces.send() ends the reading.
         with contextlib.suppress(trio.BrokenResourceError, OSError):
             async for at_s, pipe, size in due:
                 await trio.sleep_until(at_s)

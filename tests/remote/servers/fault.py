@@ -1,4 +1,4 @@
-"""What the faulty server shall do wrong: the words that the tests and its process share."""
+"""The faults of the faulty server: the words that the tests and its process share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    SLOW_DOWN = "503 SlowDown"  # `seconds`: what Retry-After says; None: no such header
+    SLOW_DOWN = "503 SlowDown"  # `seconds`: the value of Retry-After; None: no such header
     ERROR = "500"
     DENIED = "403"
     RESET = "connection reset in mid-body"
@@ -32,13 +32,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """The first that fits a request decides how it is answered; at most one does."""
+    """The first fault that fits a request decides the answer; at most one does."""
 
     kind: Kind
-    below: str = "/"  # paths that begin so
+    below: str = "/"  # paths that begin with it
     method: str | None = None
-    after: int = 0  # that many requests that fit are answered well before
-    times: int | None = None  # that many answers; None: until it is taken off
+    after: int = 0  # so many fitting requests are answered well before
+    times: int | None = None  # so many answers; None: until mend()
     seconds: float | None = None
     location: str = ""
 

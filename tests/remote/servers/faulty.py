@@ -1,6 +1,6 @@
 """A server that can be told to do wrong: HTTP over a folder, in a process of its own.
 
-It can be named as the endpoint of S3 too, where a bucket is a folder: it takes every signature
+It can also be the endpoint of S3, where a bucket is a folder: it takes every signature
 and answers HEAD and GET of objects, but no listing.
 """
 
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     method: str
     path: str
     range: str  # the header, or empty
-    status: int  # 0: what was sent is not HTTP
+    status: int  # 0: nothing was sent, or no HTTP
     body_size: int
 
 
@@ -50,15 +50,15 @@ class Faulty(Server):
         return takes_orders(self.control_port, do="forget")
 
     def do(self, kind: Kind, **details: Any) -> None:
-        """Do this wrong from now on (Fault): more than one may be in force."""
+        """Do this wrong from now on (see Fault); several faults may be in force."""
         self._order(do="fault", fault=Fault(kind, **details).to_json())
 
     def mend(self) -> None:
-        """No faults from now on; connections that stall go on stalling."""
+        """Remove all faults; connections that stall go on stalling."""
         self._order(do="mend")
 
     def shape(self, *, latency_s: float = 0.0, bytes_per_s: float | None = None) -> None:
-        """Latency each way; what all connections share of bandwidth."""
+        """Set the latency each way, and the bandwidth that all connections share."""
         self._order(do="shape", latency_s=latency_s, bytes_per_s=bytes_per_s)
 
     def counts(self) -> Counts:

@@ -1,8 +1,8 @@
 """The faulty server's process: `python -m tests.remote.servers.faulty_program ROOT PORT CONTROL`.
 
 It serves the files below ROOT over HTTP/1.1 and takes orders, lines of JSON, at the port CONTROL:
-faults, latency, bandwidth; and it counts. One trio loop, no threads: what it does between two
-awaits is not disturbed.
+faults, latency, bandwidth; and it counts requests. One trio loop, no threads: nothing else runs
+between two awaits.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _REQUESTS_KEPT = 200_000
 class FaultyServer:
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._faults: list[list[Any]] = []  # fault, requests that fitted it so far
+        self._faults: list[list[Any]] = []  # [fault, how many requests it has fitted]
         self._latency_s = 0.0
         self._bytes_per_s = math.inf
-        self._free_at_s = 0.0  # when the line has sent all that was put on it
+        self._free_at_s = 0.0  # when the line will have sent all bytes so far
         self._under_way = 0
         self._forget()
 
@@ -71,7 +71,7 @@ class FaultyServer:
         return None
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """One connection, request after request."""
+        """Serve one connection, request after request."""
         stream.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = h11.Connection(h11.SERVER)
         try:
@@ -125,7 +125,7 @@ class FaultyServer:
         answer: Answer,
         request: Request,
     ) -> int:
-        """The bytes of the body that were sent."""
+        """Send the answer; return how many bytes of its body were sent."""
         if answer.status == 0:
             await self._send_no_http(stream, answer)
             return 0
@@ -158,14 +158,14 @@ class FaultyServer:
             await stream.send_all(piece)
 
     async def _wait_for_line(self, size: int) -> None:
-        """All connections share one line of that bandwidth."""
+        """Wait for the bandwidth, which all connections share."""
         now_s = trio.current_time()
         self._free_at_s = max(self._free_at_s, now_s) + size / self._bytes_per_s
         await trio.sleep(self._free_at_s - now_s)
 
 
 async def _stall(stream: trio.SocketStream) -> None:
-    """Until the client has given up."""
+    """Wait until the client has given up."""
     while await stream.receive_some():
         pass
 
@@ -173,7 +173,7 @@ async def _stall(stream: trio.SocketStream) -> None:
 async def _next_request(
     connection: h11.Connection, stream: trio.SocketStream
 ) -> h11.Request | None:
-    """All of it, though no body is looked at. None: the client has closed."""
+    """Read a request to its end; return it without its body, or None if the client has closed."""
     request = None
     while True:
         event = connection.next_event()

@@ -1,7 +1,7 @@
-"""Who gives credentials to machines and pods: the metadata of an EC2 instance, and STS by TLS.
+"""A server of credentials for machines and pods: the metadata of an EC2 instance, and STS over TLS.
 
-They are those of sessions that moto makes. moto itself has neither: its metadata knows no
-IMDSv2 and has keys that it does not let in, and its STS takes no request without a signature.
+They are of sessions that moto makes. moto's own services do not fit: its metadata knows no
+IMDSv2 and gives keys that moto refuses, and its STS takes no request without a signature.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from tests.remote.servers.moto import REGION, Moto
 from tests.remote.servers.program import Server, answers_at, own_place, serving
 
-_HOST = "localhost"  # not the host of moto: it is reached since a variable names it
+_HOST = "localhost"  # not moto's host: only a variable leads there
 
 
 @dataclass(frozen=True)
 class Issuer(Server):
-    """`order` changes what is answered from now on: see `Orders` of issuer_program.py."""
+    """`order` changes the answers from now on: see `Orders` of issuer_program.py."""
 
     tls_port: int
     folder: Path
@@ -34,18 +34,18 @@ class Issuer(Server):
         _order(self.folder, **orders)
 
     def given(self) -> int:
-        """How often credentials were given."""
+        """Return how often credentials were given."""
         return self.program.log.read_text().count("gave credentials")
 
     def metadata(self) -> dict[str, str]:
-        """What leads to the metadata in the place of that of the machine."""
+        """Return the variables that lead to this metadata instead of the machine's."""
         return {
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{_HOST}:{self.port}/",
             "AWS_REGION": REGION,
         }
 
     def web_identity(self, role: str) -> dict[str, str]:
-        """What Kubernetes sets in a pod that has a role, and what leads here."""
+        """Return the variables that Kubernetes gives a pod with a role, and the way here."""
         return {
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(self.folder / "token"),
             "AWS_ROLE_ARN": role,
@@ -65,7 +65,7 @@ def _order(folder: Path, **orders: object) -> None:
 
 @contextlib.contextmanager
 def issuer(moto: Moto) -> Iterator[Issuer]:
-    import trustme  # which takes its time
+    import trustme  # slow to import
 
     with own_place("issuer", 2) as (folder, (port, tls_port)):
         authority = trustme.CA()

@@ -1,7 +1,7 @@
 """The issuer's process: `python -m tests.remote.servers.issuer_program FOLDER PORT TLS_PORT MOTO`.
 
-At PORT it is the metadata of an instance (IMDSv2), at TLS_PORT it is STS. FOLDER/orders is read
-with each request.
+At PORT it serves the metadata of an instance (IMDSv2), at TLS_PORT STS. It reads FOLDER/orders
+at each request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import boto3
 
 _PREFIX = "/latest/meta-data/iam/security-credentials/"
-_SESSION = secrets.token_hex(8)  # of IMDSv2
+_SESSION = secrets.token_hex(8)  # the token of IMDSv2
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _STS_ANSWER = """\
 <AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
@@ -38,8 +38,8 @@ _STS_ERROR = """\
 
 @dataclass(frozen=True)
 class Orders:
-    token: str = ""  # the web identity that it believes
-    role: str = ""  # whose sessions it gives, whatever it is asked for; none: the machine has none
+    token: str = ""  # the web identity that it accepts
+    role: str = ""  # gives sessions of it, whatever the request; empty: the machine has no role
     lifetime_s: float = 3600.0
     status: int = 200  # of all answers
 

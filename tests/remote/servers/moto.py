@@ -1,6 +1,6 @@
 """moto, an emulator of AWS: for versions of objects, and for credentials.
 
-It checks signatures and policies. Sessions do not end in it by themselves: `forbid` does it.
+It checks signatures and policies. Its sessions do not end by themselves: `forbid` ends them.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ class Keys:
         )
 
     def profile(self) -> str:
-        """The lines of a file of profiles."""
+        """Return the lines of these keys in a file of profiles."""
         keys = f"aws_access_key_id = {self.access_key}\naws_secret_access_key = {self.secret_key}\n"
         return keys + (f"aws_session_token = {self.token}\n" if self.token else "")
 
 
 class _Begun(Server):
     def answers(self) -> bool:
-        return answers_at(f"{self.url}/moto-api/")  # a request of S3 would count as the first
+        return answers_at(f"{self.url}/moto-api/")  # an S3 request would count as the first
 
 
 @dataclass(frozen=True)
 class Moto(_Begun):
     admin: Keys
-    clients: Mapping[str, Any] = field(repr=False)  # of boto3, the admin's
+    clients: Mapping[str, Any] = field(repr=False)  # clients of boto3, with the keys of the admin
 
     def make_bucket(self, name: str, *, versions: bool = False) -> S3Store:
         self.clients["s3"].create_bucket(Bucket=name)
@@ -70,7 +70,7 @@ class Moto(_Begun):
         return self.admin.store(self.url, name)
 
     def make_keys(self, user: str) -> Keys:
-        """Of a new user, who may do anything."""
+        """Make keys of a new user, who may do anything."""
         self.clients["iam"].create_user(UserName=user)
         return _make_keys(self.clients["iam"], user)
 
@@ -78,7 +78,7 @@ class Moto(_Begun):
         self.clients["iam"].delete_access_key(UserName=user, AccessKeyId=keys.access_key)
 
     def make_role(self, name: str, *allowed: str) -> str:
-        """The ARN of a role whose sessions may do that; without words, anything."""
+        """Make a role, and return its ARN; its sessions may do `allowed`, by default anything."""
         trust = _policy("sts:AssumeRole", Principal={"AWS": "*"})
         role = self.clients["iam"].create_role(RoleName=name, AssumeRolePolicyDocument=trust)
         self.clients["iam"].put_role_policy(
@@ -90,12 +90,12 @@ class Moto(_Begun):
         return arn
 
     def forbid(self, role: str) -> None:
-        """All that its sessions may, as if they had expired."""
+        """Forbid its sessions everything, as if they had expired."""
         name = role.rpartition("/")[2]
         self.clients["iam"].delete_role_policy(RoleName=name, PolicyName="policy")
 
     def assume(self, role: str) -> Keys:
-        """Those of a new session."""
+        """Return the keys of a new session."""
         found = self.clients["sts"].assume_role(RoleArn=role, RoleSessionName="tests")
         made = found["Credentials"]
         return Keys(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"])
@@ -109,7 +109,7 @@ def moto() -> Iterator[Moto]:
         with serving(
             lambda program: _Begun(program, port), command, place / "log", patient=False
         ) as server:
-            # The first requests make the admin; from then on moto lets in whom it knows.
+            # The first requests are not checked, and make the admin; from then on moto checks them.
             iam = _clients(port, Keys("first", "first"))["iam"]
             iam.create_user(UserName=_ADMIN)
             admin = _make_keys(iam, _ADMIN)
@@ -121,7 +121,7 @@ def moto() -> Iterator[Moto]:
 
 
 def _clients(port: int, keys: Keys) -> dict[str, Any]:
-    import boto3  # which takes its time
+    import boto3  # slow to import
 
     session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
     endpoint = f"http://127.0.0.1:{port}"

@@ -48,7 +48,7 @@ _FILES = """\
 
 @dataclass(frozen=True)
 class Nginx(Server):
-    trial_port: int  # which answers when it has begun
+    trial_port: int  # answers when nginx has begun
     access_log: Path  # use `requests`
     scheme: str
 
@@ -57,7 +57,7 @@ class Nginx(Server):
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def requests(self) -> list[str]:
-        """The log's lines. nginx writes a line after the client has its answer."""
+        """Return the lines of the log. nginx writes a line after the client has its answer."""
         self.program.wait_until(self.program.is_at_rest)
         return self.access_log.read_text().splitlines()
 
@@ -82,7 +82,7 @@ def nginx(root: Path, *, workers: int = 1, certificate: Path | None = None) -> I
 
 @contextlib.contextmanager
 def nginx_of(servers: Callable[[Path, int], str], *, workers: int = 1) -> Iterator[Nginx]:
-    """What is in `http { }` of a configuration, made from a folder of its own and a port."""
+    """Run nginx; `servers` makes the content of `http { }` from a folder of its own and a port."""
     with _running(servers, workers, "http") as server:
         yield server
 
@@ -94,7 +94,7 @@ def _running(servers: Callable[[Path, int], str], workers: int, scheme: str) -> 
         configuration = folder / "nginx.conf"
         configuration.write_text(
             _CONFIGURATION.format(
-                # As root its workers would be another user, who may not read pytest's folders.
+                # As root, nginx runs workers as another user, who may not read pytest's folders.
                 user="user root;" if folder.owner() == "root" else "",
                 workers=workers,
                 folder=folder,

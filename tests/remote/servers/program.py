@@ -1,7 +1,7 @@
-"""A server's process: started in a session of its own, waited for, ended with all of it.
+"""A server's process: it has a session of its own, is waited for, and ends with all its children.
 
 It also ends when the thread that started it does, so a killed test leaves no server behind.
-Where the environment lacks something that a server needs, the test skips with the reason; with
+If the environment lacks something that a server needs, the test skips with the reason; with
 CI=true it fails.
 """
 
@@ -75,13 +75,13 @@ class Program:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """At once, and all that it has started: as if its machine had lost its power."""
+        """Kill it at once with all that it has started, as if its machine had lost its power."""
         self._signal_all(signal.SIGKILL)
         self._process.wait(_END_S)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """It takes connections and answers nothing; then it goes on where it was."""
+        """Meanwhile it takes connections and answers nothing; then it goes on where it was."""
         self._signal_all(signal.SIGSTOP)
         try:
             yield
@@ -95,11 +95,11 @@ class Program:
         self.kill()
 
     def is_at_rest(self) -> bool:
-        """Its processes sleep: they have done all that clients have asked for."""
+        """Return whether its processes sleep: then they have done all that clients asked for."""
         return all(map(is_at_rest, self._processes()))
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """To its group, and to those of its session in groups of their own, as Ray's workers."""
+        """Signal its group, and processes of its session in other groups, as Ray's workers."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
         for pid in self._processes():
@@ -119,7 +119,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server of HTTP at a port of its own."""
+    """A running HTTP server at a port of its own."""
 
     program: Program
     port: int
@@ -132,7 +132,7 @@ class Server:
         return answers_at(f"{self.url}/")
 
     def start_again(self) -> None:
-        """After `program.kill()`: return when it answers."""
+        """Start it after `program.kill()`; return when it answers."""
         self.program.start()
         self.program.wait_until(self.answers)
 
@@ -154,9 +154,9 @@ def serving(
     environment: Mapping[str, str] | None = None,
     patient: bool = True,
 ) -> Iterator[A]:
-    """What is made of the running program, once that answers.
+    """Run a program, and yield what `made_of` makes of it, once that answers.
 
-    What is not patient is killed at its end: some servers take ten seconds to say goodbye.
+    If it is not `patient`, kill it at its end: some servers take ten seconds to end.
     """
     program = Program(command, log, environment=environment)
     try:
@@ -179,14 +179,14 @@ class _Waited(NamedTuple):
 def running(
     command: Sequence[str], log: Path, answers: Callable[[], bool], **how: Any
 ) -> Iterator[Program]:
-    """The same of a program that is no server of HTTP."""
+    """Run a program that is no HTTP server in the same way."""
     with serving(lambda program: _Waited(program, answers), command, log, **how) as waited:
         yield waited.program
 
 
 @contextlib.contextmanager
 def own_place(name: str, port_count: int = 1) -> Iterator[tuple[Path, list[int]]]:
-    """A folder and ports for a server."""
+    """Yield a folder and ports for a server."""
     with (
         tempfile.TemporaryDirectory(prefix=f"ffrfs-{name}-") as place,
         free_ports(port_count) as ports,
@@ -195,7 +195,7 @@ def own_place(name: str, port_count: int = 1) -> Iterator[tuple[Path, list[int]]
 
 
 def ask(control_port: int, **order: object) -> Any:
-    """What one of our own servers answers to an order, or by itself: a line of JSON each."""
+    """Return the answer of one of our own servers, to an order or to none: a line of JSON each."""
     with socket.create_connection(("127.0.0.1", control_port), 30) as control:
         if order:
             control.sendall(json.dumps(order).encode() + b"\n")
@@ -212,13 +212,13 @@ def takes_orders(control_port: int, **order: object) -> bool:
 
 @contextlib.contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Loopback ports that are the caller's to the end: no one listens there but its servers.
+    """Yield loopback ports that no one but the caller's servers listens at, until the end.
 
-    They are below those that the kernel gives to connections, and another process that asks
-    here gets others: as long as one is held, there is a socket of its name.
+    They are below those that the kernel gives to connections, and another process that calls
+    this gets others: while a port is held, there is an abstract socket with its number.
     """
     end = int(_EPHEMERAL.read_text().split()[0])
-    if end <= _PORT_MIN:  # the kernel gives all of them to connections
+    if end <= _PORT_MIN:  # the kernel gives all ports to connections
         end = 1 << 16
     ports = random.SystemRandom().sample(range(_PORT_MIN, end), end - _PORT_MIN)
     with contextlib.ExitStack() as held:
@@ -244,7 +244,7 @@ def _hold(port: int, held: contextlib.ExitStack) -> bool:
 
 
 def answers_at(url: str) -> bool:
-    """A server of HTTP answers there, whatever it says."""
+    """Return whether an HTTP server answers there, whatever it says."""
     context = ssl._create_unverified_context()
     handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     try:
@@ -257,7 +257,7 @@ def answers_at(url: str) -> bool:
 
 
 def require(name: str, *, remedy: str) -> str:
-    """The path of a program that the tests need, beside our interpreter or on PATH."""
+    """Return the path of a program that tests need, beside our interpreter or on PATH."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"], "/usr/sbin"])
     if (found := shutil.which(name, path=path)) is None:
         lacks(f"there is no {name} here ({remedy})")
@@ -265,7 +265,7 @@ def require(name: str, *, remedy: str) -> str:
 
 
 def lacks(what: str) -> NoReturn:
-    """The environment lacks what a test needs, or a benchmark."""
+    """Skip the test, or fail: the environment lacks something that it needs."""
     if "PYTEST_CURRENT_TEST" in os.environ and os.environ.get("CI") != "true":
         import pytest
 

@@ -15,7 +15,7 @@ class Asked(NamedTuple):
     target: str
 
 
-# What is sent, after which `close` closes the connection. None: nothing, until the client closes.
+# The bytes to send, and whether to close then. None: send nothing until the client closes.
 Answer = tuple[bytes, bool] | None
 
 
@@ -57,7 +57,7 @@ def _serve(one: socket.socket, number: int, answer: Callable[[Asked], Answer]) -
 
 
 def good(data: bytes, first: int = 0) -> Answer:
-    """All of the file, as a part of it."""
+    """Return an answer 206 with `data`, which begins at `first` of a file of 10 bytes."""
     head = f'HTTP/1.1 206 Partial Content\r\nContent-Length: {len(data)}\r\nETag: "e"\r\n'
     head += f"Content-Range: bytes {first}-{first + len(data) - 1}/10\r\n\r\n"
     return head.encode() + data, False

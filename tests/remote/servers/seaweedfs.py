@@ -27,11 +27,11 @@ class SeaweedFS(Server):
     keys: Keys
 
     def environment(self) -> dict[str, str]:
-        """What a user of AWS would set, for a program that is to find its credentials."""
+        """Return the variables that a user of AWS sets so that programs find the credentials."""
         return self.keys.environment()
 
     def answers(self) -> bool:
-        """It takes objects: to a stranger it says "denied", and nothing before its filer is up."""
+        """Return whether it takes objects: once its filer is up, it answers a stranger with 403."""
         try:
             with urllib.request.urlopen(f"{self.url}/", timeout=1):
                 return True
@@ -43,7 +43,7 @@ class SeaweedFS(Server):
 
     def make_bucket(self, name: str) -> S3Store:
         store = self.store(name)
-        # obstore knows objects alone; in SeaweedFS the first one that is put makes its bucket.
+        # obstore makes no buckets; in SeaweedFS the first object makes its bucket.
         obstore.put(store, "made", b"")
         obstore.delete(store, "made")
         return store
@@ -62,7 +62,7 @@ def seaweedfs() -> Iterator[SeaweedFS]:
         command = [binary, "-logtostderr=true", "server", *_options(folder, ports)]
         command.append(f"-s3.config={identities}")
         port = ports[_PORTS.index("s3")]
-        # Each bucket has volumes of its own; one at a time, not seven.
+        # Each bucket has volumes of its own: make one at a time, not seven.
         growth = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
         with (
             _no_sockets_left(ports),
@@ -77,7 +77,7 @@ def seaweedfs() -> Iterator[SeaweedFS]:
 
 
 def _options(folder: Path, ports: list[int]) -> list[str]:
-    """Every listener has a port of its own, or is off; data is below the folder."""
+    """Return options that give each listener a port or turn it off; data is below the folder."""
     data = folder / "data"
     data.mkdir()
     numbers = zip(_PORTS, ports[: len(_PORTS)], ports[len(_PORTS) :], strict=True)
@@ -107,7 +107,7 @@ def _options(folder: Path, ports: list[int]) -> list[str]:
 
 @contextlib.contextmanager
 def _no_sockets_left(ports: list[int]) -> Iterator[None]:
-    """It listens at sockets in /tmp, too, whatever TMPDIR is, and leaves them there."""
+    """Remove its sockets in /tmp, where it listens, too, whatever TMPDIR is."""
     try:
         yield
     finally:
