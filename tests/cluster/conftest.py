@@ -1,6 +1,6 @@
-"""What the tests of this room share: a directory to pack, and engines.
+"""The fixtures of these tests: a directory to pack, and engines.
 
-An engine is started when a test first needs it, and serves all: also a pytest that a test starts.
+An engine starts when a test first needs it, and serves all, also a pytest that a test starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """Where a set will be."""
+    """The place of a set that is not made yet."""
     return tmp_path / "set"
 
 
@@ -58,7 +58,7 @@ def ray_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture
 def ray_engine(ray_head: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The way to it is in the environment of one test: others have a Ray of their own."""
+    """The way to Ray is in the environment of one test: other tests have a Ray of their own."""
     for name, value in ray_head.environment.items():
         monkeypatch.setenv(name, value)
     return ray_head
@@ -66,7 +66,7 @@ def ray_engine(ray_head: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 @pytest.fixture
 def executor_text(request: pytest.FixtureRequest) -> str:
-    """Of an engine that runs, by the parameter: "processes", "dask" or "ray"."""
+    """The text of a running engine for --executor, by its name: "processes", "dask" or "ray"."""
     if request.param == "processes":
         return "processes:2"
     engine: Engine = request.getfixturevalue(f"{request.param}_engine")

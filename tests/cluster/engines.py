@@ -1,7 +1,7 @@
 """Real engines for the tests, and tasks for them: Dask, Ray and MPI on loopback ports.
 
-Each is a process group of its own, and is ended by its id. Tasks are here since workers import
-them, and so is a driver: main().
+Each engine is a process group of its own, and is ended by its id. The tasks are here because
+workers import them, and so is a driver: main().
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ MPI_RANKS = 3  # the driver, and two for tasks
 
 @dataclass(frozen=True)
 class Engine:
-    """A running engine: what --executor takes, and what of the environment it needs."""
+    """A running engine: its text for --executor, and the environment that it needs."""
 
     text: str
     environment: dict[str, str] = field(default_factory=dict)
-    client_text: str | None = None  # Ray's other way in
+    client_text: str | None = None  # for Ray's client
 
 
 def shared(name: str, engine: Engine) -> dict[str, str]:
-    """What of the environment tells outer() of another process of an engine."""
+    """Return the variables by which outer() finds the engine in another pytest."""
     return {f"FFRFS_TEST_{name.upper()}": json.dumps(dataclasses.asdict(engine))}
 
 
 def outer(name: str) -> contextlib.AbstractContextManager[Engine] | None:
-    """The engine that the pytest which has started this one shares with it."""
+    """Return the engine that the parent pytest shares with this one; None if it shares none."""
     text = os.environ.get(f"FFRFS_TEST_{name.upper()}")
     return None if text is None else contextlib.nullcontext(Engine(**json.loads(text)))
 
 
 @contextlib.contextmanager
 def dask(folder: Path, *, workers: int = 2) -> Iterator[Engine]:
-    """A scheduler and processes of one thread, each started again when it is killed."""
+    """Run a scheduler, and workers of one thread, each of which is started again when killed."""
     program = require("dask", remedy="pip install 'ffrfs[dask]'")
     environment = {
         "PYTHONPATH": _python_path(),
@@ -83,9 +83,9 @@ def dask(folder: Path, *, workers: int = 2) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
-    """A head node. Only `engine.environment` leads there, not what else runs on this machine."""
+    """Run a head node. Only `engine.environment` leads to it, nothing else on this machine does."""
     program = require("ray", remedy="pip install 'ffrfs[ray]'")
-    has_client = importlib.util.find_spec("grpc") is not None  # of ray[client]
+    has_client = importlib.util.find_spec("grpc") is not None  # ray[client] has it
     environment = {
         "PYTHONPATH": _python_path(),
         "RAY_AUTH_MODE": "disabled",
@@ -94,7 +94,7 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
         "GRPC_ENABLE_FORK_SUPPORT": "0",
     }
     log = folder / "ray.log"
-    # A socket's path has 107 bytes at most; those of Ray are 65 below this.
+    # A socket's path has at most 107 bytes; Ray's sockets add 65 bytes to this path.
     with (
         tempfile.TemporaryDirectory(prefix="ffrfs-ray-", ignore_cleanup_errors=True) as place,
         free_ports(2) as (port, client_port),
@@ -110,7 +110,7 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
         question += ["--component", "ray_client_server"] if has_client else []
 
         def answers() -> bool:
-            """The question itself takes a second of a CPU."""
+            """Return whether Ray answers; the check itself takes a second of a CPU."""
             if "Ray runtime started" not in log.read_text():
                 return False
             if has_client and not listens(client_port):
@@ -134,7 +134,7 @@ def listens(port: int) -> bool:
 
 
 def mpi_command(*program: str, ranks: int = MPI_RANKS) -> list[str]:
-    """What a user types to run `python PROGRAM` with MPI."""
+    """Return the command by which a user runs `python PROGRAM` with MPI."""
     mpiexec = require("mpiexec", remedy="apt-get install openmpi-bin")
     allow = ["--allow-run-as-root", "--oversubscribe"]
     return [mpiexec, *allow, "-n", str(ranks), sys.executable, "-m", "mpi4py.futures", *program]
@@ -162,7 +162,7 @@ def refuse(path: str) -> None:
 
 
 def die_once(marker: str) -> int:
-    """Kills its process, if it is the first to come here."""
+    """Kill this process if it is the first to come here; return its id."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
         os.kill(os.getpid(), signal.SIGKILL)
@@ -186,7 +186,7 @@ def raise_error(name: str) -> None:
 
 
 def hold(path: str) -> None:
-    """A file that is there while the task runs, which does not end by itself."""
+    """Keep a file there while the task runs; it does not end by itself."""
     try:
         Path(path).touch()
         while True:
@@ -196,13 +196,13 @@ def hold(path: str) -> None:
 
 
 def leave_mark(folder: str, number: int, sleep_s: float) -> None:
-    """A file says that the task has begun; in it is the id of its process."""
+    """Write a file with the id of this process, as a sign that the task has begun."""
     Path(folder, str(number)).write_text(str(os.getpid()))
     time.sleep(sleep_s)
 
 
 def main() -> None:
-    """A driver, with arguments EXECUTOR FOLDER COUNT SECONDS: it waits for so many tasks."""
+    """A driver with the arguments EXECUTOR FOLDER COUNT SECONDS: it waits for so many tasks."""
     from ffrfs.cluster.executors import open_executor, slots
 
     text, folder, count, sleep_s = sys.argv[1:]

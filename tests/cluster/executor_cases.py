@@ -1,4 +1,4 @@
-"""Executors: the same answers of each engine, killed workers, Ctrl-C, what is not possible."""
+"""The executor of each engine: the same answers, killed workers, Ctrl-C, and what is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ every_engine = pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
 
 
 def until(holds: Callable[[], object]) -> None:
-    """As for results of tasks, pytest's own limit is the end of it."""
+    """Wait without a limit: as for the results of tasks, pytest's own limit ends it."""
     while not holds():
         time.sleep(0.02)
 
@@ -60,7 +60,7 @@ def test_tasks_errors_and_a_killed_worker(executor_text: str, tmp_path: Path) ->
 
 @contextlib.contextmanager
 def driver(text: str, folder: Path, count: int, sleep_s: float) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own group, as a shell starts it."""
+    """A driver in a process group of its own, as a shell starts it."""
     program = ["-c", "from tests.cluster.engines import main; main()"]
     program += [text, str(folder), str(count), str(sleep_s)]
     command = engines.mpi_command(*program) if text == "mpi" else [sys.executable, *program]
@@ -81,7 +81,7 @@ def driver(text: str, folder: Path, count: int, sleep_s: float) -> Iterator[subp
 
 
 def marks(folder: Path) -> list[int]:
-    """The ids of the processes that have begun tasks."""
+    """Return the ids of the processes that have begun tasks."""
     return [int(path.read_text() or 0) for path in folder.iterdir()]
 
 
@@ -112,7 +112,7 @@ def check_ctrl_c(text: str, folder: Path) -> None:
         begun = now
         time.sleep(1.5)
     assert begun < 40, told
-    assert told.count("Traceback") <= 1, told  # that of the driver
+    assert told.count("Traceback") <= 1, told  # only the driver's
 
 
 @pytest.mark.xdist_group("mpi")
@@ -137,7 +137,7 @@ def test_mpi_needs_ranks() -> None:
 def test_ray_client(ray_engine: Engine, tmp_path: Path) -> None:
     if ray_engine.client_text is None:
         pytest.skip("no grpcio here (pip install 'ray[client]')")
-    # In a process of its own: Ray knows one way to a cluster at a time.
+    # In a process of its own, since Ray knows one way to a cluster at a time.
     program = ["-c", "from tests.cluster.engines import main; main()", ray_engine.client_text]
     done = python(*program, str(tmp_path), "20", "0", cwd=CHECKOUT, timeout=100)
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -147,7 +147,7 @@ def test_ray_client(ray_engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("dask")
 def test_a_lost_scheduler_of_dask(dask_engine: Engine) -> None:
-    """Whose client cancels what it waits for."""
+    """Its client cancels the tasks that it waits for."""
     with open_executor(dask_engine.text) as executor:
         future = executor.submit(time.sleep, 1)
         executor._client.close()  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ def test_a_lost_scheduler_of_dask(dask_engine: Engine) -> None:
 
 @pytest.mark.xdist_group("dask")
 def test_results_of_killed_workers_come_again(dask_engine: Engine, tmp_path: Path) -> None:
-    """Also with the executor of Dask, which a caller may give us."""
+    """This also holds for Dask's own executor, which a caller may give us."""
     import distributed
 
     with distributed.Client(dask_engine.text.removeprefix("dask://")) as client:
@@ -171,7 +171,7 @@ def test_results_of_killed_workers_come_again(dask_engine: Engine, tmp_path: Pat
         futures.append(executor.submit(engines.die_once, str(tmp_path / "killed")))
         assert [future.result() for future in futures[:-1]] == [n * n for n in range(20)]
         assert futures[-1].result() > 0
-        # Whether a kill loses a result depends on the moment; Dask then does what is done here.
+        # Only at some moments a kill loses a result; Dask then does the same as this cancel().
         marker = tmp_path / "marker"
         future = executor.submit(engines.wait_for, str(marker))
         until(lambda: keys_of("wait_for"))
@@ -223,7 +223,7 @@ def test_what_cannot_be_sent_fails_alone() -> None:
 
 
 def test_processes_end_their_tasks_first() -> None:
-    """As any executor does: `with` waits for all."""
+    """`with` waits for all tasks, as it does for any executor."""
     with ProcessExecutor(2) as executor:
         futures = [executor.submit(engines.square, number) for number in range(20)]
         pid = executor.submit(os.getpid)
@@ -234,7 +234,7 @@ def test_processes_end_their_tasks_first() -> None:
 def test_a_running_task_takes_away_what_it_has_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_END_S", 600)  # however long a busy machine takes
+    monkeypatch.setattr(executors, "_END_S", 600)  # enough for a busy machine
     paths = [tmp_path / "0", tmp_path / "1"]
     with pytest.raises(ZeroDivisionError), open_executor("processes:2") as executor:
         for path in paths:
@@ -306,12 +306,12 @@ def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch
         began_s = time.monotonic()
         with pytest.raises(FfrfsError, match=place) as caught, open_executor(form.format(place)):
             pass
-    assert time.monotonic() - began_s < 60  # Ray itself tries for longer than that
+    assert time.monotonic() - began_s < 60  # Ray itself tries for longer
     assert "\n" not in str(caught.value)
 
 
 def test_who_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a server that `ray start` has just begun."""
+    """It may be a server that `ray start` has just begun."""
     monkeypatch.setattr(adapters, "CONNECT_S", 60)
     with engines.free_ports(1) as [port], socket.socket() as listener:
         listener.bind(("127.0.0.1", port))

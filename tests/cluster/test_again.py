@@ -1,4 +1,4 @@
-"""A command that has ended well, started again: it says so, and does nothing."""
+"""A command that has ended well is started again: it says so, and does nothing."""
 
 # ruff: noqa: F401, F811 - fixtures of another file
 
@@ -16,7 +16,7 @@ from tests.cluster.test_two_plans import base, one, pack, two
 @pytest.mark.promise("S67")
 @pytest.mark.parametrize("append", [False, True])
 def test_again_after_the_end(one: Path, two: Path, base: Path, append: bool) -> None:
-    """It says so, and does nothing, unless the source has changed."""
+    """It says that all is complete, and does nothing, unless the source has changed."""
     target = base if append else base.parent / "new"
     pack(one, target, 3, append=append)
     if append:
@@ -40,7 +40,7 @@ def test_again_after_a_shard_was_removed(one: Path, target: Path) -> None:
 
 
 def test_again_with_packs(one: Path, base: Path, tmp_path: Path) -> None:
-    """Packs that were replaced are other sources."""
+    """Packs that were replaced count as other sources."""
     pack_folder(one, tmp_path / "one.ffr")
     pack(tmp_path / "one.ffr", base, 2, append=True)
     with pytest.raises(CompleteError):

@@ -1,4 +1,4 @@
-"""Shards are added to a set in a bucket by a plan: it is whole at any time."""
+"""Shards are added to a set in a bucket by a plan: the set is whole at any time."""
 
 # ruff: noqa: F401, F811 - fixtures of another room
 
@@ -52,7 +52,7 @@ def paths(url: str) -> set[str]:
 
 
 def append(source: Path, url: str, shards: int = 3) -> None:
-    """A whole command."""
+    """Run a whole command."""
     with kept(source, url, shards, append=True) as plan:
         finish(plan)
 
@@ -102,7 +102,7 @@ def test_the_set_is_whole_at_any_time(
 def test_ended_at_any_step(
     url: str, store: S3Store, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """A lock that a killed command has left is its own."""
+    """The same command takes over the lock that it left when it was killed."""
     steps = Steps(step + 1)
 
     with monkeypatch.context() as patch:
@@ -124,7 +124,7 @@ def test_ended_at_any_step(
 
 @pytest.mark.promise("S73")
 def test_others_have_added_by_now(url: str, store: S3Store, more: Path) -> None:
-    """Their numbers are taken: the same command plans anew."""
+    """The numbers of its shards are taken, so the same command makes its plan again."""
     with planned(more, url, more.parent / "plan", append=True, shards=3) as plan:  # type: ignore[arg-type]
         for number in range(3):
             run(plan, number)

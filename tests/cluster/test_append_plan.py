@@ -1,4 +1,4 @@
-"""Shards are added to a set by a plan: it is whole before, and whole afterwards."""
+"""Shards are added to a set by a plan: the set is whole before and afterwards."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_shards_are_added(plan: Plan, target: Path, more: Path) -> None:
     assert (plan.header.first_number, len(plan)) == (2, 2)
     run(plan, 1)
     assert shards_of(target) == before
-    assert shown(target) == old  # complete, still
+    assert shown(target) == old  # still complete
     with pytest.raises(PackError, match="1 of 2 shards are missing: number 2"):
         commit(plan)
     assert shown(target) == old
@@ -91,7 +91,7 @@ def test_the_manifest_has_old_and_new(plan: Plan, target: Path) -> None:
 
 
 def test_files_that_share_a_record_are_counted(tmp_path: Path, more: Path) -> None:
-    """Also those of shards that are in no manifest; links and directories are no files."""
+    """Also in shards that are in no manifest; links and directories do not count as files."""
     old = make_folder(tmp_path / "old", {"x": {"1": b"same", "2": b"same"}, "y": b"else", "e": {}})
     (old / "link").symlink_to("y")
     pack_folder(old, tmp_path / "set", shards=1, dedup=True, symlinks="keep")
@@ -102,7 +102,7 @@ def test_files_that_share_a_record_are_counted(tmp_path: Path, more: Path) -> No
 
 
 def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None:
-    """Also of files that were left out."""
+    """It keeps its rows, also about files that were left out."""
     tree = make_folder(tmp_path / "tree", {f"{number}": bytes(2000) for number in range(6)})
     with planned(tree, tmp_path / "set", tmp_path / "plan", shards=2) as plan:
         (tree / "4").unlink()
@@ -184,7 +184,7 @@ def test_a_set_that_was_added_to_meanwhile(plan: Plan, target: Path, tmp_path: P
 
 
 def test_two_plans_for_one_set(plan: Plan, target: Path, tmp_path: Path) -> None:
-    """The later one finds the shards of the other, and does not take them for its own."""
+    """The later plan finds the shards of the other, and does not take them for its own."""
     make_folder(tmp_path / "z", {"z": b"", "zz": b""})
     with planned(tmp_path / "z", target, tmp_path / "plan2", append=True, shards=2) as other:
         finish(other)
@@ -195,7 +195,7 @@ def test_two_plans_for_one_set(plan: Plan, target: Path, tmp_path: Path) -> None
 
 
 def test_shards_of_a_plan_that_was_given_up(plan: Plan, target: Path, tmp_path: Path) -> None:
-    """Those of another plan, which have the same numbers, are not taken for them."""
+    """Another plan has shards of the same numbers, and does not take these for its own."""
     run(plan, 0)
     run(plan, 1)
     make_folder(tmp_path / "z", {"z1": b"1", "z2": b"2", "z3": b"3"})
@@ -210,7 +210,7 @@ def test_shards_of_a_plan_that_was_given_up(plan: Plan, target: Path, tmp_path: 
 def test_ended_while_shards_are_moved(
     target: Path, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """After any of the steps of the end; the same call goes on from there."""
+    """The command ends at any of its last steps; the same call goes on from there."""
     steps = Steps(step + 1)
     is_ended = False
 
@@ -231,7 +231,7 @@ def test_ended_while_shards_are_moved(
 
 
 def test_what_lies_beside_the_shards_is_not_moved(plan: Plan, target: Path) -> None:
-    """A killed task of a file system without O_TMPFILE leaves such a name."""
+    """A killed task leaves such a file where the file system has no O_TMPFILE."""
     run(plan, 0)
     (Path(plan.place) / ".part_00003.ffr.0123456789abcdef.partial").write_bytes(b"x")
     finish(plan)

@@ -46,7 +46,7 @@ def plan(tree: Path, target: Path) -> Iterator[Plan]:
 
 
 def spoil(path: Path, kind: str) -> str:  # noqa: PLR0911 - one of each kind
-    """Make it another file than was listed; return what should be said of it."""
+    """Change the file after it was listed; return the reason that must be reported."""
     size = path.stat().st_size
     if kind == "longer":
         path.write_bytes(b"x" * (size + 5))
@@ -86,7 +86,7 @@ def test_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
     assert all(path.suffix == ".ffr" for path in target.iterdir())
     with pytest.raises(PackError, match="shards are missing: number"):
         commit(plan)
-    # When it is repaired, the same call ends well.
+    # When the file is repaired, the same call ends well.
     subprocess.run(["rm", "-rf", tree / BAD], check=True)
     (tree / BAD).write_bytes(before)
     (tree / BAD).chmod(info.st_mode)
@@ -114,7 +114,7 @@ def test_skip(tree: Path, plan: Plan, target: Path, kind: str, on_error: str) ->
 
 
 def test_what_was_left_out_is_said_again(tree: Path, plan: Plan, target: Path) -> None:
-    """By a commit that finds the shards, which have links and empty directories, too."""
+    """Tasks that find whole shards, with links and empty directories, too, report it again."""
     size = (tree / BAD).stat().st_size
     spoil(tree / BAD, "vanished")
     rows = [run(plan, number, on_error="skip") for number in range(len(plan))]
@@ -128,7 +128,7 @@ def test_what_was_left_out_is_said_again(tree: Path, plan: Plan, target: Path) -
 
 
 def test_a_shard_without_a_file_is_made_again(tree: Path, plan: Plan, target: Path) -> None:
-    """With "stop", when the file is there again."""
+    """`on_error="stop"` makes the shard again, as the file is there again."""
     data, info = (tree / BAD).read_bytes(), (tree / BAD).stat()
     spoil(tree / BAD, "vanished")
     finish(plan, on_error="skip")
@@ -161,7 +161,7 @@ def test_a_directory_that_vanished(tree: Path, plan: Plan, target: Path) -> None
 @pytest.mark.promise("S67")
 @pytest.mark.parametrize("symlinks", ["inside", "keep"])
 def test_behind_a_link_that_is_not_followed(tmp_path: Path, symlinks: str) -> None:
-    """The file is as it was listed, but no longer where the packer may go."""
+    """The file is the same as when it was listed, but no longer where the packer may go."""
     tree = make_folder(tmp_path / "tree", {"a": b"1", "d": {"b": b"2"}, "e": {"c": b"3"}})
     with planned(tree, tmp_path / "set", tmp_path / "plan", symlinks=symlinks) as plan:
         (tree / "d").rename(tmp_path / "away" if symlinks == "inside" else tree / "e" / "d")
@@ -180,7 +180,7 @@ def test_a_source_that_vanished(tree: Path, plan: Plan, target: Path) -> None:
 
 
 def test_of_a_reproducible_set(tree: Path, target: Path) -> None:
-    """It has no times, and a file of another time is seen nevertheless."""
+    """The set has no times, but a file whose time has changed is noticed nevertheless."""
     with planned(tree, target, target.parent / "plan", symlinks="keep", reproducible=True) as plan:
         spoil(tree / BAD, "time")
         _, missing = finish(plan, on_error="skip")
@@ -211,7 +211,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def test_killed_at_any_moment(tmp_path: Path) -> None:
-    """The driver, or a worker; shards appear whole, and the same command ends well."""
+    """The driver or a worker is killed; shards appear whole, and the same command ends well."""
     tree, target = large(tmp_path / "tree"), tmp_path / "set"
     began_s = time.monotonic()
     subprocess.run(command(tree, tmp_path / "whole"), check=True, timeout=TIMEOUT_S)

@@ -1,6 +1,6 @@
-"""Executors of every engine (executor_cases.py), each tested by a process of pytest of its own.
+"""The executors of all engines (executor_cases.py), tested in a pytest process for each engine.
 
-Dask and Ray leave threads in a process that has used them, and other tests fork theirs.
+Dask and Ray leave threads in a process that has used them, and other tests fork their process.
 """
 
 from __future__ import annotations

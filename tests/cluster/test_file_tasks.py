@@ -1,4 +1,4 @@
-"""Verifying, indexing and converting by an executor: what one process gives, and goes on after."""
+"""Verifying, indexing, converting by an executor: the same as by one process, also after kills."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def converted(source: Path, target: Path, options: ConvertOptions = FFRECORD) ->
 @pytest.mark.promise("S68")
 @pytest.mark.parametrize("executor_text", ["processes", "dask"], indirect=True)
 def test_verify(packs: Path, records: Path, executor_text: str) -> None:
-    """As without an executor: good ones, damaged ones, one that cannot be opened."""
+    """The output is as without an executor: for good, for damaged, and for unreadable files."""
     both = [packs, records]
     alone = command("verify", *both)
     assert command("verify", "--executor", executor_text, *both) == alone
@@ -142,7 +142,7 @@ def test_index(packs: Path, records: Path, executor_text: str) -> None:
 @pytest.mark.promise("S68")
 @pytest.mark.parametrize("executor_text", ["processes", "dask"], indirect=True)
 def test_convert(records: Path, tmp_path: Path, executor_text: str) -> None:
-    """Each file as by itself, and the manifest names them."""
+    """Each file is converted as if alone, and the manifest names all files."""
     words = ["convert", "--executor", executor_text, "--to", "ffrecord"]
     done = command(*words, records, tmp_path / "made")
     assert (done.status, done.out) == (0, f"{tmp_path / 'made'}: 260 records\n")
@@ -164,7 +164,7 @@ def test_convert(records: Path, tmp_path: Path, executor_text: str) -> None:
 
 @dataclass(frozen=True)
 class MeetingTask(FileTask[PackReport]):
-    """Verifies while another task does, in the same process."""
+    """Verifies while another task does so in the same process."""
 
     meeting: threading.Barrier
 
@@ -221,7 +221,7 @@ def test_several_failures_are_listed(records: Path, tmp_path: Path) -> None:
 
 @pytest.mark.promise("S68")
 def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
-    """So many files that it does not end before it is killed."""
+    """There are so many files that it is killed before its end."""
     for number in range(SHARDS, 60):
         shutil.copy(next(records.iterdir()), records / f"more.tfrecord-{number:05}")
     target = tmp_path / "made"
@@ -245,7 +245,7 @@ def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
 
 @pytest.mark.promise("S68")
 def test_a_file_of_the_longest_name_has_a_row(tmp_path: Path) -> None:
-    """There is no room for ".json" behind it; the conversion goes on by the row."""
+    """The name has no room for ".json" behind it; the conversion finds its row all the same."""
     (tmp_path / "records").mkdir()
     names = ["é" * 123, "short"]
     for name in names:
@@ -310,7 +310,7 @@ def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> No
 
 
 def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
-    """A row that is cut off, of another shape, or of another file: the file is made again."""
+    """A row is cut off, of another shape, or of another file: the file is made again."""
     target = tmp_path / "made"
     (target / ROWS_NAME).mkdir(parents=True)
     lines = ["{", "[" * 100_000, "[]", '{"name": 3}', "\x00\xff", '{"name": "../x", "size": 1}']

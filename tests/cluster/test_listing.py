@@ -1,4 +1,4 @@
-"""Listing by tasks finds what packing by one process finds, whatever is in the tree."""
+"""Listing by tasks finds the same as packing by one process, whatever is in the tree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Shows = dict[str, tuple[int, int, bytes | None]]
 
 
 def compare(source: Path, **options: Any) -> None:
-    """Plan and pack it, and pack it by one process: the same tree, or the same refusal."""
+    """Pack `source` by a plan and by one process: the trees, or the refusals, must be the same."""
     place = source.parent
     number = len(list(place.iterdir()))
     one, other = place / f"one{number}", place / f"other{number}"
@@ -177,7 +177,7 @@ def test_a_name_that_begins_as_the_source(tree: Path) -> None:
 
 @pytest.fixture
 def deep(tmp_path: Path) -> Iterator[Path]:
-    """An empty directory, removed by who can remove deep ones."""
+    """An empty directory in which deep ones can be made; rm(1) can remove them."""
     (tmp_path / "tree").mkdir()
     yield tmp_path / "tree"
     subprocess.run(["rm", "-rf", tmp_path / "tree"], check=True)
@@ -185,7 +185,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("depth", [DEPTH_LIMIT, DEPTH_LIMIT + 1])
 def test_a_deep_directory(deep: Path, tmp_path: Path, depth: int) -> None:
-    """As deep as a pack may be, and one deeper."""
+    """The tree is as deep as a pack may be, or one level deeper."""
     nest(deep, depth)
     if depth <= DEPTH_LIMIT:
         compare(deep)
@@ -219,7 +219,7 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
 
 
 def all_of(source: Path, *, share: int, mix: bool = False) -> tuple[list[str], int]:
-    """The paths in their order, and how many tasks it took."""
+    """Return the paths in their order, and the number of tasks."""
     tasks = 0
 
     class Counting(ThreadPoolExecutor):

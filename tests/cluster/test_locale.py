@@ -1,4 +1,4 @@
-"""Names that Python decodes by the encoding of the locale, here ASCII, in plans."""
+"""Plans with names that Python decodes by the encoding of the locale, here ASCII."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ffrfs import pack_folder
 from tests.ascii_locale import ASCII
 from tests.cluster.trees import shards_of
 
-# As bytes they have another order than as Python decodes them.
+# Their order as bytes differs from their order as Python decodes them.
 NAMES = ["a", "dé", "é", "ï", "\uffee", "\U0001f600"]
 
 
@@ -24,7 +24,7 @@ def run(*words: str | Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Files and directories in turn, in two directories, and a link to one of them."""
+    """Files and directories in turn, in two directories, and a link to one of these files."""
     path = tmp_path / "source"
     for above in ("x", "x/ö"):
         (path / above).mkdir(parents=True)
@@ -43,7 +43,7 @@ HOW = ("--symlinks", "keep", "--reproducible", "--shards", "3")
 
 @pytest.fixture
 def packed(folder: Path, tmp_path: Path) -> Path:
-    """By this process, whose locale has all characters."""
+    """The set that this process packs, whose locale has all characters."""
     pack_folder(folder, tmp_path / "packed", symlinks="keep", reproducible=True, shards=3)
     return tmp_path / "packed"
 

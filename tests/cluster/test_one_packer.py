@@ -1,4 +1,4 @@
-"""The same bytes whoever packs: without an executor, by processes, task by task."""
+"""All ways to pack make the same bytes: without an executor, by processes, task by task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.folder.folder_model import make_folder, trees
 
 
 def folder(place: Path) -> list[Path]:
-    """With links, hard links, empty directories, equal files, and a file larger than all others."""
+    """A tree with links, hard links, empty directories, equal files, and one very large file."""
     root = add_links(make_tree(place / "tree", folders=12, files=20))
     (root / "d0" / "large").write_bytes(bytes(3 << 20))
     os.link(root / "d0" / "large", root / "d2" / "the same")
@@ -39,9 +39,9 @@ def packs(place: Path) -> list[Path]:
 
 
 def tarred(place: Path, *, compressed: bool = False) -> list[Path]:
-    """With links to files and to directories, which are followed."""
+    """An archive with links to files and to directories, which are followed."""
     (root,) = folder(place)
-    for name in ("away", "d0/bytes"):  # they lead out
+    for name in ("away", "d0/bytes"):  # these links lead out of the tree
         (root / name).unlink()
     name = "x.tar.gz" if compressed else "x.tar"
     subprocess.run(["tar", "caf", name, "-C", "tree", "."], cwd=place, check=True)
@@ -73,7 +73,7 @@ CASES: list[tuple[Make, list[str]]] = [
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Make], tuple[Path, list[Path]]]:
-    """Makes a source, unless it is there; returns the directory that it is in, and its paths."""
+    """Makes a source once; returns the directory that it is in, and its paths."""
 
     @functools.cache
     def make(source: Make) -> tuple[Path, list[Path]]:
@@ -87,7 +87,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Make], tuple[Pat
 def sources(
     made: Callable[[Make], tuple[Path, list[Path]]], source: Make, monkeypatch: pytest.MonkeyPatch
 ) -> list[Path]:
-    """The paths, and the directory that they are in is the present one."""
+    """The paths of the source; their directory is the current one."""
     place, paths = made(source)
     monkeypatch.chdir(place)
     return paths
@@ -98,7 +98,7 @@ def sources(
 def test_with_and_without_an_executor(
     ffrfs: Run, tmp_path: Path, sources: list[Path], options: list[str]
 ) -> None:
-    """Other engines than processes: test_same_bytes.py."""
+    """Not here: other engines than processes (test_same_bytes.py)."""
 
     def packed(*more: str) -> dict[str, bytes]:
         target = tmp_path / more[-1]

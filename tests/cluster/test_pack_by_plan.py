@@ -112,7 +112,7 @@ def test_commit_names_few(tree: Path, target: Path) -> None:
 def test_every_flipped_byte_of_a_header(
     plan: Plan, expected: dict[str, bytes], target: Path
 ) -> None:
-    """The shard is made again, whatever was spoilt."""
+    """The shard is made again, whichever byte is flipped."""
     place = target / "part_00001.ffr"
     data = expected[place.name]
     records = int.from_bytes(data[4:12], "little")

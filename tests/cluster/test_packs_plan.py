@@ -1,4 +1,4 @@
-"""Packs by a plan: brought into another order, merged, filtered; never with a wrong byte."""
+"""Packs that are packed by a plan: reordered, merged, filtered; never with a wrong byte."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def repacked(source: Path | list[Path], target: Path, **options: Any) -> Plan:
 
 
 def order_of(target: Path) -> list[str]:
-    """The paths of the files, as their records stand."""
+    """Return the paths of the files, in the order of their records."""
     return [path for shard in sorted(target.glob("*.ffr")) for path in paths_of(shard)]
 
 
@@ -80,14 +80,14 @@ def test_an_order_from_a_file(pack: Path, target: Path) -> None:
     listed = sorted(files, reverse=True)
     (target.parent / "order").write_text("\n".join(listed) + "\n")
     repacked(pack, target, order=str(target.parent / "order")).close()
-    # Within a shard, too.
+    # The order holds within a shard, too.
     assert order_of(target) == listed
     assert shown(target) == shown(pack)
 
 
 @pytest.mark.parametrize("symlinks", ["inside", "follow", "keep", "skip"])
 def test_links(tree: Path, target: Path, symlinks: Any) -> None:
-    """As repack()."""
+    """Links are treated as by repack()."""
     (tree / "away").unlink()
     (tree / "d0" / "bytes").unlink()
     pack_folder(tree, target.parent / "old.ffr", symlinks="keep")
@@ -116,7 +116,7 @@ def test_patterns(pack: Path, target: Path, patterns: dict[str, list[str]]) -> N
 @pytest.mark.parametrize("order", [None, "size", "path"])
 @pytest.mark.parametrize("shards", [1, 3, 40])
 def test_files_that_share_a_record(tmp_path: Path, order: str | None, shards: int) -> None:
-    """They still do, where they go into one shard."""
+    """They still share it if they are in the same shard."""
     content = {f"d{n}": {f"{m}": bytes([m]) * 2000 for m in range(8)} for n in range(5)}
     pack_folder(make_folder(tmp_path / "tree", content), tmp_path / "old.ffr", dedup=True)
     with repacked(tmp_path / "old.ffr", tmp_path / "set", order=order, shards=shards) as plan:
@@ -137,7 +137,7 @@ def test_an_empty_pack_and_one_of_empty_directories(tmp_path: Path) -> None:
 
 
 def damage(pack: Path, path: str) -> None:
-    """Flip a byte of that file."""
+    """Flip a byte of the file `path` in the pack."""
     offset, size = record_extents(pack)[paths_of(pack).index(path)]
     assert size > 0
     flip_byte(pack, offset + size // 2)
@@ -206,7 +206,7 @@ def test_a_source_that_lost_a_file(pack: Path, tree: Path, target: Path) -> None
 
 @pytest.mark.promise("S67")
 def test_a_source_that_was_replaced_by_another_pack(pack: Path, tree: Path, target: Path) -> None:
-    """Its paths and sizes are those that were listed; its bytes are others."""
+    """Its paths and sizes are as they were listed; its bytes are others."""
     with planned(pack, target, target.parent / "plan", shards=2) as plan:
         run(plan, 0)
         before = (tree / "top").read_bytes()
@@ -223,7 +223,7 @@ def test_a_source_that_was_replaced_by_another_pack(pack: Path, tree: Path, targ
 def test_an_archive_that_changes_while_a_shard_is_made(
     tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not only while the last one is."""
+    """The change is noticed at any shard, not only at the last one."""
     archive = write_tree(tmp_path / "x.tar", {"a": b"a", "b": b"b"})
     append = ArchiveSource.append
 

@@ -26,7 +26,7 @@ SHARDS = 4
 
 
 def packed(plan: Plan, executor: Executor) -> dict[str, bytes]:
-    """The set, packed anew."""
+    """Pack the set again; return its files."""
     shutil.rmtree(plan.target, ignore_errors=True)
     pack_by_plan(plan, executor)
     return files_of(Path(plan.target))
@@ -34,7 +34,7 @@ def packed(plan: Plan, executor: Executor) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("reproducible", [False, True])
 def test_the_same_set_whoever_makes_it(tree: Path, tmp_path: Path, reproducible: bool) -> None:
-    """By threads, by processes, task by task in any order, twice, two at a time."""
+    """By threads, by processes, and by tasks in any order and twice, the set is the same."""
     add_links(tree)
     options = {"shards": SHARDS, "symlinks": "keep", "reproducible": reproducible}
     with planned(tree, tmp_path / "set", tmp_path / "plan", **options) as plan:
@@ -70,7 +70,7 @@ def test_two_at_a_time(tree: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("symlinks", ["keep", "skip"])
 def test_equal_trees_have_equal_sets(tree: Path, tmp_path: Path, symlinks: str) -> None:
-    """If they are reproducible: wherever they are, and whatever their times."""
+    """Reproducible sets are equal wherever their trees are, and whatever their times."""
     add_links(tree)
     shutil.copytree(tree, tmp_path / "copy", symlinks=True)
     for path in sorted((tmp_path / "copy").rglob("*")):
@@ -135,7 +135,7 @@ def test_no_shard_is_larger_than_asked_for(tmp_path: Path, kind: str) -> None:
 
 
 def test_tasks_are_small_values(tree: Path, tmp_path: Path) -> None:
-    """They go to other machines, and have all that they need."""
+    """A task goes to another machine, and has all that it needs."""
     with planned(tree, tmp_path / "set", tmp_path / "plan") as plan:
         tasks = [plan.task(number) for number in range(len(plan))]
     assert sum(task.file_count for task in tasks) == plan.file_count
@@ -147,7 +147,7 @@ def test_tasks_are_small_values(tree: Path, tmp_path: Path) -> None:
 def test_tasks_carry_where_servers_are(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no secrets."""
+    """A task has the addresses of servers, but no secrets."""
     monkeypatch.setenv("FFRFS_ENDPOINT_URL", "http://here:1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     with planned(tree, tmp_path / "set", tmp_path / "plan") as plan:

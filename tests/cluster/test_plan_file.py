@@ -35,7 +35,7 @@ HEADER: dict[str, object] = {"kind": "folder"}
 
 
 def piece(folder: str, sizes: Sequence[int], *, first: int = 0, links: int = 0) -> Piece:
-    """`sizes` of its files, which are named by numbers."""
+    """Return a piece with files of these sizes, whose names are numbers."""
     names = [f"{first + number:06}" for number in range(len(sizes))]
     above = ((0o755, 1),) * (folder.count("/") + 2 if folder else 1)
     none = [0o644] * len(sizes)
@@ -52,7 +52,7 @@ def written(path: Path, pieces: Sequence[Piece], **cut: Any) -> PlanFile:
 
 
 class Content(NamedTuple):
-    """What shards hold, one list for each."""
+    """The content of all shards: the files of each shard, all links, all empty directories."""
 
     files: list[list[str]]
     links: list[str]
@@ -120,7 +120,7 @@ def test_any_listing(
     for part in plan.shards:
         assert part.byte_count <= size_max or part.file_count == 1
     for one, other in zip(plan.shards, plan.shards[1:], strict=False):
-        # Two that follow each other would not go into one.
+        # Two shards that follow each other would not fit into one.
         files = one.file_count + other.file_count
         assert one.byte_count + other.byte_count + 400 * files + (32 << 10) > size_max
 
@@ -135,7 +135,7 @@ def test_shards_are_about_equal(tmp_path: Path) -> None:
 
 
 def test_one_large_file_among_small_ones(tmp_path: Path) -> None:
-    """It takes a shard's part alone; the others share what is left."""
+    """The large file has the size of a shard; the small ones share the other shards."""
     pieces = [piece("a", [1000] * 50 + [10_000_000] + [1000] * 50)]
     with written(tmp_path / "plan", pieces, shards=5) as plan:
         counts = [part.file_count for part in plan.shards]
@@ -153,7 +153,7 @@ def test_a_directory_of_more_files_than_a_block(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_many_links(tmp_path: Path) -> None:
-    """They are in blocks of a size that is read again."""
+    """The blocks of links are written so small that they can be read back."""
     many = piece("many", [1], links=50_000)
     with (
         patch.object(pieces_module, "_BLOCK_SIZE_MAX", 1 << 20),
@@ -163,7 +163,7 @@ def test_a_directory_of_many_links(tmp_path: Path) -> None:
 
 
 def test_names_count_by_their_bytes(tmp_path: Path) -> None:
-    """In a pack they stand as UTF-8, twice."""
+    """A pack has each name twice, as UTF-8."""
     names = [f"{number:03}{'名' * 80}" for number in range(900)]
     none = [0] * len(names)
     one = Piece("", ((0o755, 1),), names, none, none, none)
@@ -197,7 +197,7 @@ def test_an_unfinished_plan_is_not_there(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A plan of several blocks."""
+    """The bytes of a plan of several blocks."""
     place = tmp_path_factory.mktemp("good")
     with patch.object(plan_file_module, "BLOCK_COUNT", 8):
         planned(make_tree(place / "tree"), place / "set", place / "plan").close()
@@ -240,7 +240,7 @@ def test_every_flipped_byte_is_seen(good: bytes, tmp_path: Path) -> None:
 
 
 def test_flipped_bytes_under_good_checksums(good: bytes, tmp_path: Path) -> None:
-    """Whatever is in the records: an error of ours, or a plan that reads."""
+    """Whatever the records have, the plan can be read, or the error is one of ffrfs."""
     records = tfrecord_records(good)
     for seed in range(250):
         chance = random.Random(seed)
@@ -260,7 +260,7 @@ NONSENSE = [None, 5, -1, 1e999, "x", "\udcff", [], {}, [[]], True, 2**70, ["a"],
 
 
 def with_value(value: Any, chance: random.Random, new: object) -> Any:
-    """`value` with one thing somewhere in it replaced."""
+    """Return `value` with a random part of it replaced."""
     if isinstance(value, list | dict) and value and chance.random() < 0.85:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = chance.choice(keys)
@@ -297,7 +297,7 @@ def test_json_of_wrong_shapes(good: bytes, tmp_path: Path) -> None:
 
 FIRST, BLOCK, TABLE = 0, 1, -1  # records of a plan
 GONE = object()
-# Of which source, in which record, where in its JSON, and what is there.
+# The source, the record, the place in its JSON, and the value that is put there.
 DAMAGED: list[tuple[str, int, tuple[str | int, ...], object]] = [
     ("tree", FIRST, ("request", "sources", 0), "a\0b"),
     ("tree", FIRST, ("request", "sources", 0), "\ud800"),
@@ -338,7 +338,7 @@ def with_damage(value: Any, where: Sequence[str | int], new: object) -> Any:
 
 
 def test_damage_under_good_checksums(tmp_path: Path) -> None:
-    """It shows when the plan is opened, or when a task needs what is damaged."""
+    """The error comes when the plan is opened, or when a task needs the damaged part."""
     tree = make_tree(tmp_path / "tree", folders=1)
     with tarfile.open(tmp_path / "tar", "w") as tar:
         tar.add(tree, "top")

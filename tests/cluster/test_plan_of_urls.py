@@ -31,11 +31,11 @@ def test_others_cannot_read_a_key(
     pack_folder(tree, web_root / "planned.ffr")
     url = f"{web.url}/planned.ffr?sig=hush"
     place, target = tmp_path / "set.plan", tmp_path / "set"
-    planned(tree, tmp_path / "other", place).close()  # which others may read
+    planned(tree, tmp_path / "other", place).close()  # others may read this plan
     assert place.stat().st_mode & stat.S_IROTH
     with reading_urls(monkeypatch, tmp_path):
         planned([url], target, place).close()  # type: ignore[list-item]
-        assert b"sig=hush" in place.read_bytes()  # the tasks need it, on other machines, too
+        assert b"sig=hush" in place.read_bytes()  # tasks on other machines need it, too
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
         with Plan(place) as plan:
             for number in range(len(plan)):

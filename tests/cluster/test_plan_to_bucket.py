@@ -1,4 +1,4 @@
-"""By a plan into a bucket: resumed after a kill, complete with its manifest, and nothing else."""
+"""Sets that a plan makes in a bucket: resumed after a kill, whole with a manifest, nothing else."""
 
 # ruff: noqa: F401, F811 - fixtures of another room
 
@@ -39,7 +39,7 @@ MANIFEST = ".ffrfs-manifest.jsonl"
 
 
 def local(tree: Path, shards: int) -> dict[str, bytes]:
-    """The set that the same plan makes of files."""
+    """Return the set that the same plan makes in a directory."""
     place = tree.parent / "local"
     with planned(tree, place, tree.parent / "plan", shards=shards, reproducible=True) as plan:
         for number in range(shards):
@@ -91,7 +91,7 @@ def test_a_damaged_object_is_made_again(
 def test_a_command_that_is_killed(
     bucket: str, store: S3Store, tree: Path, staging: Path, tmp_path: Path
 ) -> None:
-    """The first command lives until its first shard is in the bucket; the second makes all 30."""
+    """It is killed once its first shard is in the bucket; the second one completes all 30."""
     url = f"s3://{bucket}/killed"
     command = [
         *(sys.executable, "-m", "ffrfs", "pack", "-q", "--reproducible", "--shards", "30"),
@@ -122,7 +122,7 @@ def test_a_command_that_is_killed(
     assert left.items() <= times().items()
     assert_whole(url, tree)
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert (done.returncode, done.stderr) == (0, "")  # complete already
+    assert (done.returncode, done.stderr) == (0, "")  # the set is complete already
     assert objects(store, "killed") == found
 
 
@@ -159,7 +159,7 @@ def test_what_is_left_out_is_in_the_manifest(
 
 @pytest.mark.promise("S73")
 def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
-    """Whenever the other begins; the one that was killed before has left an object."""
+    """The first plan stays: a command of other sources is refused, an equal one joins in."""
     url = f"s3://{bucket}/two"
     small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
     with contextlib.ExitStack() as stack:

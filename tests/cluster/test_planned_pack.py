@@ -1,4 +1,4 @@
-"""`ffrfs cluster`, `ffrfs pack --executor`: by an engine, task by task, ended and begun again."""
+"""`ffrfs cluster`, `ffrfs pack --executor`: by an engine, task by task, ended and started again."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
     assert "ffrfs: top: left out: No such file or directory\n" in done.err
     assert done.out.decode().endswith(", 2 shards, 1 file left out\n")
     assert "top" not in shown(target)
-    # What was left out is said again, by whoever looks.
+    # Every later command reports the files that were left out.
     done = ffrfs("cluster", "commit", plan, *options)
     assert (done.status, done.lines[0].endswith("1 file left out")) == (status, True)
     done = ffrfs("cluster", "run", plan, "--task", "0/1", *options)
@@ -275,7 +275,7 @@ def test_the_plan_of_another_command(ffrfs: Run, tree: Path, target: Path) -> No
 
 
 def hold(tree: Path, target: Path) -> None:
-    """Leave a plan, and a shard, behind."""
+    """Leave a plan and a shard behind, as a killed command does."""
     with pytest.raises(KeyboardInterrupt), kept(tree, target, 3) as plan:
         run(plan, 1)
         raise KeyboardInterrupt
@@ -348,7 +348,7 @@ def test_append(ffrfs: Run, tree: Path, target: Path) -> None:
 
 @pytest.mark.parametrize("is_of_group", [False, True])
 def test_ctrl_c(tmp_path: Path, is_of_group: bool) -> None:
-    """What is done stays, and the same command goes on. So many shards take seconds."""
+    """Finished shards stay, and the same command goes on. So many shards take seconds."""
     chance = random.Random(11)
     files = {f"{n}": {f"{m}": chance.randbytes(20_000) for m in range(20)} for n in range(12)}
     tree, target = make_folder(tmp_path / "tree", files), tmp_path / "set"
@@ -366,7 +366,7 @@ def test_ctrl_c(tmp_path: Path, is_of_group: bool) -> None:
                 os.killpg(process.pid, signal.SIGINT)
             else:
                 process.send_signal(signal.SIGINT)
-            # Its workers have its pipes, too: they have ended as well.
+            # Its workers have its pipes, too, so they have also ended once this returns.
             out, err = process.communicate(timeout=TIMEOUT_S)
         finally:
             process.kill()

@@ -32,16 +32,16 @@ COUNT, SIZE = 100, 110_000
 NODES = 4
 BLOCK_SIZE = 1 << 20
 EIO = "5"
-# For headers, indexes, and the first byte that each mount asks for.
+# The rest is for headers, indexes, and the first byte that each mount asks for.
 ALMOST_ONCE = 1.05
 
 
 def proxy_of(
     port: int, host: str, authority: Path | None = None
 ) -> contextlib.AbstractContextManager[Nginx]:
-    """nginx by the recipe. `port`: of the origin; `host`: what the origin takes for its name.
+    """Run nginx by the recipe. `port` is the origin's, `host` the name that the origin expects.
 
-    `authority`: who has signed the certificate of the origin, which then is at https.
+    `authority` has signed the certificate of the origin, which then is at https.
     """
 
     def servers(folder: Path, own_port: int) -> str:
@@ -67,7 +67,7 @@ def proxy_of(
 
 
 class Served:
-    """What a server's log tells of the requests for one object."""
+    """The requests for one object, by a server's log."""
 
     def __init__(self, server: Nginx, path: str) -> None:
         words = [line.split(" ", 4) for line in server.requests()]
@@ -89,14 +89,14 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         content = random.Random(-1 - number).randbytes(SIZE)
         (folder / "other" / f"{zlib.crc32(content):08x}").write_bytes(content)
     pack_folder(folder / "other", folder / "new.ffr")
-    # nginx makes an ETag of a time in seconds and a size.
+    # nginx makes an ETag of a time in seconds and a size, so this time must differ.
     os.utime(folder / "new.ffr", (1e9, 1e9))
     return folder
 
 
 @pytest.fixture
 def web(packs: Path, tmp_path: Path) -> Path:
-    """What the origin serves, for one test."""
+    """The folder that the origin serves, for one test."""
     root = tmp_path / "web"
     (root / "set").mkdir(parents=True)
     for path in [packs / "one.ffr", packs / "new.ffr", *(packs / "set").iterdir()]:
@@ -131,7 +131,7 @@ def mounted(tmp_path: Path, fuse: None) -> Iterator[MakeMount]:
 
 
 def read_at_once(trees: list[Mount]) -> list[Epoch]:
-    """Each in an order of its own."""
+    """Read the trees at the same time, each in an order of its own."""
     readings = [Reading(tree.path, seed=seed) for seed, tree in enumerate(trees)]
     return [reading.result() for reading in readings]
 
@@ -147,7 +147,7 @@ def test_four_nodes_fetch_each_block_once(
     assert passed.size > 0.95 * NODES * size
     assert size <= served.size <= ALMOST_ONCE * size
     assert served.statuses == {"206"}
-    # Each mount asks the origin itself what the object is now.
+    # Each mount asks the origin itself for the present version of the object.
     assert served.ranges.pop("bytes=0-0") == NODES
     assert set(served.ranges.values()) == {1}
     for words in served.ranges:
@@ -170,10 +170,10 @@ def test_a_set_is_listed_and_read(origin: Nginx, proxy: Nginx, mounted: MakeMoun
 def test_an_origin_at_https(
     web: Path, tmp_path: Path, mounted: MakeMount, is_trusted: bool
 ) -> None:
-    """A mount tries for seconds to reach what the proxy does not trust."""
+    """If the proxy does not trust the origin, a mount tries for seconds."""
     authority, stranger = trustme.CA(), trustme.CA()
     key = tmp_path / "key.pem"
-    # The name in the file: the proxy asks for it, and checks it.
+    # The recipe has this name for the origin: the proxy asks for it, and checks it.
     authority.issue_cert("origin.example.org").private_key_and_cert_chain_pem.write_to_path(
         str(key)
     )
@@ -200,7 +200,7 @@ def test_an_object_that_changes(
 ) -> None:
     """The proxy has a part of the old object, and gets the new one."""
     url = f"{proxy.url}/one.ffr"
-    # A request that the proxy breaks off is repeated for so long.
+    # For so long a mount repeats a request that the proxy breaks off.
     before, between = (mounted(url, "--remote-timeout", "6") for _ in range(2))
     names = sorted(path.name for path in (packs / "source").iterdir())
     for some in (names[:20], names[50:60]):
@@ -215,7 +215,7 @@ def test_an_object_that_changes(
         assert epoch.errors.keys() == {EIO}
         assert epoch.right + epoch.errors[EIO] == COUNT
         tree.expect_log("changed at its origin")
-    # Who opens it now gets the new one, and nothing of the old.
+    # A mount that opens it now gets the new object, and nothing of the old one.
     after = mounted(url)
     assert Reading(after.path).result() == Epoch(COUNT, 0, {})
     assert set(after.ask(_names_in, "")) == {path.name for path in (packs / "other").iterdir()}
@@ -260,7 +260,7 @@ def test_of_object_storage_signed_urls_pass_and_signed_requests_do_not(
         done = ffrfs("mount", *words, "s3://data/one.ffr", tmp_path / "mnt", env=environment)
         mount_command_fails(done, 1, "s3://data/one.ffr", "SignatureDoesNotMatch")
 
-        # Of other times, so of other signatures; they share what the proxy has.
+        # Their times differ, and so their signatures; they share the blocks that the proxy has.
         signed = [
             obstore.sign(bucket, "GET", "one.ffr", timedelta(hours=hours)) for hours in (1, 2)
         ]

@@ -1,7 +1,7 @@
 """The recipes of docs/cluster: Slurm, Apptainer, Kubernetes, Ansible.
 
-Their own files are run, with other paths, in namespaces that are what a node, a container or a
-pod has: no scheduler, container runtime or cluster is here. Not here: the proxy (test_proxy.py).
+The tests run their files, with other paths, in namespaces like those of a node, a container or a
+pod: no scheduler, container runtime or cluster is here. Not here: the proxy (test_proxy.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TREE = {f"train/{number}": bytes([number]) * 40_000 for number in range(60)}
 TIMEOUT_S = 60
 ROOT, NOBODY = 0, 65534
 
-# $1: a folder of the test's own; $2: where Python is. Of the machine stays what programs need.
+# $1: a folder of the test; $2: Python's folder. The rest of the machine stays as it is.
 _BEGIN = """set -e
 mount -t tmpfs -o mode=755 run /run
 # Opened to all, as most systems have it.
@@ -64,11 +64,11 @@ class Done(NamedTuple):
 
 
 class Node:
-    """A machine of its own, as far as namespaces go: all in it ends with close()."""
+    """A machine, as far as namespaces can imitate one: everything in it ends with close()."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        # Where a user's daemons have their state.
+        # A user's daemons have their state here.
         self.user = {"HOME": str(place), "TMPDIR": str(place), "XDG_RUNTIME_DIR": f"{place}/user"}
         (place / "user").mkdir(mode=0o700)
         os.chown(place / "user", NOBODY, NOBODY)
@@ -109,7 +109,7 @@ class Node:
         return _done(self.enter(*command, **more))
 
     def pid_of(self, container: subprocess.Popen[str]) -> int:
-        """Of the first process of a container that enter() has started; as the node counts."""
+        """Return the id, as the node counts, of the first process of a container of enter()."""
         ours = os.readlink(f"/proc/{_only_child(self._process.pid)}/ns/mnt")
         # nsenter forks, and then unshare makes the namespace.
         children = Path(f"/proc/{container.pid}/task/{container.pid}/children")
@@ -120,13 +120,13 @@ class Node:
         return int(pid)
 
     def mounts(self) -> list[str]:
-        """The places where something of ours is mounted."""
+        """Return the mount points of ffrfs in the node."""
         pid = _only_child(self._process.pid)
         rows = Path(f"/proc/{pid}/mountinfo").read_text(errors="surrogateescape").splitlines()
         return [row.split()[4] for row in rows if " - fuse.ffrfs " in row]
 
     def close(self) -> None:
-        self._process.kill()  # and by --kill-child all others
+        self._process.kill()  # --kill-child then kills all others
         self._process.communicate(timeout=TIMEOUT_S)
 
 
@@ -145,7 +145,7 @@ def _done(process: subprocess.Popen[str]) -> Done:
 
 
 def replaced(path: Path, words: Mapping[str, object]) -> str:
-    """A recipe for this test. Each word to be replaced must be there."""
+    """Return a recipe with the paths of this test; it must have each word to be replaced."""
     text = path.read_text()
     for old, new in words.items():
         assert old in text, old
@@ -155,7 +155,7 @@ def replaced(path: Path, words: Mapping[str, object]) -> str:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that all users reach, unlike pytest's own; with `bin/ffrfs`, and `set`, a pack."""
+    """A folder that all users reach, unlike pytest's own, with `bin/ffrfs` and a set, `web/set`."""
     if os.geteuid() != 0:
         pytest.skip("only root can have namespaces of its own without a user namespace")
     with tempfile.TemporaryDirectory(prefix="ffrfs-cluster-") as name:
@@ -165,7 +165,7 @@ def place() -> Iterator[Path]:
             (place / folder).mkdir(parents=True)
         program = place / "bin" / "ffrfs"
         words = shlex.join([f"PYTHONPATH={CHECKOUT}", sys.executable, "-m", "ffrfs"])
-        # The recipes give no environment of ours to what they start.
+        # The recipes pass no variables of our environment to the programs that they start.
         program.write_text(f'#!/bin/sh\n{WATCH_VARIABLE}=/dev/null exec env {words} "$@"\n')
         program.chmod(0o755)
         for path, content in TREE.items():
@@ -184,7 +184,7 @@ def node(place: Path, fuse: None) -> Iterator[Node]:
 
 
 def digest_of(folder: str | Path) -> str:
-    """A command of a shell: what is in the tree there, as EXPECTED says it."""
+    """Return a shell command that prints the digest of the tree there, as in EXPECTED."""
     return f"cd {folder} && cat {' '.join(TREE)} | sha256sum"
 
 
@@ -192,7 +192,7 @@ EXPECTED = hashlib.sha256(b"".join(TREE.values())).hexdigest() + "  -\n"
 
 
 def check_arguments(words: Sequence[str]) -> None:
-    """The command line is one that ffrfs takes."""
+    """Check that ffrfs takes the command line."""
     assert words[0] == "ffrfs"
     make_parser().parse_args(words[1:])
 
@@ -216,7 +216,7 @@ kill -KILL "$1"
 
 
 class Slurm:
-    """What slurmd and slurmctld do for the jobs of one user on a node."""
+    """Does on a node what slurmd and slurmctld do for the jobs of one user."""
 
     def __init__(self, node: Node, user_id: int) -> None:
         self.node, self.user_id, self._place = node, user_id, node.place
@@ -253,7 +253,7 @@ class Slurm:
             "SLURM_JOB_UID": str(self.user_id),
             "SLURM_JOB_COMMENT": comment or "a word, ffrfs:imagenet",
         }
-        # slurmd gives no PATH.
+        # slurmd sets no PATH.
         words = (f"{name}={value}" for name, value in environment.items())
         return self.node.enter("/usr/bin/env", "-i", *words, self._place / program)
 
@@ -267,7 +267,7 @@ class Slurm:
         return self.as_user("sh", "-c", digest_of(self.mountpoint)) == (0, EXPECTED)
 
     def kill_daemon(self) -> None:
-        """And its guardian, which the daemon would replace. That user has mounts of other tests."""
+        """Kill the daemon, and its guardian, which would replace it; the user has other mounts."""
         found = json.loads(self.as_user("ffrfs", "ps", "--json").out)
         (mount,) = (one for one in found if one["mountpoint"] == str(self.mountpoint))
         assert self.node.run("sh", "-ec", KILL_FOR_GOOD, "sh", str(mount["pid"])).status == 0
@@ -283,7 +283,7 @@ def slurm(node: Node, request: pytest.FixtureRequest) -> Slurm:
 
 
 def test_slurm_jobs_share_a_mount(slurm: Slurm) -> None:
-    """Two at a time, again after a failure, and after the daemon was killed."""
+    """Two start at a time, one again after a failure, and one after the daemon was killed."""
     at_once = [slurm.start("prolog.sh", job) for job in (1, 2)]
     assert [_done(process).status for process in at_once] == [0, 0]
     assert slurm.run("prolog.sh", 1) == 0
@@ -308,7 +308,7 @@ def test_slurm_jobs_share_a_mount(slurm: Slurm) -> None:
 
 @pytest.mark.parametrize("slurm", [ROOT], indirect=True)
 def test_slurm_drains_a_node_only_for_its_own_faults(slurm: Slurm) -> None:
-    # The name of no data set, paths, nothing.
+    # A set whose pack is absent, a set without a file, a path, and empty names.
     assert slurm.run("prolog.sh", 1, "ffrfs:absent ffrfs:none ffrfs:../etc/imagenet ffrfs: *") == 0
     for name, why in {"absent": "/absent.ffr", "none": "none.toml"}.items():
         assert why in (slurm.references / name / "message").read_text()
@@ -318,7 +318,7 @@ def test_slurm_drains_a_node_only_for_its_own_faults(slurm: Slurm) -> None:
     program = slurm.node.place / "bin/ffrfs"
     program.rename(program.with_name("elsewhere"))
     assert slurm.run("prolog.sh", 3) == 1
-    # What was mounted before goes, also without ffrfs.
+    # A mount that was made before is removed, also without ffrfs.
     program.with_name("elsewhere").rename(program)
     assert slurm.run("prolog.sh", 4) == 0
     program.unlink()
@@ -328,7 +328,7 @@ def test_slurm_drains_a_node_only_for_its_own_faults(slurm: Slurm) -> None:
 
 @pytest.mark.parametrize("slurm", [NOBODY], indirect=True)
 def test_slurm_job(slurm: Slurm) -> None:
-    """Its script with an srun that runs its command once, here."""
+    """The script of a job runs, with an srun that runs its command once, here."""
     place = slurm.node.place
     order, state = place / "order.txt", place / "references"
     words = {"=/mnt/ffrfs": f"={place}/mnt", "/run/ffrfs-slurm": state, "order.txt": order}
@@ -352,13 +352,13 @@ def test_slurm_job(slurm: Slurm) -> None:
     assert "not mounted" in done.out
 
 
-# What Apptainer gives with --fakeroot: root in a user namespace, and mounts of its own.
+# Apptainer gives this with --fakeroot: root in a user namespace, and mounts of its own.
 FAKEROOT = ("unshare", "--user", "--map-root-user", "--mount")
 
 
 @pytest.fixture
 def in_container(node: Node) -> Callable[..., Done]:
-    """Runs a command of an ordinary user there."""
+    """Runs a command of an ordinary user in a container."""
     if node.run("ffrfs", "--version", user_id=NOBODY).status != 0:
         pytest.skip("an ordinary user cannot run this Python")
     if node.run(*FAKEROOT, "true", user_id=NOBODY).status != 0:
@@ -403,7 +403,7 @@ def server(place: Path) -> Iterator[Nginx]:
 
 
 def manifests(words: Mapping[str, object]) -> dict[str, dict[str, Any]]:
-    """By kind, of which the file has one each."""
+    """Return the manifests by kind; the file has one of each kind."""
     yaml = pytest.importorskip("yaml")
     text = replaced(RECIPES / "kubernetes" / "daemonset.yaml", words)
     found = list(yaml.safe_load_all(text))
@@ -460,7 +460,7 @@ def test_kubernetes_settings_are_those_of_the_daemon_set(tmp_path: Path) -> None
     assert config.settings["cache_dir"] == paths["cache"]
 
 
-# A container: mounts go to it from the node, and back if it is "unchanged", not if it is "slave".
+# A container gets mounts from the node, and if it is "unchanged", not "slave", gives its own back.
 def container_of(propagation: str, command: Sequence[str]) -> list[str]:
     begin = 'mount -t tmpfs -o mode=755 run /run && exec "$@"'
     enter = ("unshare", "--mount", "--propagation", propagation)
@@ -468,7 +468,7 @@ def container_of(propagation: str, command: Sequence[str]) -> list[str]:
 
 
 def test_kubernetes_pods_see_the_mount_of_another(node: Node, server: Nginx, place: Path) -> None:
-    """It comes, dies with its container, comes again with the next one, and goes."""
+    """The mount comes, dies with its container, comes again with the next one, and is unmounted."""
     names = {name: place / name for name in ("mounts", "cache", "etc")}
     for path in names.values():
         path.mkdir()
@@ -483,7 +483,7 @@ def test_kubernetes_pods_see_the_mount_of_another(node: Node, server: Nginx, pla
     (container,) = kinds["DaemonSet"]["spec"]["template"]["spec"]["containers"]
     ((name, text),) = kinds["ConfigMap"]["data"].items()
     (names["etc"] / name).write_text(text)
-    # As kubelet does it for the directory of a hostPath.
+    # kubelet does this for the directory of a hostPath.
     share = f"mount --bind {names['mounts']} {names['mounts']}"
     assert node.run("sh", "-c", f"{share} && mount --make-rshared {names['mounts']}").status == 0
 
@@ -507,7 +507,7 @@ def test_kubernetes_pods_see_the_mount_of_another(node: Node, server: Nginx, pla
     daemon = start()
     os.kill(_only_child(daemon.pid), signal.SIGKILL)
     assert _done(daemon).status != 0
-    assert node.mounts() == [f"{names['mounts']}/imagenet"]  # dead
+    assert node.mounts() == [f"{names['mounts']}/imagenet"]  # the dead mount
     daemon = start()
     assert inside(daemon, umount).status == 0
     assert _done(daemon).status == 0
@@ -523,7 +523,7 @@ class Rendered(NamedTuple):
 
 @pytest.fixture
 def ansible() -> Rendered:
-    """The data sets of the playbook, and what its templates make of them."""
+    """The data sets of the playbook, and a function that renders its templates."""
     yaml = pytest.importorskip("yaml")
     jinja2 = pytest.importorskip("jinja2")
     (play,) = yaml.safe_load((RECIPES / "ansible" / "playbook.yml").read_text())
@@ -577,7 +577,7 @@ def test_ansible_units(ansible: Rendered, tmp_path: Path) -> None:
 def test_ansible_services_under_systemd(
     ansible: Rendered, server: Nginx, place: Path, tmp_path: Path, fuse: None
 ) -> None:
-    """One at a URL, which the drop-in must allow, and one at a path."""
+    """One data set is at a URL, which the drop-in must allow, and one at a path."""
     if not os.path.exists(SYSTEMD):
         pytest.skip("there is no systemd here (apt-get install systemd)")
     installed = tmp_path / "installed"

@@ -1,4 +1,4 @@
-"""Every engine makes the set that one process makes, also when a worker is killed in mid-shard."""
+"""Every engine makes the set that one process makes, also if a worker is killed in mid-shard."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The set by one process of this machine, whose shards are those without an executor."""
+    """The set that one worker process makes; its shards are the same as without an executor."""
     target = tmp_path_factory.mktemp("expected") / "set"
     assert command(*words("processes:1"), source, target).status == 0
     alone = target.with_name("alone")
@@ -64,7 +64,7 @@ def program(*arguments: str | Path) -> list[str]:
 
 
 def writer_in(folder: Path, pids: str) -> int | None:
-    """A process that has a file in the directory open, which has no name yet; `pids`: a pattern."""
+    """Return a process that has a nameless file open in `folder`; `pids` is a pattern of /proc."""
     begin = f"{folder}/#"
     for entry in Path("/proc").glob(pids):
         with contextlib.suppress(OSError):
@@ -75,10 +75,10 @@ def writer_in(folder: Path, pids: str) -> int | None:
 
 
 def run_and_kill(arguments: Sequence[str], target: Path) -> int:
-    """Run a program, kill who makes the first shard that is seen; return the program's status.
+    """Run a program, and kill the process that makes a shard; return the status of the program.
 
-    To look at all processes of a busy machine takes longer than to make some shards: if none was
-    seen, it begins anew.
+    Looking at all processes of a busy machine takes longer than making some shards: if no shard was
+    seen while it was made, the program is started again.
     """
     for _ in range(ATTEMPTS):
         status = _run_and_kill(arguments, target)
@@ -93,7 +93,7 @@ def _run_and_kill(arguments: Sequence[str], target: Path) -> int | None:
         arguments, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     is_task = "--task" in arguments
-    plan = target / PLAN_NAME  # before it is there, no shard is made, and to look takes a CPU
+    plan = target / PLAN_NAME  # no shard is made before it exists, and looking takes CPU
     killed = None
     deadline = time.monotonic() + TIMEOUT_S
     try:
@@ -101,7 +101,7 @@ def _run_and_kill(arguments: Sequence[str], target: Path) -> int | None:
             assert time.monotonic() < deadline
             if killed is None and (is_task or plan.exists()):
                 found = writer_in(target, str(running.pid) if is_task else "[0-9]*")
-                # The file of a driver is its plan.
+                # The open file of a driver is its plan, not a shard.
                 if found is not None and (is_task or found != running.pid):
                     killed = found
                     with contextlib.suppress(ProcessLookupError):
@@ -140,7 +140,7 @@ def test_a_rank_of_mpi_is_killed(source: Path, expected: dict[str, bytes], tmp_p
 
 @pytest.mark.promise("S66", "S67")
 def test_a_task_is_killed(source: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
-    """As in an array of Slurm: tasks in any order, one of them twice at the same time."""
+    """Tasks run in any order, as in an array of Slurm, and one of them twice at the same time."""
     target, plan = tmp_path / "set", tmp_path / "plan"
     assert command("cluster", "plan", "-q", plan, *options(), source, target).status == 0
     task = program("cluster", "run", "-q", plan, "--task", "1/3")

@@ -1,4 +1,4 @@
-"""Two containers of one user, and the mount that each of them makes at the same place."""
+"""Two containers of one user, each of which makes a mount at the same place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that pack into one directory at a time: one makes its set, and none mixes two."""
+"""Commands that pack into one directory at the same time: one makes its set, none mixes two."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def two(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def base(tmp_path: Path, target: Path) -> Path:
-    """A set that is added to."""
+    """A set that has shards already."""
     pack_folder(make_folder(tmp_path / "base", {"x": b"x", "y": b"y"}), target, shards=2)
     return target
 
@@ -54,7 +54,7 @@ def pack(
     append: bool = False,
     while_listing: Callable[[], object] = lambda: None,
 ) -> None:
-    """A whole command."""
+    """Run a whole command."""
     with kept(source, target, shards, append=append, while_listing=while_listing) as plan:
         finish(plan)
 
@@ -70,7 +70,7 @@ def assert_set_of(target: Path, *sources: Path) -> None:
 
 
 def test_another_set_is_complete_by_now(one: Path, two: Path, target: Path) -> None:
-    """Fewer shards, or more: what is left over would be of two sets."""
+    """The other set has fewer shards: the rest of ours would mix two sets."""
     with pytest.raises(PackError, match=r"part_0000.\.ffr: exists already, and is not of this"):
         pack(one, target, 8, while_listing=lambda: pack(two, target, 5))
     assert_set_of(target, two)
@@ -99,7 +99,7 @@ def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
 
 
 def test_a_plan_that_took_its_place_stays(one: Path, two: Path, target: Path) -> None:
-    """The end of a command removes its own plan alone."""
+    """A command that ends removes only its own plan."""
     with contextlib.ExitStack() as stack:
         with kept(one, target, 4):
             (target / ".ffrfs-plan").unlink()
@@ -147,7 +147,7 @@ def test_others_are_adding(one: Path, two: Path, base: Path) -> None:
 
 
 def test_the_set_of_a_plan_is_not_locked_by_others(one: Path, two: Path, base: Path) -> None:
-    """A command that begins leaves the lock to the end of the one whose plan is there."""
+    """A command that finds another's plan does not take the lock, which that plan's end needs."""
     with contextlib.ExitStack() as others:
 
         def begin() -> None:
@@ -166,7 +166,7 @@ def test_the_set_of_a_plan_is_not_locked_by_others(one: Path, two: Path, base: P
 def test_another_command_begins_at_the_end_of_a_plan(
     one: Path, two: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has the lock of the set for a moment; the plan waits for it."""
+    """The other command has the lock of the set for a moment; the plan waits for the lock."""
     with (
         trees.planned(two, base, base.parent / "plan", append=True, shards=2) as plan,
         ThreadPoolExecutor(1) as pool,
@@ -175,7 +175,7 @@ def test_another_command_begins_at_the_end_of_a_plan(
             run(plan, number)
         ends: list[Future[Any]] = []
 
-        def packs_in(folder: str) -> list[str]:  # under the lock
+        def packs_in(folder: str) -> list[str]:  # called under the lock
             if not ends:
                 ends.append(pool.submit(commit, plan))
                 wait(ends, timeout=0.3)  # a refusal would come at once
@@ -191,7 +191,7 @@ def test_another_command_begins_at_the_end_of_a_plan(
 def test_others_end_when_their_plan_has_been_seen(
     one: Path, two: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command plans anew, and both add."""
+    """The command makes its plan again, and both commands add their shards."""
     with contextlib.ExitStack() as others:
         made: list[Plan] = []
 
@@ -212,7 +212,7 @@ def test_others_end_when_their_plan_has_been_seen(
 
 
 def leave(source: Path, target: Path, *numbers: int) -> Path:
-    """A plan, and some of its shards, whose command was killed; where they wait."""
+    """Leave a plan and some of its shards, as a killed command does; return the shards' place."""
 
     def end() -> None:
         with kept(source, target, 3, append=True) as plan:
@@ -228,7 +228,7 @@ def leave(source: Path, target: Path, *numbers: int) -> Path:
 
 
 def test_the_numbers_of_a_plan_are_taken(one: Path, two: Path, base: Path) -> None:
-    """By a command that keeps no plan: the same command plans anew."""
+    """A command without a plan has taken them; the same command makes its plan again."""
     place = leave(one, base, 0, 2)
     pack_folder(two, base, append=True)
     assert place.is_dir()
@@ -237,7 +237,7 @@ def test_the_numbers_of_a_plan_are_taken(one: Path, two: Path, base: Path) -> No
 
 
 def test_a_plan_of_another_directory_is_left_alone(one: Path, two: Path, base: Path) -> None:
-    """Somebody has put it here: what waits there is not removed."""
+    """A user has copied the plan here: the shards that wait at the other place are not removed."""
     other = Path(shutil.copytree(base, base.parent / "other"))
     place = leave(one, other, 0, 2)
     pack_folder(two, other, append=True)
@@ -276,7 +276,7 @@ def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, ba
 
 
 def test_what_to_remove_of_a_plan_that_was_given_up(one: Path, two: Path, base: Path) -> None:
-    """Following the advice loses no shard of the set."""
+    """Following the advice of the error loses no shard of the set."""
     place = leave(one, base, 1)
     with pytest.raises(PackError) as caught:
         pack(two, base, 2, append=True)
@@ -290,7 +290,7 @@ def test_what_to_remove_of_a_plan_that_was_given_up(one: Path, two: Path, base: 
 
 @pytest.mark.parametrize("append", [False, True])
 def test_begun_together(tmp_path: Path, one: Path, two: Path, append: bool) -> None:
-    """One ends well, and the other is refused; if they add, both do, at once or one by one."""
+    """One ends well, the other is refused; if they append, both end well, some at a second try."""
     base = make_folder(tmp_path / "base", {"x": b"x", "y": b"y"})
     for turn in range(ROUNDS):
         target = tmp_path / f"set{turn}"
@@ -307,7 +307,7 @@ def test_begun_together(tmp_path: Path, one: Path, two: Path, append: bool) -> N
 
 
 def refused_of(target: Path, sources: dict[Path, int], *, append: bool) -> list[Path]:
-    """The sources of commands that were refused, of those that write at the same moment."""
+    """Run commands that write at the same moment; return the sources of the refused ones."""
     barrier = threading.Barrier(len(sources))
     refused: list[Path] = []
 
@@ -325,7 +325,7 @@ def refused_of(target: Path, sources: dict[Path, int], *, append: bool) -> list[
 
 
 def test_a_shard_that_was_replaced(one: Path, two: Path, target: Path) -> None:
-    """By a plan in a file of its own, which reserves nothing; then the set is not complete."""
+    """A plan in a file of its own reserves nothing: a shard can be replaced, and the end fails."""
     with (
         trees.planned(one, target, target.parent / "1") as plan,
         trees.planned(two, target.parent / "other", target.parent / "2") as other,

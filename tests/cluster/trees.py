@@ -1,4 +1,4 @@
-"""Directories to pack by plans, and what became of them."""
+"""Directories to pack by plans, these plans, and checks of the sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEED = 20_240
 
 
 def make_tree(root: Path, *, folders: int = 6, files: int = 6, size: int = 3000) -> Path:
-    """Files of all sizes up to `size` in nested directories, an empty one, odd names and times."""
+    """Make nested directories with files up to `size`, an empty directory, odd names and times."""
     chance = random.Random(SEED)
     for number in range(folders):
         folder = root / f"d{number % 3}" / f"e{number}"
@@ -40,7 +40,7 @@ def make_tree(root: Path, *, folders: int = 6, files: int = 6, size: int = 3000)
 
 
 def add_links(root: Path) -> Path:
-    """To a file, to a directory, out of it, and one whose target is no text."""
+    """Add links to a file, to a directory, and out of the tree, and one whose target is no text."""
     (root / "d0" / "to file").symlink_to("../top")
     (root / "d2" / "to folder").symlink_to("../d1")
     (root / "away").symlink_to("/nowhere")
@@ -49,7 +49,7 @@ def add_links(root: Path) -> Path:
 
 
 def planned(source: Path | list[Path], target: Path, path: Path, **options: object) -> Plan:
-    """The plan at `path`, of three shards unless `options` say otherwise; a thread lists."""
+    """Make a plan at `path`, of three shards unless `options` say otherwise; a thread lists."""
     if "shard_size" not in options:
         options.setdefault("shards", 3)
     with ThreadPoolExecutor(1) as thread:
@@ -66,7 +66,7 @@ def kept(
     tmp_dir: Path | None = None,
     while_listing: Callable[[], object] = lambda: None,
 ) -> Iterator[Plan]:
-    """The plan of a command, which is held where it has not begun to write."""
+    """Yield the plan of a command; `while_listing` is called before the command begins to write."""
     is_held = False
 
     def hold(*_: int) -> None:
@@ -82,7 +82,7 @@ def kept(
 
 
 class Beginning:
-    """Begins a command when it is called, which lasts as long as `stack`."""
+    """Begins a command when it is called; the command lasts as long as `stack`."""
 
     def __init__(self, stack: contextlib.ExitStack, *what: Any, **how: Any) -> None:
         self._begin = lambda: stack.enter_context(kept(*what, **how))
@@ -92,13 +92,13 @@ class Beginning:
 
 
 def finish(plan: Plan, **making: Any) -> Any:
-    """Make its shards, and complete the set: pack_by_plan() by two threads."""
+    """Make the shards of a plan and complete the set: pack_by_plan() by two threads."""
     with ThreadPoolExecutor(2) as pool:
         return pack_by_plan(plan, pool, **making)
 
 
 def states(target: Path) -> dict[str, tuple[int, int]]:
-    """Which files the shards are."""
+    """Return the inode and the time of each shard, by which a replaced one is seen."""
     return {
         path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in target.glob("*.ffr")
     }
@@ -113,17 +113,17 @@ def shards_of(folder: Path) -> dict[str, bytes]:
 
 
 def assert_nothing_else(folder: Path) -> None:
-    """Shards and the manifest alone."""
+    """The folder must have only shards and the manifest."""
     others = {path.name for path in folder.iterdir() if path.suffix != ".ffr"}
     assert others == {".ffrfs-manifest.jsonl"}, sorted(others)
 
 
 class EndedError(BaseException):
-    """A command ends here, as if it were killed."""
+    """Ends a command here, as if it were killed."""
 
 
 class Steps:
-    """Counts calls, and ends the command from the last one on."""
+    """Counts calls down from `left`; the call that reaches 0, and all after it, end the command."""
 
     def __init__(self, left: int) -> None:
         self.left = left
