@@ -50,7 +50,7 @@ def begin() -> None:
 
 
 def wait_for_tracer() -> None:
-    """Let any process trace this one, since strace(1) is not its parent; wait for that."""
+    """Let any process trace this one, since strace(1) is not its parent; wait for the tracer."""
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1))
     end_s = time.monotonic() + WAIT_S
     while "\nTracerPid:\t0\n" in Path("/proc/self/status").read_text():

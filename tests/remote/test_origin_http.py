@@ -260,7 +260,7 @@ def test_a_proxy(web: Nginx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return f"server {{ listen 127.0.0.1:{port}; {forward} }}\n"
 
     (folder / "a").write_bytes(b"hello")
-    settings = RemoteSettings(timeout_s=31)  # unlike other tests: they keep connections
+    settings = RemoteSettings(timeout_s=31)  # no other test has it, so no kept connection fits
     with nginx_of(forwarding) as proxy:
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)

@@ -26,7 +26,7 @@ _SLOW_DOWN = (
 
 
 class End(Enum):
-    """What the server does after the body."""
+    """The end of an answer, after its body."""
 
     WELL = auto()
     RESET = auto()

@@ -39,7 +39,7 @@ _ANSWER_S = 10.0
 
 
 class Program:
-    """A running server. `log` is what it has printed."""
+    """A running server. `log` is the file of its output."""
 
     def __init__(
         self, command: Sequence[str], log: Path, *, environment: Mapping[str, str] | None = None
