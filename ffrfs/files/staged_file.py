@@ -182,12 +182,13 @@ def move_new(old: str, new: str, folder: int | None = None) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        if _is_taken(new, folder):
+        if is_taken(new, folder):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
         os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _is_taken(name: str, folder: int | None) -> bool:
+def is_taken(name: str, folder: int | None) -> bool:
+    """Return whether the directory (None: the current one) has an entry of this name."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

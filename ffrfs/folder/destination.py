@@ -20,7 +20,7 @@ from ffrfs.errors import OptionError, naming
 from ffrfs.files.closing import Closing
 from ffrfs.files.leftovers import remove_leftovers, staging_name
 from ffrfs.files.replacing import refuse_standard_output
-from ffrfs.files.staged_file import StagedFile
+from ffrfs.files.staged_file import StagedFile, is_taken
 from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Destination(Closing):
         """Make the symbolic link "a/b"; call it after all files, so that none passes through it."""
         folder, name = self._place(path)
         with naming(os.path.join(self._path, path)):
-            if self._existing == "replace" and _exists(folder, name):
+            if self._existing == "replace" and is_taken(name, folder):
                 _replace_by_link(folder, name, target)
             else:
                 os.symlink(target, name, dir_fd=folder)
@@ -133,14 +133,14 @@ class Destination(Closing):
         if self._existing != "skip":
             return False
         below, _, name = path.rpartition("/")
-        return _exists(self.folder(below), name)
+        return is_taken(name, self.folder(below))
 
     def _place(self, path: str) -> tuple[int, str]:
         """Return the directory and the last part of "a/b". Raises FileExistsError."""
         below, _, name = path.rpartition("/")
         folder = self.folder(below)
         # Tested before a large file is copied.
-        if self._existing != "replace" and _exists(folder, name):
+        if self._existing != "replace" and is_taken(name, folder):
             full = os.path.join(self._path, path)
             raise FileExistsError(
                 f"{full}: exists already; to go on without it: --skip-existing; to replace it: "
@@ -207,11 +207,3 @@ def _replace_by_link(folder: int, name: str, target: str) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(made, dir_fd=folder)
             raise
-
-
-def _exists(folder: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
