@@ -1,4 +1,4 @@
-// A system without AIO, for a while.
+// A system that has no AIO events left, for a while.
 
 #pragma once
 
@@ -16,7 +16,7 @@ class AllAioEvents {
     for (const io_context_t context : contexts_) io_destroy(context);
   }
 
-  // Also those that other processes have given back meanwhile.
+  // Also takes the events that other processes have given back meanwhile.
   void take() {
     for (int events = 16'384; events >= 1;) {
       io_context_t context = nullptr;

@@ -1,4 +1,4 @@
-// What the tests of index writers share: lists of entries, and the bytes that are written.
+// Shared by the tests of index writers: lists of entries, and the bytes that are written.
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace ffrfs::test {
 constexpr uint32_t kMode = 0644;
 constexpr int64_t kTime = 1'700'000'000'123'456'789;
 
-// a, d/b (of 5 bytes), d/e/, d/l -> ../a, z
+// a, d/b (5 bytes), d/e/, d/l -> ../a, z
 inline EntryList small_list() {
   EntryList list;
   const uint32_t d = list.add_folder(EntryList::kRoot, "d", 0750, 1);

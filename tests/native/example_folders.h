@@ -1,4 +1,4 @@
-// Folders of records, walked from end to end, and the records to make them of.
+// Walks over the folders of records, and helpers to make such records.
 
 #pragma once
 
@@ -19,25 +19,25 @@ namespace ffrfs::test {
 
 using FolderPtr = std::unique_ptr<const ExampleFolder>;
 
-inline constexpr uint64_t kNumber = 12;  // of every record here
+inline constexpr uint64_t kNumber = 12;  // the number of every record here
 
 inline FolderPtr make(const Bytes& record, bool extensions = true) {
   return ExampleFolder::make(view(record), {kNumber, "000000012"}, {.extensions = extensions});
 }
 
-// All of a file that is rendered.
+// Return the whole content of a rendered file.
 inline Bytes rendered(const Tree& folder, Ino ino, const Bytes& part) {
   Bytes file(folder.contents(ino).value().rendered_size.value(), '?');
   folder.render(ino, view(part), 0, std::as_writable_bytes(std::span(file)));
   return file;
 }
 
-// A file as the volume makes it: out of its part of the record alone.
+// Return a file's content as the volume makes it: from the file's part of the record alone.
 inline Bytes content(const Tree& folder, const Bytes& record, Ino ino) {
   const Contents contents = folder.contents(ino).value();
   REQUIRE(contents.begin <= record.size());
   REQUIRE(contents.size.value() <= record.size() - contents.begin);
-  const Bytes part = record.substr(contents.begin, *contents.size);  // at a place of its own
+  const Bytes part = record.substr(contents.begin, *contents.size);  // in memory of its own
   if (!contents.rendered_size) return part;
   const Bytes file = rendered(folder, ino, part);
   for (const size_t begin : {size_t{0}, size_t{1}, file.size() / 3, file.size() - 1}) {
@@ -49,12 +49,12 @@ inline Bytes content(const Tree& folder, const Bytes& record, Ino ino) {
   return file;
 }
 
-// Every path below the record's folder, folders with a '/' behind → content. Checks what
-// must hold of any tree on the way.
+// Return every path below the record's folder (folders end with '/') and its content. On the way
+// this checks what must hold of any tree.
 inline std::map<Bytes, Bytes> walk(const ExampleFolder& folder, const Bytes& record) {
   std::map<Bytes, Bytes> found;
   std::vector<Ino> directories{ExampleTree::folder_ino(kNumber)};
-  Ino next = directories[0] + 1;  // breadth-first, without a gap
+  Ino next = directories[0] + 1;  // inodes are numbered breadth-first, without a gap
   uint64_t file_count = 0;
   for (size_t d = 0; d < directories.size(); ++d) {
     const Ino directory = directories[d];
@@ -106,7 +106,7 @@ inline std::vector<Bytes> paths(const Bytes& record, bool extensions = true) {
   return all;
 }
 
-// Name and message; in this order, and as often as they come.
+// Names and their messages, in this order; a name may occur several times.
 using NamedMessages = std::vector<std::pair<Bytes, Bytes>>;
 
 inline Bytes entries(const NamedMessages& messages) {

@@ -1,5 +1,5 @@
 // Examples as bytes: the golden ones, and protobuf messages made by hand (so that they can
-// be made wrong, or in ways that no library writes).
+// be wrong, or encoded as no library would encode them).
 
 #pragma once
 
@@ -53,7 +53,7 @@ inline Bytes entry(const Bytes& name, const Bytes& value) {
 }
 inline Bytes example(const Bytes& entries) { return field(1, entries); }
 
-// The records of a file of golden/tf, which is sound.
+// Return the records of a file in golden/tf. The file must be sound.
 inline std::vector<Bytes> golden_records(const char* name) {
   const Bytes all = content_of(golden_folder() / "tf" / name);
   std::vector<Bytes> records;

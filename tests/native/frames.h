@@ -8,7 +8,7 @@
 
 namespace ffrfs::test {
 
-// A record as it stands in the file.
+// Return a record as it is stored in the file.
 inline Bytes frame(const Bytes& record) {
   Bytes bytes;
   append_le(bytes, uint64_t{record.size()});
@@ -18,7 +18,7 @@ inline Bytes frame(const Bytes& record) {
   return bytes;
 }
 
-// A length with its checksum, and nothing behind.
+// Return a length with its checksum, without a record behind it.
 inline Bytes frame_header(uint64_t length) {
   Bytes bytes;
   append_le(bytes, length);

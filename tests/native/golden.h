@@ -1,5 +1,5 @@
-// Where the files by the original programs are: a copy of tests/golden, unpacked
-// by the build.
+// Where the files made by the original programs are: in a copy of tests/golden that the build
+// unpacks.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Mapped indexes made by hand (docs/format.md), so that they can be made wrong: sections as
-// bytes, sealed with checksums that fit; alone, or in the last record of a pack.
+// bytes, sealed with correct checksums; alone, or in the last record of a pack.
 
 #pragma once
 
@@ -34,7 +34,7 @@ template <typename T> void put(Bytes& bytes, size_t at, const T& value) {
   std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
-// CRC-32C of each 64 KiB.
+// Return the CRC-32C of each 64 KiB.
 inline Bytes block_checksums(const Bytes& bytes) {
   Bytes checksums;
   for (size_t at = 0; at < bytes.size(); at += kIndexBlockSize) {
@@ -51,7 +51,7 @@ inline void seal(IndexTrailer& trailer) {
   trailer.crc = crc32c(std::as_bytes(std::span(&trailer, 1)).first(offsetof(IndexTrailer, crc)));
 }
 
-// The index; `trailer` has what it says of the pack, and is filled in.
+// Return the index. `trailer` already describes the pack; the rest of it is filled in here.
 inline Bytes index_bytes(const Sections& sections, IndexTrailer& trailer) {
   Bytes index;
   for (size_t i = 0; i < kSectionCount; ++i) {
@@ -72,7 +72,7 @@ inline Bytes index_bytes(const Sections& sections, IndexTrailer& trailer) {
   return index;
 }
 
-// The sections of a pack of `record_count` records, and one for the index.
+// Return the sections of a pack of `record_count` records and one more for the index.
 inline Sections index_sections(const Model& root, uint64_t record_count, uint64_t& link_count) {
   Sections sections;
   Bytes& inodes = section(sections, Section::kInodes);
@@ -86,7 +86,7 @@ inline Sections index_sections(const Model& root, uint64_t record_count, uint64_
     uint32_t parent;
   };
   std::vector<Placed> placed{{"", &root, 0}};  // by slot
-  uint32_t directory_count = 1;                // those that have a number
+  uint32_t directory_count = 1;                // directories that have a number so far
   link_count = 0;
   for (uint32_t slot = 0, number = 0; slot < placed.size(); ++slot) {
     const Placed of = placed[slot];
@@ -133,8 +133,8 @@ inline Sections index_sections(const Model& root, uint64_t record_count, uint64_
   return sections;
 }
 
-// The sections of a root with these files, sorted: record i is file i. As an index has them for a
-// pack of one record more (its own).
+// Return the sections of a root with these files, sorted: record i is file i. They fit a pack with
+// one record more, the index itself.
 inline Sections flat_sections(const std::vector<Bytes>& names) {
   Model root;
   root.mtime_ns = 1;
@@ -146,14 +146,14 @@ inline Sections flat_sections(const std::vector<Bytes>& names) {
   return index_sections(root, names.size(), link_count);
 }
 
-// n1000000, n1000001, ...: as many as it takes to give a header several blocks.
+// Return n1000000, n1000001, …; with a large `count` the header has several blocks.
 inline std::vector<Bytes> many(size_t count) {
   std::vector<Bytes> all;
   for (size_t i = 0; i < count; ++i) all.push_back("n" + std::to_string(1'000'000 + i));
   return all;
 }
 
-// The header of an FFRecord file of records of these sizes and checksums.
+// Return the header of an FFRecord file whose records have these sizes and checksums.
 inline Bytes header_bytes(const std::vector<uint64_t>& sizes,
                           const std::vector<uint32_t>& checksums) {
   Bytes header(4, '\0');
@@ -168,15 +168,15 @@ inline Bytes header_bytes(const std::vector<uint64_t>& sizes,
   return header;
 }
 
-// Section::kHeader of a header.
+// Return the section Section::kHeader for a header.
 inline Bytes header_section(Bytes header, size_t count) {
   put(header, 0, uint32_t{0});
   put(header, 12 + 4 * (count - 1), uint32_t{0});
   return block_checksums(header);
 }
 
-// A pack of `records` and, behind them, the record of `pickle` and the index of `sections`,
-// whose header section is made here.
+// A pack of `records`; its last record holds `pickle` and the index of `sections`. The header
+// section is made here.
 struct PackedIndex {
   Bytes file;
   size_t index_begin = 0;
@@ -200,7 +200,7 @@ inline PackedIndex indexed_pack(const std::vector<Bytes>& records, Sections sect
           last_offset,
       '\0');
   pack.index_begin = last_offset + last.size();
-  // Its size is known before its content, and its own checksum counts as zero.
+  // The last record's size is known before its content, and its own checksum counts as zero.
   checksums.push_back(0);
   sizes.push_back(0);
   section(sections, Section::kHeader) =
@@ -216,7 +216,7 @@ inline PackedIndex indexed_pack(const std::vector<Bytes>& records, Sections sect
   return pack;
 }
 
-// The sidecar of the pack at `path`, which must be what `pack` holds now.
+// Return the sidecar of the pack at `path`, whose content must be `pack`.
 inline Bytes sidecar_bytes(const std::string& path, const Bytes& pack, Sections sections) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0) throw std::runtime_error("stat failed");
@@ -230,7 +230,7 @@ inline Bytes sidecar_bytes(const std::string& path, const Bytes& pack, Sections 
   return index_bytes(sections, trailer);
 }
 
-// The trailer of the pack's or sidecar's bytes, changed, under a checksum that fits.
+// Return the pack or sidecar with its trailer changed, and the trailer's checksum made to fit.
 inline Bytes with_trailer(Bytes file, const std::function<void(IndexTrailer&)>& change) {
   IndexTrailer trailer;
   const size_t at = file.size() - sizeof trailer;
@@ -241,7 +241,7 @@ inline Bytes with_trailer(Bytes file, const std::function<void(IndexTrailer&)>& 
   return file;
 }
 
-// A pack on disk and its index, opened.
+// A pack on disk with its index open.
 struct IndexedFile {
   IndexedFile(const TemporaryFolder& folder, const std::string& name, const Sections& sections,
               uint64_t record_count, uint64_t link_count)
@@ -264,7 +264,7 @@ struct IndexedFile {
   std::unique_ptr<const IndexMap> index;
 };
 
-// What a shard must give with an index as without.
+// A shard must give the same extents with an index as without.
 inline void check_same_extents(const FfrecordShard& one, const FfrecordShard& other) {
   REQUIRE(one.count() == other.count());
   CHECK(one.byte_count() == other.byte_count());

@@ -11,7 +11,7 @@
 
 namespace ffrfs::test {
 
-// One message, with copies of these descriptors (at most eight); what sendmsg(2) returns.
+// Sends one message with copies of these descriptors (at most eight). Return as sendmsg(2) does.
 inline ssize_t send_message(int socket, Bytes message, const std::vector<int>& carried = {}) {
   iovec data{message.data(), message.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};

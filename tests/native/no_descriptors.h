@@ -13,7 +13,7 @@
 
 namespace ffrfs::test {
 
-// While it exists, no descriptor can be made.
+// While an object of this class exists, the process cannot get a new descriptor.
 class NoDescriptors {
  public:
   NoDescriptors() {

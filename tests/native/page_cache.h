@@ -1,4 +1,4 @@
-// The page cache, as tests need it: emptied, and looked into.
+// Helpers for the page cache: drop a file's pages, and see whether any are cached.
 
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace ffrfs::test {
 
-// Gives the file's pages back, so that the next read waits for the disk.
+// Drops the file's pages, so that the next read waits for the disk.
 inline void drop_cached_pages(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  fdatasync(file.get());  // dirty pages stay otherwise
+  fdatasync(file.get());  // the kernel does not drop dirty pages
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 

@@ -23,8 +23,8 @@
 
 namespace ffrfs::test {
 
-// The bytes in pieces of one size, each at a place of its own, so that a sanitizer sees
-// who holds on to an old one.
+// Gives the bytes in pieces of one size. Each piece is in memory of its own, so that a sanitizer
+// finds a reader that still uses an old piece.
 class Pieces : public ByteSource {
  public:
   // `bytes` must outlive this.
@@ -53,7 +53,7 @@ inline std::unique_ptr<PickleTree> read_pickle(std::string_view pickle, uint64_t
   return read_pickle_index(source, record_count, "packed.ffr");
 }
 
-// Everything in the tree: path → record, or nothing for a folder (not the root).
+// Everything in the tree: path → record, or nullopt for a folder. The root is not listed.
 using Listing = std::map<std::string, std::optional<uint64_t>>;
 
 inline Listing listing(const Tree& tree) {
@@ -84,7 +84,7 @@ inline GoldenIndex golden_index() {
   return {record.substr(9), shard.count()};
 }
 
-// By hand.
+// Pieces of a pickle, to be put together by hand.
 inline Bytes folder() { return "ccollections\nOrderedDict\n)R"; }
 inline Bytes name(std::string_view text) {
   Bytes bytes = "X";
@@ -97,9 +97,9 @@ inline Bytes one_file(std::string_view file_name) {
   return folder(name(file_name) + number(0)) + ".";
 }
 
-// The same tree as CPython 3.11 pickles it: protocols 0 to 5, then the same again through
+// One tree as CPython 3.11 pickles it: with protocols 0 to 5, then the same again through
 // pickletools.optimize(). Both of its picklers, pickle.dumps and pickle._Pickler, with
-// fix_imports or without, write these very bytes:
+// or without fix_imports, write exactly these bytes:
 //
 //   from collections import OrderedDict as Folder
 //   tree = Folder([

@@ -1,4 +1,4 @@
-// A file of records with readers and a prefetcher over it, in the place of a mount.
+// A file of records with readers and a prefetcher over it, in place of a mount.
 
 #pragma once
 
@@ -40,7 +40,7 @@ inline std::vector<Bytes> patterns(size_t count, size_t size) {
   return records;
 }
 
-// However busy the machine is; and before what was read ahead is too old, after a minute.
+// Waits 40 s: enough on a busy machine, yet less than the minute that data read ahead is kept.
 inline bool wait_until(const std::function<bool()>& is_true) {
   for (const auto end = Clock::now() + 40s; Clock::now() < end;) {
     if (is_true()) return true;
@@ -49,13 +49,13 @@ inline bool wait_until(const std::function<bool()>& is_true) {
   return is_true();
 }
 
-// True: all other threads of this process sleep; none waits for a CPU.
+// Return whether all other threads of this process sleep and none waits for a CPU.
 inline bool others_sleep() {
   const std::string own = std::to_string(gettid());
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string line;
     std::getline(std::ifstream(thread.path() / "stat"), line);
-    const size_t name_end = line.rfind(')');  // the state is behind it
+    const size_t name_end = line.rfind(')');  // the state follows it
     if (thread.path().filename() != own && name_end != std::string::npos &&
         line.compare(name_end, 3, ") S") != 0) {
       return false;
@@ -70,7 +70,7 @@ struct Setting {
   OpenSource open = open_local_file;
 };
 
-// A file of records, its readers and a prefetcher; what the kernel would be is `push`.
+// A file of records, its readers and a prefetcher; `push` takes the part of the kernel.
 class Rig {
  public:
   using Push = std::function<bool(uint64_t record, std::span<const std::byte> bytes)>;
@@ -106,7 +106,7 @@ class Rig {
     return all;
   }
 
-  // True: nothing is under way any more.
+  // Waits until no work is under way any more. Return whether that happened in time.
   [[nodiscard]] bool settles() {
     uint64_t before = UINT64_MAX;
     return wait_until([&] {
@@ -118,7 +118,8 @@ class Rig {
     });
   }
 
-  // In parts of `step` bytes; throws what a read ends with. True: none of it had to wait.
+  // Reads a record in parts of `step` bytes; throws the error that a read ends with. Return whether
+  // no part had to wait.
   bool read(uint64_t record, size_t step = kMib) {
     const Bytes& expected = records[record];
     bool at_once = true;
@@ -156,7 +157,7 @@ class Rig {
   const std::string path;
   const ShardSet shards;
   Counters counters;
-  std::atomic<int> wrong{0};  // bytes
+  std::atomic<int> wrong{0};  // wrong bytes
 
  private:
   FlatTree tree_;

@@ -1,5 +1,5 @@
-// What the core's tests share: a temporary folder, file contents, FFRecord images
-// made by hand (so that they can be made wrong).
+// Shared by the core's tests: a temporary folder, file contents, FFRecord images made by hand
+// (so that they can be made wrong).
 
 #pragma once
 
@@ -30,13 +30,13 @@ inline Bytes text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Deterministic bytes that do not repeat within a page. Eight at a time: tests are compiled at -O0.
+// Deterministic bytes that do not repeat within a page. Made eight at a time, as tests use -O0.
 inline Bytes pattern(size_t size, uint32_t seed) {
   Bytes bytes(size + sizeof(uint64_t), '\0');
   uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
   for (size_t at = 0; at < size; at += sizeof state) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    const uint64_t word = state ^ state >> 32;  // its lower bits alone soon come again
+    const uint64_t word = state ^ state >> 32;  // the lower bits of `state` alone soon repeat
     std::memcpy(bytes.data() + at, &word, sizeof word);
   }
   bytes.resize(size);
@@ -50,7 +50,7 @@ inline Bytes content_of(const std::filesystem::path& path) {
   return bytes;
 }
 
-// On a real disk where TMPDIR says so; removed at the end.
+// A folder on a real disk if TMPDIR names one; it is removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -76,14 +76,14 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Over what the file has there.
+// Overwrites the bytes that the file has there.
 inline void overwrite(const std::string& path, uint64_t offset, const Bytes& bytes) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(static_cast<std::streamoff>(offset));
   file << bytes;
 }
 
-// Makes the byte there another one.
+// Changes the byte there.
 inline void flip_byte(const std::string& path, uint64_t offset) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(static_cast<std::streamoff>(offset));
@@ -96,7 +96,7 @@ template <typename T> void append_le(Bytes& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// An FFRecord file as the format page describes it.
+// Return an FFRecord file as the format page describes it.
 inline Bytes ffrecord(const std::vector<Bytes>& records) {
   Bytes tables;
   append_le(tables, static_cast<int64_t>(records.size()));

@@ -1,4 +1,4 @@
-// A pack with a mapped index of many blocks, on a disk that gives a part of it when a test says so.
+// A pack whose mapped index has many blocks, on a disk that holds back one place of it.
 
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace ffrfs::test {
 
-// A file whose reads of one byte wait while `is_stalled`.
+// A file whose reads of the byte at `stalled` wait while `is_stalled`.
 struct StallingFile final : Source {
   struct Stall {
     std::atomic<bool> is_stalled{true};
-    std::atomic<int> waiting{0};  // reads
+    std::atomic<int> waiting{0};  // number of waiting reads
   };
 
   StallingFile(const std::string& path, uint64_t byte, Stall& by)
@@ -43,12 +43,12 @@ struct StallingFile final : Source {
 class StallingPack {
  public:
   static constexpr uint64_t kFileCount = 40'000;
-  // A record whose entries are far from those of the first and of the last. It is damaged. The next
-  // is in the same pages.
+  // A damaged record whose entries are far from those of the first and of the last. The entries of
+  // the next record are in the same pages.
   static constexpr uint64_t kMiddle = kFileCount / 2;
   static constexpr Ino ino_of(uint64_t record) { return record + 2; }
 
-  enum class Stalled { kName, kFile, kOffset };  // of kMiddle
+  enum class Stalled { kName, kFile, kOffset };  // which entry of kMiddle
   explicit StallingPack(Stalled what) {
     static const PackedIndex packed = make();
     path = folder_.write("x.ffr", packed.file);
@@ -76,7 +76,7 @@ class StallingPack {
   }
   void stall() { stall_.is_stalled = true; }
   [[nodiscard]] bool has_waiting() const { return stall_.waiting > 0; }
-  // The first record whose entry is in the block of kMiddle's name or file.
+  // The first record whose entry is in the same block as kMiddle's name or file.
   [[nodiscard]] uint64_t first_late() const { return kMiddle - in_block_; }
 
   std::string path;

@@ -1,6 +1,6 @@
-// A fetcher of a test: a thread that speaks the protocol of native/remote over a socket pair,
-// with real files, from objects in memory. It is as late, as wrong and as mortal as the test
-// wants; not here: networks, which the fetcher of ffrfs/remote has.
+// A test's fetcher: a thread that speaks the protocol of native/remote over a socket pair,
+// with real files, from objects in memory. It can be late or wrong, or die, as the test
+// wants. It has no network; the fetcher in ffrfs/remote has that.
 
 #pragma once
 
@@ -34,7 +34,7 @@ namespace ffrfs::test {
 
 constexpr uint64_t kTestBlock = 4096;
 
-// Both files of a cached object.
+// The data file and the state file of a cached object.
 class TestObject {
  public:
   explicit TestObject(Bytes content, const std::string& folder = "")
@@ -72,7 +72,7 @@ class TestObject {
     put(data_, block * kTestBlock,
         Bytes(std::min<size_t>(kTestBlock, content_.size() - block * kTestBlock), '\0'));
   }
-  // In the cache, not at the origin.
+  // Damages the object in the cache, not at the origin.
   void damage(uint64_t offset) { put(data_, offset, "wrong"); }
   void change(Bytes content) { content_ = std::move(content); }
   [[nodiscard]] const Bytes& content() const { return content_; }
@@ -110,7 +110,7 @@ struct Asked {
   uint64_t count = 0;
 };
 
-// MOVED, of object 0.
+// Return a MOVED message for object 0.
 inline Bytes moved() {
   Bytes message;
   append_le(message, static_cast<uint32_t>(remote::Told::kMoved));
@@ -119,7 +119,7 @@ inline Bytes moved() {
   return message;
 }
 
-// Any thread; a link at a time.
+// Its methods may be called from any thread. It serves one link at a time.
 class TestFetcher {
  public:
   TestFetcher() = default;
@@ -130,7 +130,7 @@ class TestFetcher {
     objects_[url] = std::move(object);
   }
 
-  // The client's end of a new link. The one before ends.
+  // Return the client's end of a new link. The link before it ends.
   [[nodiscard]] FileDescriptor start() {
     kill();
     int pair[2];
@@ -151,7 +151,7 @@ class TestFetcher {
     held_.clear();
   }
 
-  // From now on blocks are not brought; release() brings those that were asked for.
+  // From now on blocks are not brought; release() brings those that were requested meanwhile.
   void hold() {
     const std::lock_guard lock(mutex_);
     is_holding_ = true;
@@ -162,7 +162,7 @@ class TestFetcher {
     for (const Asked& asked : held_) bring(asked);
     held_.clear();
   }
-  // Instead of what it would do.
+  // From now on `answer` handles each request first; where it returns true, nothing else is done.
   void answer_by(std::function<bool(TestFetcher&, const Asked&)> answer) {
     const std::lock_guard lock(mutex_);
     answer_ = std::move(answer);

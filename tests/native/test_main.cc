@@ -1,8 +1,8 @@
-// main() of every test, and doctest itself: compiled once, as that takes longer than most
+// main() of every test, and doctest itself: compiled once, because that takes longer than most
 // tests do.
 
-// The second says what doctest concludes from the first where it is included once only: its
-// header has been precompiled.
+// doctest would define the second itself, but only where its header is first included; here that
+// header is precompiled.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Several threads that do the same.
+// Runs the same work in several threads.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ffrfs::test {
 
-// Runs work(0 … count - 1), or work(), each in a thread of its own; returns when all have ended.
+// Runs work(0 … count - 1), or work(), each in its own thread; returns when all have ended.
 template <typename Work> void in_threads(uint32_t count, const Work& work) {
   std::vector<std::jthread> threads;
   for (uint32_t number = 0; number < count; ++number) {

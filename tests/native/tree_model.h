@@ -1,4 +1,4 @@
-// Trees as a model has them: random ones, those of a pickle, and that a tree shows its model.
+// Models of trees: random ones, and those of a pickle; and the check that a tree equals its model.
 
 #pragma once
 
@@ -24,7 +24,7 @@ struct Model {
   std::string target;   // of a link
   std::optional<uint16_t> mode = 0755;
   std::optional<int64_t> mtime_ns = 0;
-  std::map<std::string, Model> entries;  // of a directory; std::map: in the order of bytes
+  std::map<std::string, Model> entries;  // of a directory; a std::map sorts by bytes
 
   [[nodiscard]] bool is_directory() const { return kind == InodeKind::kDirectory; }
   [[nodiscard]] uint64_t subdirectory_count() const {
@@ -32,7 +32,7 @@ struct Model {
     for (const auto& [name, entry] : entries) count += entry.is_directory() ? 1 : 0;
     return count;
   }
-  // Of a kind, in all of the tree, itself too.
+  // Return how many entries of this kind are in the whole tree, itself included.
   [[nodiscard]] uint64_t count(InodeKind of) const {
     uint64_t found = kind == of ? 1 : 0;
     for (const auto& [name, entry] : entries) found += entry.count(of);
@@ -52,7 +52,7 @@ inline std::string random_name(std::mt19937_64& random) {
   return name == "." || name == ".." ? "dots" : name;
 }
 
-// What a pickle does not know: modes and times.
+// Return the model without modes and times, which a pickle does not have.
 inline Model pickled(Model model) {
   model.mode = std::nullopt;
   model.mtime_ns = std::nullopt;
@@ -60,8 +60,8 @@ inline Model pickled(Model model) {
   return model;
 }
 
-// `count` entries or a few fewer; files have the records from 0 on, and some one of those
-// before them; one entry in ten is a link, if there may be links.
+// Return `count` entries or a few fewer. Files have the records from 0 on; one in ten shares the
+// record of an earlier file. About one entry in ten is a link, if there may be links.
 inline Model random_model(std::mt19937_64& random, size_t count, uint64_t& record_count,
                           bool has_links = true) {
   Model root;
@@ -75,7 +75,7 @@ inline Model random_model(std::mt19937_64& random, size_t count, uint64_t& recor
     model.mtime_ns = static_cast<int64_t>(random());
     const uint64_t kind = random() % 10;
     if (kind < 3) {
-      directories.push_back(&model);  // a map does not move what it holds
+      directories.push_back(&model);  // a map does not move its values
     } else if (kind == 3 && has_links) {
       model.kind = InodeKind::kSymlink;
       model.target = std::string(1 + random() % (random() % 20 == 0 ? 4095 : 30), 't');
@@ -88,7 +88,7 @@ inline Model random_model(std::mt19937_64& random, size_t count, uint64_t& recor
   return root;
 }
 
-// In the order of the names, or in any.
+// Adds the entries in the order of their names, or shuffled if there is `random`.
 inline void add_entries(TreeBuilder& builder, TreeBuilder::DirectoryId id, const Model& model,
                         std::mt19937_64* random = nullptr) {
   std::vector<const std::pair<const std::string, Model>*> entries;
@@ -123,11 +123,11 @@ inline std::vector<Dentry> list_all(const Tree& tree, Ino directory, uint64_t li
   }
 }
 
-// What a directory's counts are: of entries too many where packs share it, and of subdirectories
-// too many, too, where entries hide others.
+// How exact a directory's counts are. kShared: the entry count may be too high, where packs share
+// the directory. kHidden: also that of subdirectories, where an entry hides another.
 enum class Counts { kExact, kShared, kHidden };
 
-// Holds a tree to a model.
+// Checks that a tree equals a model.
 class TreeCheck {
  public:
   explicit TreeCheck(const Tree& tree, Counts counts = Counts::kExact)
@@ -201,7 +201,7 @@ class TreeCheck {
     }
   }
 
-  // One after the other, and from any position, as after a seekdir().
+  // Lists one after the other, and from any position, as after a seekdir().
   void check_slices(const std::vector<Dentry>& expected, const auto& list) {
     const auto check_slice = [&](uint64_t start, uint64_t limit) {
       const auto slice = list(start, limit);

@@ -1,7 +1,7 @@
-// A walk of a tree that may lie, by all that an engine asks: what is shown is whole in itself.
+// A walk of a tree that may lie, with all calls that an engine makes: it must be consistent.
 //
-// For doctest's programs and the fuzz targets. Not here: what one kind of tree promises beside that
-// (its test), what a sound tree shows (tree_model.h).
+// Used by doctest's programs and by the fuzz targets. Not here: further promises of one kind of
+// tree (see its test), and what a sound tree shows (tree_model.h).
 
 #pragma once
 
@@ -25,17 +25,17 @@ void check_name(const std::string& name, const std::string& before, const auto& 
   require(before < name, "names in order, none twice");
 }
 
-// require(holds, what) ends the program unless `holds`. tried(ask) calls ask(), and returns whether
-// it came to its end, or to an error that may be.
+// require(holds, what) ends the program unless `holds`. tried(ask) calls ask() and returns whether
+// it ended without an error; it lets the errors pass that are allowed.
 template <typename Require, typename Tried> struct TreeWalk {
   const Tree& tree;
-  const uint64_t inode_limit;  // no more are shown
+  const uint64_t inode_limit;  // no inode above this is shown
   Require require;
   Tried tried;
-  bool has_hidden = false;  // subdirectories() has what entries of a union hide, too
+  bool has_hidden = false;  // subdirectories() also gives entries that a union hides
   std::set<Ino> seen{kRootIno};
 
-  // Calls each(folder, entry) for all that is shown.
+  // Calls each(folder, entry) for every entry that is shown.
   void run(const auto& each) {
     std::vector<Ino> folders{kRootIno};
     for (size_t i = 0; i < folders.size(); ++i) {
@@ -57,13 +57,13 @@ template <typename Require, typename Tried> struct TreeWalk {
       tried([&] { check_subdirectories(folder, inner, is_whole); });
       tried([&] { (void)tree.lookup(folder, "b"); });
       tried([&] { (void)tree.lookup(folder, std::string(300, 'n')); });
-      // From the middle, which nobody has come to step by step.
+      // List from the middle, which no listing has reached step by step.
       tried([&] { (void)tree.list(folder, entries.size() / 2, 3); });
       folders.insert(folders.end(), inner.begin(), inner.end());
     }
   }
 
-  // In pieces; `entries` are those before an error, too.
+  // Lists in pieces; `entries` gets the entries before an error, too.
   void list(Ino folder, std::vector<Dentry>& entries) {
     while (true) {
       const auto piece = tree.list(folder, entries.size(), 3);
@@ -95,7 +95,7 @@ template <typename Require, typename Tried> struct TreeWalk {
   void check_subdirectories(Ino folder, const std::set<Ino>& inner, bool is_whole) {
     for (const Dentry& entry : tree.subdirectories(folder, 0, UINT64_MAX)) {
       if (has_hidden) continue;
-      tried([&] {  // one whose inode is damaged is not among `inner`
+      tried([&] {  // a subdirectory whose inode is damaged is not in `inner`
         require(shown_inode(folder, entry).is_directory(), "a subdirectory is a directory");
         require(inner.contains(entry.ino) || !is_whole, "a subdirectory is listed as an entry");
       });

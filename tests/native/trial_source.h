@@ -1,5 +1,5 @@
-// A source in memory that is as late, as far away and as broken as a test wants: in the place
-// of a slow or failing disk, or of a server.
+// A source in memory that is as late, as far away and as broken as a test wants, in place of
+// a slow or failing disk, or of a server.
 
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace ffrfs::test {
 
-// What a test does to a source, whoever owns that. Any thread.
+// A test changes a source through this, whoever owns the source. Any thread may call it.
 class Trial {
  public:
   explicit Trial(Bytes content) : content_(std::move(content)) {}
@@ -36,7 +36,7 @@ class Trial {
     far_from_ = offset;
     near_.clear();
   }
-  // Each read waits so long, beginning now.
+  // From now on each read takes this long.
   void delay(std::chrono::milliseconds time) {
     const std::lock_guard lock(mutex_);
     delay_ = time;
@@ -47,7 +47,7 @@ class Trial {
     failures_ = count;
     failure_ = error_number;
   }
-  // What is behind `size` bytes is gone.
+  // Removes all bytes from `size` on.
   void cut(size_t size) {
     change([&](Bytes& content) { content.resize(size); });
   }
@@ -56,7 +56,7 @@ class Trial {
     how(content_);
   }
 
-  // Ranges that were asked for and have not arrived.
+  // Return how many ranges were requested and have not arrived.
   [[nodiscard]] size_t asked_count() const {
     const std::lock_guard lock(mutex_);
     return asked_.size();
@@ -65,12 +65,12 @@ class Trial {
     const std::lock_guard lock(mutex_);
     return asked_in_all_;
   }
-  // Offsets of ranges that were said to be needed soon, in that order.
+  // Return the offsets of the ranges announced by will_need(), in that order.
   [[nodiscard]] std::vector<uint64_t> needed() const {
     const std::lock_guard lock(mutex_);
     return needed_;
   }
-  // All of these arrive, or fail, on a thread of their own.
+  // Lets all requested ranges arrive, or fail, on a thread of its own.
   void arrive(const std::exception_ptr& error = nullptr) {
     std::vector<Asked> arrived;
     {
@@ -134,7 +134,7 @@ class Trial {
   int failures_ = 0;
   int failure_ = EIO;
   uint64_t far_from_ = UINT64_MAX;
-  std::vector<std::pair<uint64_t, uint64_t>> near_;  // beyond that: from, to
+  std::vector<std::pair<uint64_t, uint64_t>> near_;  // ranges that have arrived: from, to
   std::vector<Asked> asked_;
   size_t asked_in_all_ = 0;
   std::vector<uint64_t> needed_;
@@ -163,7 +163,7 @@ class TrialSource final : public Source {
   const std::shared_ptr<Trial> trial_;
 };
 
-// Whatever path is opened.
+// Opens this source, whatever the path.
 inline OpenSource open_trial(std::shared_ptr<Trial> trial) {
   return [trial = std::move(trial)](const std::string& path) {
     return std::make_unique<const TrialSource>(path, trial);

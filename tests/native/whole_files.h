@@ -1,4 +1,4 @@
-// Files of records' folders, whole: as a volume gives them, and as the record itself says.
+// All files of a record's folder with their content: as a volume gives them, and from the record.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// EntryList and EntrySlice: what is packed, which record it becomes, and what of it a
-// pack shows.
+// EntryList and EntrySlice: which entries are packed, which record a file becomes, and which
+// entries each pack shows.
 
 #include "entries/entry_list.h"
 
@@ -30,7 +30,7 @@ std::vector<std::string> record_paths(const EntryList& list) {
   return paths;
 }
 
-// All paths, in the order of the slots.
+// Return all paths, in the order of the slots.
 std::vector<std::string> slot_paths(const IndexEntries& source) {
   std::vector<std::string> paths;
   for (uint32_t slot = 0; slot < source.slot_count(); ++slot) {
@@ -72,7 +72,7 @@ TEST_CASE("names sort by their bytes, however long what they have in common is")
     EntryList list;
     Paths names;
     const std::string begin(common, 'c');
-    // Shorter than a key, as long, longer; with bytes of both halves.
+    // Shorter than a sort key, as long, and longer; with bytes below and above 0x80.
     for (const char* end : {"", "a", "\xc3\xbf", "aaaaaaaa", "aaaaaaab", "aaaaaaaa\x01", "\x01"}) {
       if (common + std::string(end).size() > 0) names.push_back(begin + end);
     }
@@ -163,9 +163,9 @@ TEST_CASE("shared records: one record, several paths") {
   CHECK(list.file(copy).detail == list.file(1).detail);
   const uint32_t other = list.add_file(0, "c", 5, kMode, 0);
   CHECK_THROWS_AS(list.share(other, other), std::invalid_argument);
-  CHECK_THROWS_AS(list.share(other, 0), std::invalid_argument);  // of another size
+  CHECK_THROWS_AS(list.share(other, 0), std::invalid_argument);  // a file of another size
   list.share(other, copy);
-  CHECK_THROWS_AS(list.number_by_path(), std::invalid_argument);  // which is itself a copy
+  CHECK_THROWS_AS(list.number_by_path(), std::invalid_argument);  // `copy` is itself a copy
   CHECK(!list.is_numbered());
 }
 
@@ -183,9 +183,9 @@ TEST_CASE("a record pays for its folder, and for what goes with it") {
                                         file_cost(3, "x") + folder_cost(0, 0) + folder_cost(2, 3),
                                     });
   CHECK(record_costs(list, 1, 1)[0] == record_costs(list, 0, 3)[1]);
-  list.number_by_size();  // z, a, d/b
+  list.number_by_size();  // the order is z, a, d/b
   CHECK(record_costs(list, 1, 1)[0] == file_cost(4, "x"));
-  CHECK(file_cost(3 << 20, "x") > file_cost(0, "x") + (3 << 20) + 8);  // checksums of chunks
+  CHECK(file_cost(3 << 20, "x") > file_cost(0, "x") + (3 << 20) + 8);  // plus checksums of chunks
 }
 
 TEST_CASE("a selection of everything has every entry, breadth-first") {
@@ -207,9 +207,9 @@ TEST_CASE("a selection of some records has what goes with them, and the folders 
   CHECK(slot_paths(EntrySlice(list, 2, 1)) == Paths{"", "d", "z", "d/e"});
   CHECK(slot_paths(EntrySlice(list, 0, 0)) == Paths{""});
   const EntrySlice last(list, 1, 2);
-  CHECK(last.entry(3).record == 0);  // each pack counts from 0
+  CHECK(last.entry(3).record == 0);  // each pack numbers its records from 0
   CHECK(last.entry(2).record == 1);
-  list.number_by_size();  // z, a, d/b
+  list.number_by_size();  // the order is z, a, d/b
   CHECK(slot_paths(EntrySlice(list, 0, 2)) == Paths{"", "a", "d", "z", "d/e"});
 }
 
@@ -232,9 +232,9 @@ TEST_CASE("a list can be shown with one time and plain permissions") {
   for (uint32_t slot = 0; slot < all.slot_count(); ++slot) CHECK(all.entry(slot).mtime_ns == 7);
   CHECK(all.entry(1).mode == 0644);
   CHECK(all.entry(2).mode == 0755);  // a folder
-  CHECK(all.entry(4).mode == 0755);  // what can be run
+  CHECK(all.entry(4).mode == 0755);  // an executable file
   CHECK(all.entry(6).mode == 0777);  // a link
-  // What is read is still held to what was found.
+  // A source file is still compared with the time that was found for it, not with 7.
   CHECK(EntryFiles(list, "/source", LinkRule::kFollow, 0, 3).file(0).mtime_ns == kTime);
   CHECK(EntryFiles(list, "/source", LinkRule::kFollow, 0, 3).file(1).path == "/source/d/b");
 }

@@ -1,4 +1,4 @@
-// FolderWalk: the names in a folder, and what the kernel tells of them.
+// FolderWalk: the names in a folder, and what stat() says about them.
 
 #include "entries/folder_walk.h"
 

@@ -1,5 +1,5 @@
 // append_index_record, write_index and write_sidecar: what the readers of the index see.
-// That the bytes are those of the format page is tested in tests/folder/test_mapped_index.py.
+// tests/folder/test_mapped_index.py tests that the bytes are those of the format page.
 
 #include "entries/index_writer.h"
 
@@ -22,8 +22,8 @@ using namespace ffrfs::test;
 
 namespace {
 
-// A pack of that list, its files filled with a pattern; without the index `mapped`, as the
-// reference would write it.
+// Writes a pack of that list, its files filled with a pattern. Without `mapped` it has only the
+// index of the reference implementation.
 std::string write_pack(const TemporaryFolder& folder, const EntryList& list, bool mapped = true) {
   const std::string path = folder / "x.ffr";
   Writer writer(path, uint64_t{list.record_count()} + 1);
@@ -54,7 +54,7 @@ void check_small_tree(const IndexMap& index, bool with_all) {
   CHECK(tree.inode(b)->record == 1);
   CHECK(tree.file_of(1) == b);
   CHECK(tree.path(b) == "d/b");
-  CHECK(tree.file_of(3) == 0);  // the index
+  CHECK(tree.file_of(3) == 0);  // no name: record 3 is the index
   if (with_all) {
     CHECK(folder->mode == 0750);
     CHECK(folder->mtime_ns == 1);

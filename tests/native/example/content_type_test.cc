@@ -1,4 +1,4 @@
-// native/tree/content_type: formats by their first bytes, text, and neither.
+// native/tree/content_type: formats known by their first bytes, text, and neither.
 
 #include <doctest/doctest.h>
 
@@ -110,7 +110,7 @@ TEST_CASE("nothing that is known") {
   CHECK(extension("cut off \xE2\x82").empty());
   CHECK(extension("\xED\xA0\x80").empty());  // a surrogate
   CHECK(extension("BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x29\0\0\0\2\0\0\0\2\0\0\0"s).empty());
-  CHECK(extension("\xFF\xFB\xF0\x64\0\0"s).empty());  // of no bit rate
+  CHECK(extension("\xFF\xFB\xF0\x64\0\0"s).empty());  // without a bit rate
   CHECK(extension("\xFF\xF1\x50\x80\0\0"s).empty());  // AAC: another layer
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("text is read to its end") {
   CHECK(extension(text).empty());
 }
 
-// Under a sanitizer: pieces at the very end of their memory.
+// Each piece ends where its memory ends, so that a sanitizer sees a read beyond it.
 TEST_CASE("content of any length") {
   for (const auto& sample : kSamples) {
     for (size_t size = 0; size <= sample.first.size(); ++size) {

@@ -1,4 +1,4 @@
-// native/tree, the folder of a record: records at random, damaged, or made to cost too much.
+// native/tree, the folder of a record: random and damaged records, and records made to be costly.
 
 #include <doctest/doctest.h>
 
@@ -106,7 +106,7 @@ TEST_CASE("damaged records: everything can be read, all of it in the record") {
     CAPTURE(i);
     if (walk(record).size() > 1) ++laid_out;
   }
-  CHECK(laid_out > count / 6);  // or the damage is too great to test anything
+  CHECK(laid_out > count / 6);  // else the damage is too great to test anything
   CHECK(laid_out < count / 10 * 9);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("another record's bytes are refused, or fit to the last byte") {
 }
 
 TEST_CASE("as many nodes as the limit, and one more") {
-  // The record's folder, example.json, record.bin, the folder of the values.
+  // The other four: the record's folder, example.json, record.bin, the folder of the values.
   constexpr size_t kMost = ExampleFolder::kNodeLimit - 4;
   const auto count = [](const Bytes& record) {
     const FolderPtr folder = make(record);
@@ -146,7 +146,7 @@ TEST_CASE("as many nodes as the limit, and one more") {
   CHECK(count(sequence_example({}, {{"a", times(kMost, field(1, int64_list({})))}})) ==
         ExampleFolder::kNodeLimit);
   CHECK(count(values(kMost + 1)) == 2);
-  // Features that come again and make no node: what is held of them is bounded too.
+  // Repeated features make no node, but the memory for them must be bounded, too.
   CHECK(count(example(times(ExampleFolder::kNodeLimit, entry("a", "")))) == 3);
   CHECK(count(example(times(ExampleFolder::kNodeLimit + 1, entry("a", "")))) == 2);
 }
@@ -161,7 +161,7 @@ TEST_CASE("hostile records cost no more than they are large") {
   NamedMessages twins;
   for (int i = 0; i < 30000; ++i) twins.emplace_back(Bytes(240, 'x') + std::to_string(i), bare);
   CHECK(laid_out(example_of(twins)) == 30003);
-  NamedMessages taken;  // each of the names that a twin would get
+  NamedMessages taken;  // all names that a twin would get are taken
   for (int i = 0; i < 30000; ++i) taken.emplace_back("a~" + std::to_string(i), bare);
   taken.emplace_back("a", bare);
   taken.emplace_back("a/b", bare);

@@ -1,5 +1,5 @@
-// native/tree, the folder of a record: what it holds for golden records and for awkward
-// ones, and the tree above it.
+// native/tree, the folder of a record: its files for golden and for awkward records, and the tree
+// above it.
 
 #include <doctest/doctest.h>
 
@@ -135,9 +135,9 @@ TEST_CASE("other bytes than those that the folder was made of are refused") {
   };
   CHECK(render("a.npy", "\1\2", "\1\3") == 128 + 16);
   CHECK_THROWS_WITH_AS((void)render("a.npy", "\1\2", "\x81\2"), doctest::Contains("record 12:"),
-                       FormatError);  // one value
+                       FormatError);  // there is only one value
   CHECK_THROWS_AS((void)render("a.npy", "\1\2", "\1\2\3"), FormatError);
-  CHECK_THROWS_AS((void)render("b.npy", "\x12\6", "\x1A\6"), FormatError);  // int64_list
+  CHECK_THROWS_AS((void)render("b.npy", "\x12\6", "\x1A\6"), FormatError);  // an int64_list
   CHECK_THROWS_AS((void)render("example.json", "\1\2", "\x81\2"), FormatError);
   CHECK_THROWS_AS((void)render("example.json", "\x0A", "\x7F"), FormatError);
 }
@@ -163,7 +163,7 @@ TEST_CASE("how names are spelt") {
   CHECK(spelt("a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r") == "a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p%2Fq%2Fr");
   CHECK(spelt(Bytes(241, 'a') + "/" + Bytes(240, 'b')) == Bytes(240, 'a') + "/" + Bytes(240, 'b'));
   CHECK(spelt(Bytes(239, 'a') + "\xE2\x82\xAC"
-                                "b") == Bytes(239, 'a'));  // between characters
+                                "b") == Bytes(239, 'a'));  // cut between two characters
   CHECK(spelt("///") == "%2F/%2F");
   CHECK(spelt(Bytes(1 << 20, '/')).size() == 15 * 4 + 240);
 }
@@ -185,7 +185,7 @@ TEST_CASE("names that collide") {
   CHECK(paths(example_of({{"example.json", bare}, {"record.bin/x", bare}, {"record", bare}})) ==
         std::vector<Bytes>{"example.json", "example.json~1", "record", "record.bin",
                            "record.bin~1/", "record.bin~1/x"});
-  // The folder of several values is their feature's alone.
+  // A feature with several values shares its folder with no other feature.
   CHECK(paths(example_of({{"a", bytes_list({"1", "2"})}, {"a/0", text}})) ==
         std::vector<Bytes>{"a/", "a/0.txt", "a/1.txt", "a~1/", "a~1/0.txt", "example.json",
                            "record.bin"});

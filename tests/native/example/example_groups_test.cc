@@ -1,4 +1,4 @@
-// native/example, the tree of all records in groups: against a plain list of what is where.
+// native/example, the tree of all records in groups, compared with a plain list.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ std::string number(uint64_t value) {
   return std::string(9 - digits.size(), '0') + digits;
 }
 
-// What is where, record for record.
+// Return for each record where it must be.
 std::vector<Expected> records_of(const std::vector<ExampleGroup>& groups) {
   std::vector<Expected> records;
   for (size_t g = 0; g < groups.size(); ++g) {

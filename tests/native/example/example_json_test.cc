@@ -1,4 +1,4 @@
-// native/tree/example_json: its text, and the size that is told before it is written.
+// native/tree/example_json: its text, and its size, which is computed before it is written.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ using namespace ffrfs::test;
 
 namespace {
 
-// Of the size that was told, as walk() checks.
+// walk() checks that the size is the one that was computed before.
 Bytes json_of(const Bytes& record) { return walk(record).at("example.json"); }
 
 float random_float(Random& random) {
@@ -27,7 +27,7 @@ float random_float(Random& random) {
 }  // namespace
 
 TEST_CASE("example.json, to the letter") {
-  // FIPS 180-2 has the first; `sha256sum /dev/null` tells the second.
+  // FIPS 180-2 contains the first hash; `sha256sum /dev/null` prints the second.
   const Bytes abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
   const Bytes nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -63,7 +63,7 @@ TEST_CASE("example.json, to the letter") {
 )");
 }
 
-// The size that was told without writing them is checked by walk().
+// walk() also checks the size, which was computed without writing the numbers.
 
 TEST_CASE("long lists of floats read back exactly") {
   Random random(7);
@@ -79,7 +79,7 @@ TEST_CASE("long lists of floats read back exactly") {
   for (int i = 0; i < 200000; ++i) {
     const float value = random_float(random);
     if (std::isfinite(value)) values.push_back(value);
-    // Whole ones are the longest.
+    // Whole numbers have the longest text.
     values.push_back(static_cast<float>(static_cast<int64_t>(random()) >> random() % 64));
   }
   const Bytes json = json_of(example_of({{"x", float_list(values)}}));

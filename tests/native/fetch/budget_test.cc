@@ -1,5 +1,5 @@
-// native/fetch: memory by accounts. No byte is counted twice, none is forgotten, and those who
-// wait for room get it in the order in which they came.
+// native/fetch: memory by accounts. No byte is counted twice, none is forgotten, and requests
+// that wait for room get it in the order in which they came.
 
 #include "fetch/budget.h"
 
@@ -17,7 +17,7 @@ using namespace ffrfs::test;
 
 namespace {
 
-constexpr size_t kLimit = 16'000;  // a sixteenth is 1,000
+constexpr size_t kLimit = 16'000;  // so that a sixteenth is 1,000
 constexpr std::array kAccounts{Account::kInFlight, Account::kKept, Account::kAhead,
                                Account::kMetadata, Account::kSpare};
 
@@ -64,7 +64,7 @@ TEST_CASE("what nothing waits for is refused, what is at hand never") {
 
 TEST_CASE("those who wait come in their order, as there is room; one always comes") {
   Counters counters;
-  Budget budget(kLimit, counters);  // 8,000 in flight
+  Budget budget(kLimit, counters);  // 8,000 may be in flight
   std::vector<Reservation> held;
   std::vector<int> came;
   int calls = 0;
@@ -86,7 +86,7 @@ TEST_CASE("those who wait come in their order, as there is room; one always come
   CHECK(calls > 0);
   CHECK(came == std::vector{0});
   budget.admit_waiting();
-  ask(5, 10);  // for which there is room, but not for those before it
+  ask(5, 10);  // there is room for it, but not for those before it
   CHECK(came == std::vector{0, 1, 2});
   budget.set_limit(2 * kLimit);
   CHECK(came == std::vector{0, 1, 2, 3, 4, 5});
@@ -137,7 +137,7 @@ TEST_CASE("reservations may outlive their budget") {
   }
   left.move_to(Account::kInFlight);
   left = {};
-  CHECK(counters.bytes_kept == 10);  // of a budget that is gone
+  CHECK(counters.bytes_kept == 10);  // the budget that would count is gone
 }
 
 TEST_CASE("threads reserve, move and release; in the end nothing is left") {

@@ -1,4 +1,4 @@
-// native/fetch: a unit is kept until all of its bytes were handed out, by whichever threads.
+// native/fetch: a unit is kept until all of its bytes were handed out, by any threads.
 
 #include "fetch/demand_reader.h"
 

@@ -1,4 +1,4 @@
-// native/fetch: what a source throws is the error of the records that it was asked for.
+// native/fetch: an exception of a source becomes the error of the records that were requested.
 
 #include "fetch/fetcher.h"
 
@@ -15,7 +15,7 @@ using namespace ffrfs;
 
 namespace {
 
-// A source that cannot be reached at all, as in a child of fork() that gets no fetcher.
+// A source that cannot be reached, as in a child of fork() that gets no fetcher.
 class Unreachable final : public Source {
  public:
   explicit Unreachable(bool ahead) : Source("x", {.size = uint64_t{64} << 20}), ahead_(ahead) {}

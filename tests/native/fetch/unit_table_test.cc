@@ -1,5 +1,5 @@
-// native/fetch: the table of units, against a plain map: each is fetched once however many ask,
-// there once, gone once taken, and its memory is in the right account.
+// native/fetch: the table of units, compared with a plain map. Each unit is fetched once however
+// many ask for it, is gone once it was taken, and its memory is in the right account.
 
 #include "fetch/unit_table.h"
 
@@ -27,7 +27,7 @@ UnitKey key_of(uint64_t record) { return {0, record}; }
 
 UnitPlan plan_of(uint64_t record) { return {.extent = {.record = record}, .size = 1}; }
 
-// A table with 4 pages for what is kept, 2 for what is ahead, 1 for metadata.
+// A table with room for 4 kept pages, 2 pages read ahead, and 1 page of metadata.
 struct Table {
   explicit Table(size_t limit = 16 * kPage) : budget(limit, counters) {}
 
@@ -69,7 +69,7 @@ TEST_CASE("one fetch, however many ask") {
   CHECK(answers == 2);
   CHECK(all.table.finish(key_of(1)).empty());
   CHECK(all.join(1, answers) == Join::kFirst);
-  answer(all.table.finish(key_of(1), all.unit()));  // kept, so the next has it
+  answer(all.table.finish(key_of(1), all.unit()));  // the unit is kept, so the next reader gets it
   CHECK(answers == 3);
   CHECK(all.join(1, answers) == Join::kHeld);
   answer(all.table.finish(key_of(2)));
@@ -79,14 +79,14 @@ TEST_CASE("one fetch, however many ask") {
 TEST_CASE("what is kept goes from the least recently used on") {
   Table all;
   for (uint64_t record = 0; record < 4; ++record) all.table.keep(key_of(record), all.unit());
-  CHECK(all.has(0));  // now the most recent
+  CHECK(all.has(0));  // now the most recently used
   all.table.keep(key_of(4), all.unit());
   CHECK_FALSE(all.has(1));
   CHECK(all.has(0));
   CHECK(all.counters.bytes_kept == 4 * kPage);
   all.table.drop(key_of(0));
   CHECK_FALSE(all.has(0));
-  all.table.keep(key_of(9), all.unit(5 * kPage));  // larger than all that may be kept
+  all.table.keep(key_of(9), all.unit(5 * kPage));  // larger than the whole account of kept units
   CHECK_FALSE(all.has(9));
   all.budget.set_limit(8 * kPage);
   all.table.shrink_kept();
@@ -95,7 +95,7 @@ TEST_CASE("what is kept goes from the least recently used on") {
   all.budget.set_limit(0);
   all.table.shrink_kept();
   CHECK(all.counters.bytes_kept == 0);
-  all.table.keep(key_of(5), all.unit());  // the last to come stays
+  all.table.keep(key_of(5), all.unit());  // the most recently kept unit stays
   all.table.keep(key_of(6), all.unit());
   CHECK(all.counters.bytes_kept == kPage);
   CHECK(all.has(6));
@@ -141,7 +141,7 @@ TEST_CASE("what was read ahead is there until it is taken, and only once") {
   CHECK_FALSE(all.table.has_ahead());
   CHECK_FALSE(all.has(1));
   CHECK(all.counters.bytes_prefetched == 0);
-  CHECK(all.counters.bytes_in_flight == kPage);  // whoever found it has it still
+  CHECK(all.counters.bytes_in_flight == kPage);  // the reader that found it still holds it
 }
 
 TEST_CASE("what is too old goes, or all of an owner, or the oldest") {
@@ -175,7 +175,7 @@ TEST_CASE("those who waited for a claim get it, and it stays if they keep it") {
     const UnitPtr unit = all.unit();
     const auto waiting = all.table.arrive(key_of(1), unit, 7);
     CHECK(waiting.size() == 1);
-    CHECK(all.has(1));  // until they have had it
+    CHECK(all.has(1));  // until the waiting readers have had it
     if (is_kept) all.table.keep(key_of(1), unit);
     all.table.pass(key_of(1));
     CHECK(all.has(1) == is_kept);
@@ -189,7 +189,7 @@ TEST_CASE("a claim that takes too long is read by others; what comes first is ta
   for (const bool is_claimer_first : {true, false}) {
     const auto begin = Clock::now();
     REQUIRE(all.table.claim(plan_of(1)));
-    REQUIRE(all.table.claim(plan_of(2)));  // nobody waits for that one
+    REQUIRE(all.table.claim(plan_of(2)));  // nobody waits for this one
     CHECK(all.join(1, answers) == Join::kWaits);
     auto overdue = all.table.take_overdue();
     if (overdue.empty()) {
@@ -202,7 +202,7 @@ TEST_CASE("a claim that takes too long is read by others; what comes first is ta
     CHECK(all.table.take_overdue().empty());
     CHECK(all.join(1, answers) == Join::kWaits);
     answers = 0;
-    // The claimer's failure is none of theirs.
+    // If the claimer fails, the others do not get its error.
     CHECK(all.table.arrive(key_of(1), nullptr, 7).empty());
     if (is_claimer_first) {
       answer(all.table.arrive(key_of(1), all.unit(), 7));
@@ -214,7 +214,7 @@ TEST_CASE("a claim that takes too long is read by others; what comes first is ta
     }
     CHECK(answers == 2);
     CHECK_FALSE(all.has(1));
-    CHECK(all.join(2, answers) == Join::kFirst);  // that late, it is read at once
+    CHECK(all.join(2, answers) == Join::kFirst);  // the claim is overdue: read it at once
     CHECK(all.table.finish(key_of(2)).size() == 1);
     CHECK(all.counters.queue_depth == 0);
   }
@@ -302,7 +302,7 @@ TEST_CASE("many threads: each unit is taken by one of them, or dropped") {
       for (uint64_t record = 0; record < kCount; ++record) {
         (void)all.table.claim(plan_of(record));
         auto unit = all.unit(100);
-        unit->served_bytes = record;  // to be known again
+        unit->served_bytes = record;  // a number to recognise it by
         (void)all.table.arrive(key_of(record), unit, record % 3);
         put_count = record + 1;
       }
