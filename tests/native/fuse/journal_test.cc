@@ -1,4 +1,4 @@
-// native/fuse/journal.h: what a process leaves for the next one.
+// native/fuse/journal.h: what a process leaves behind for the next one.
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -18,7 +18,8 @@ using namespace ffrfs::fuse;
 
 namespace {
 
-// Those that were noted. What may have been taken besides lies around the last number.
+// Return the noted requests. The journal also lists the numbers around the last one, as the
+// process may have taken those requests, too; they are cut off here.
 std::vector<uint64_t> unanswered(const Journal& journal) {
   std::vector<uint64_t> found;
   journal.unanswered([&](uint64_t unique) { found.push_back(unique); });

@@ -1,4 +1,4 @@
-// native/fuse: our structures are those of the kernel's header that is installed.
+// native/fuse: our structures equal those of the installed kernel header.
 
 #include <doctest/doctest.h>
 #include <linux/fuse.h>

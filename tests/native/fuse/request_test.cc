@@ -1,4 +1,4 @@
-// native/fuse: what a request says, from one message and from the parts of a ring's entry; and
+// native/fuse: parsing a request from one message, and from the parts of a ring's entry; and
 // INIT.
 
 #include <doctest/doctest.h>
@@ -55,7 +55,7 @@ std::optional<Request> parsed(const Message& message) {
   return parse_message(*header, message);
 }
 
-// As a ring has it: the fixed part apart.
+// Parses the message as a ring has it, with the fixed part separate.
 std::optional<Request> parsed_in_parts(const Message& message, size_t argument_size) {
   const auto header = parse_header(message);
   REQUIRE(header.has_value());
@@ -139,7 +139,7 @@ TEST_CASE("a request that is too short, or a name without an end, is refused") {
   CHECK(!parsed(request(Opcode::kOpen, Message(4))).has_value());
   CHECK(!parsed(request(Opcode::kGetxattr, Message(sizeof(GetxattrIn)))).has_value());
   CHECK(parsed(request(Opcode::kStatfs)).has_value());
-  CHECK(parsed(request(Opcode::kWrite)).has_value());  // refused by another: nothing is read of it
+  CHECK(parsed(request(Opcode::kWrite)).has_value());  // it is refused later, and its body is not read
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// native/fuse: how many rings there are on machines that are not at hand, and what they hold.
+// native/fuse: how many rings machines of any size get, and how much memory the rings hold.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ std::vector<int> cpus(int count) {
   return numbers;
 }
 
-// Of all threads while each is busy with its hottest entries.
+// Return the memory of all threads while each uses only its two busiest entries.
 size_t busy_bytes(const RingPlan& plan) { return plan.threads.size() * plan.payload_size * 2; }
 
 }  // namespace
@@ -61,7 +61,7 @@ TEST_CASE("128 CPUs stay within the limit; two have READs of a megabyte") {
   CHECK(small.depth == 64);
   CHECK(plan_rings(2, cpus(2), 16 * kMiB).payload_size == kMiB / 2);
   CHECK(plan_rings(2, cpus(2), kMiB).payload_size == kMiB / 16);
-  CHECK(plan_rings(2, cpus(2), 0).payload_size == kMiB / 16);  // no READ is smaller than that
+  CHECK(plan_rings(2, cpus(2), 0).payload_size == kMiB / 16);  // no READ is smaller than this
   CHECK(plan_rings(4096, cpus(4096), 32 * kMiB).depth == 8);
 }
 

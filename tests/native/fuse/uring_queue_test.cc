@@ -1,6 +1,6 @@
-// native/fuse: answers over a ring whose kernel takes only a part of what is submitted, or nothing,
-// as when memory is short. The kernel is played by the test: it answers io_uring_setup(2) with a
-// file in memory in the place of a ring, and takes submissions in io_uring_enter(2).
+// native/fuse: answers over a ring whose kernel takes only some submissions, or none, as when
+// memory is short. The test plays the kernel: it answers io_uring_setup(2) with a file in memory in
+// place of a ring, and takes submissions in io_uring_enter(2).
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -33,14 +33,14 @@ using namespace ffrfs::fuse;
 namespace {
 
 constexpr size_t kReadSize = 64 << 10;
-constexpr uint64_t kInbox = 0;  // the user_data of what waits for other threads' answers
+constexpr uint64_t kInbox = 0;  // the user_data of the read that waits for other threads' answers
 
-// The kernel's side of one ring, and of the entries that are registered in it.
+// The kernel's side of one ring, and of the entries registered in it.
 class Kernel {
  public:
-  // Called by io_uring_enter(2): takes submissions, and returns how many; a negative errno: none.
+  // Called by io_uring_enter(2): takes submissions and returns how many, or a negative errno.
   std::function<long(unsigned count)> enter;
-  // Called by one that submits nothing, and waits for a completion or the end of `limit`.
+  // Called when a thread submits nothing and waits for a completion, at most for `limit`.
   std::function<void(std::chrono::nanoseconds limit)> wait = [](std::chrono::nanoseconds limit) {
     std::this_thread::sleep_for(limit);
   };
@@ -69,7 +69,7 @@ class Kernel {
     return fd;
   }
 
-  // The next submission.
+  // Return the next submission.
   io_uring_sqe take() {
     const auto* const places = reinterpret_cast<const unsigned*>(memory_ + IORING_OFF_SQ_RING + 64);
     const unsigned place = places[taken_++ & (submission_count_ - 1)];
@@ -100,8 +100,8 @@ class Kernel {
 
 }  // namespace
 
-// In the place of libc's, which takes all words in registers and on the stack, however many the
-// caller has given: va_arg must not read more than those.
+// Replaces libc's syscall(), which takes its words from registers and the stack, however many the
+// caller passed. va_arg is not possible here, as it must not read more words than were passed.
 extern "C" long given_syscall(long number, long a, long b, long c, long d, long e, long f) noexcept
     __asm__("syscall");
 
@@ -128,7 +128,7 @@ long given_syscall(long number, long a, long b, long c, long d, long e, long f) 
 
 namespace {
 
-// What the queue has registered: where the kernel writes a request, and reads its answer.
+// Where the kernel writes a request and reads its answer; the queue has registered both.
 struct Place {
   RingHeader* header;
   const std::byte* payload;
@@ -136,7 +136,7 @@ struct Place {
 
 std::string bytes_for(uint64_t unique) { return std::string(kReadSize, static_cast<char>(unique)); }
 
-// Answers each READ at once, but that of kLate.
+// Answers each READ at once, except kLate.
 struct Reader final : Handler {
   static constexpr uint64_t kLate = 3;
   std::optional<Reply> late;
@@ -155,14 +155,14 @@ struct Reader final : Handler {
   }
 };
 
-// A queue of two entries that may keep no memory, at its kernel.
+// A kernel with a queue of two entries that may keep no memory.
 struct Served {
   Kernel kernel;
   std::map<uint64_t, Place> places;  // by user_data
   std::vector<uint64_t> idle;
   std::vector<std::string> answers;
 
-  // Takes so many submissions.
+  // Takes `count` submissions.
   long take(unsigned count) {
     for (unsigned i = 0; i < count; ++i) {
       const io_uring_sqe found = kernel.take();
@@ -181,7 +181,7 @@ struct Served {
     return count;
   }
 
-  // Gives a READ to the entry that is idle longest.
+  // Gives a READ to the entry that has been idle longest.
   void request(uint64_t unique) {
     const uint64_t entry = idle.front();
     idle.erase(idle.begin());
@@ -214,28 +214,28 @@ TEST_CASE("memory of answers is not released, nor taken again, before the kernel
   int calls = 0;
   served.kernel.enter = [&](unsigned count) -> long {
     switch (++calls) {
-      case 1:  // it has registered two entries
+      case 1:  // the queue has registered two entries
         served.take(count);
         served.request(1);
         served.request(2);
         return count;
-      case 2:  // both are answered, and nothing is taken
+      case 2:  // both are answered; the kernel takes nothing
         CHECK(count == 2);
         return -EAGAIN;
       case 3: CHECK(count == 2); return -EBUSY;
-      case 4:  // the first is taken alone, and its entry gets another request
+      case 4:  // the kernel takes only the first, and gives its entry another request
         CHECK(count == 2);
         served.take(1);
         served.request(Reader::kLate);
         return 1;
-      case 5:  // the second is taken, while a thread answers that request
+      case 5:  // the kernel takes the second, while a thread answers that request
         CHECK(count == 1);
         served.take(1);
         std::thread([&] { Reader::answer(*reader.late); }).join();
         served.kernel.complete(kInbox, sizeof(uint64_t));
         return 1;
       case 6: served.take(count); return count;
-      default:  // what was taken is released
+      default:  // the memory of taken answers is released
         CHECK(held == 0);
         served.take(count);
         served.kernel.complete(served.idle.front(), -ENOTCONN);
@@ -284,7 +284,7 @@ TEST_CASE("a thread to which the kernel refuses what it submits asks again now a
   for (uint64_t number = 0; number < 8; ++number) ring.next().user_data = number;
   end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   refusals = 0;
-  ring.next().user_data = 8;  // there is no room for it
+  ring.next().user_data = 8;  // waits, as the ring is full
   CHECK((0 < refusals && refusals < 1000));
 }
 

@@ -1,5 +1,5 @@
-// native/io: ranges of a file that are checked in blocks, whose bytes change or go away; and
-// the pages that are kept of them.
+// native/io: ranges of a file that are checked in blocks, whose bytes may change or be cut off;
+// and the pages that are kept in memory.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -42,13 +42,13 @@ Bytes copy(const CheckedRange& range, size_t offset, size_t size) {
   return bytes;
 }
 
-// A file of some blocks, and the range of it from `kOffset` on.
+// A file of some blocks; the range covers it from `kOffset` on.
 struct Blocks {
   static constexpr size_t kOffset = 4096 + 8;
 
   explicit Blocks(size_t size) : content(pattern(size, 1)) {}
 
-  // Of which nothing is kept.
+  // Return the range with no page kept in memory yet.
   [[nodiscard]] CheckedRange fresh() const {
     return {file, kOffset, content.size(), checksums(content), "index", "mend it"};
   }
@@ -66,7 +66,7 @@ TEST_CASE("a checked range gives the bytes that were written, at any offset") {
   const Blocks blocks(3 * kBlock + 77);
   const CheckedRange range = blocks.fresh();
   CHECK(range.size() == blocks.content.size());
-  for (int i = 0; i < 2; ++i) {  // the second time out of what is kept
+  for (int i = 0; i < 2; ++i) {  // the second time from the kept pages
     CHECK(copy(range, 0, 0).empty());
     CHECK(copy(range, 5, 10) == blocks.content.substr(5, 10));
     for (const size_t at : {kPage, kBlock, 2 * kBlock, 3 * kBlock}) {
@@ -87,7 +87,7 @@ TEST_CASE("a damaged block is an error each time, and the others are there") {
   const CheckedRange range = blocks.fresh();
   overwrite(blocks.path, Blocks::kOffset + kBlock + 5, "?");
   for (int i = 0; i < 2; ++i) {
-    // Far from the damage, but of the same block.
+    // Far from the damage, but in the same block.
     CHECK_THROWS_WITH_AS((void)copy(range, 2 * kBlock - 1, 1),
                          doctest::Contains("f: damaged index (part): the checksum of 65536 bytes "
                                            "at offset 69640 is 0x"),
@@ -108,9 +108,9 @@ TEST_CASE("bytes that are overwritten after their block was checked are not show
   const CheckedRange range = blocks.fresh();
   REQUIRE(copy(range, 0, 10) == blocks.content.substr(0, 10));
   overwrite(blocks.path, Blocks::kOffset, Bytes(2 * kPage, '?'));
-  CHECK(copy(range, 100, 10) == blocks.content.substr(100, 10));  // kept
+  CHECK(copy(range, 100, 10) == blocks.content.substr(100, 10));  // from a kept page
   CHECK_THROWS_AS((void)copy(range, kPage, 10), ChecksumError);
-  // A page of that block which is as it was.
+  // A page of the damaged block that is itself unchanged.
   CHECK(copy(range, 2 * kPage, 10) == blocks.content.substr(2 * kPage, 10));
   CHECK_THROWS_AS(range.verify(0, 10, "part"), ChecksumError);
   blocks.restore();
@@ -127,7 +127,7 @@ TEST_CASE("a truncated file gives errors, and its bytes once they are back") {
                          doctest::Contains("cannot read the index (part) at offset 135176: the "
                                            "disk has failed, or the file was cut off"),
                          StorageError);
-    // Its block was checked, the page was not asked for.
+    // The block was checked before, but this page was not read then.
     CHECK_THROWS_AS((void)copy(range, 3 * kBlock + kPage, 10), StorageError);
     CHECK(copy(range, 3 * kBlock, 10) == blocks.content.substr(3 * kBlock, 10));
     CHECK(copy(range, 0, 10) == blocks.content.substr(0, 10));
@@ -158,7 +158,7 @@ TEST_CASE("blanks count as zeros, at the edges of blocks too, and are shown as t
                            blanks);
   CHECK(copy(range, 0, 100) == content.substr(0, 100));
   CHECK(copy(range, kBlock, kBlock) == content.substr(kBlock));
-  // They may change.
+  // Blanks may change.
   overwrite(file.path(), kBlock - 2, "????");
   CHECK(copy(range, kBlock - 3, 2) == content.substr(kBlock - 3, 1) + "?");
 }
@@ -170,7 +170,7 @@ TEST_CASE("many threads, a file that is cut off and comes back: never a wrong by
   std::atomic<int> good{0};
   std::atomic<int> bad{0};
   {
-    // One that they share, and is new now and then, so that they have to read.
+    // A range that the threads share. It is replaced now and then, so that they have to read again.
     std::mutex mutex;
     std::shared_ptr<const CheckedRange> present;
     const auto shared = [&](bool is_new) {
@@ -226,7 +226,7 @@ TEST_CASE("pages are kept, and those that were used longest ago give way") {
   for (uint64_t page = kCount; page < 3 * kCount; ++page) {
     pages.keep({1, page}, view(content(page)));
     CHECK(kept(1, page));
-    CHECK(kept(1, 7));  // used all the time
+    CHECK(kept(1, 7));  // still kept, because it is used all the time
   }
   CHECK_FALSE(kept(1, 8));
   pages.keep({1, 3 * kCount}, view(content(3 * kCount).substr(0, 150)));
@@ -254,7 +254,7 @@ TEST_CASE("threads that keep and copy the same pages see whole ones") {
   CHECK(found > 0);
 }
 
-// Not under ASan: a fork may find its allocator's locks held, and then they are so for ever.
+// Not under ASan: a fork may copy its allocator's locks while they are held; nobody unlocks them.
 #ifndef __SANITIZE_ADDRESS__
 TEST_CASE("a child that was forked while others read goes on reading") {
   const Blocks blocks(4 * kBlock);

@@ -1,4 +1,4 @@
-// native/io/error: what becomes of an exception that is rebuilt elsewhere.
+// native/io/error: the fields of an exception, from which it is rebuilt elsewhere.
 
 #include <doctest/doctest.h>
 

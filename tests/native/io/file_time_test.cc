@@ -1,4 +1,4 @@
-// native/io/file_time.h: times out of reach.
+// native/io/file_time.h: times that 64 bits of nanoseconds cannot hold.
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@ using ffrfs::nanoseconds;
 
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();  // unknown, elsewhere
+constexpr int64_t kMin = std::numeric_limits<int64_t>::min();  // means "unknown" elsewhere
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kSecond = 1'000'000'000;
 

@@ -55,7 +55,7 @@ TEST_CASE("reads come cached and uncached with the same bytes") {
   const LocalFile file(folder.write("f", content));
   Bytes target(150'000, '\0');
   const auto span = std::as_writable_bytes(std::span(target));
-  REQUIRE(file.read_cached(12'345, span));  // just written: cached
+  REQUIRE(file.read_cached(12'345, span));  // it was just written, so it is cached
   CHECK(target == content.substr(12'345, target.size()));
 
   drop_cached_pages(file.path());
@@ -74,7 +74,7 @@ TEST_CASE("what is not cached is not waited for") {
   if (is_cached(file.path())) return;  // a file system in memory (tmpfs) always holds its pages
   Bytes target(4096, '\0');
   CHECK_FALSE(file.read_cached(500'000, std::as_writable_bytes(std::span(target))));
-  // Nor has the kernel begun to fetch what was not there, which RWF_NOWAIT alone lets it.
+  // Nor has the kernel begun to fetch the missing page, as it may do with RWF_NOWAIT alone.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK_FALSE(is_cached(file.path()));
   CHECK(file.read_cached(500'000, {}));
@@ -89,7 +89,7 @@ TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its li
     CHECK(reinterpret_cast<uintptr_t>(first) % Buffer::kAlignment == 0);
     CHECK(buffer.capacity() >= 100'000);
   }
-  CHECK(pool.acquire(101'000).data() == first);  // of the same size class
+  CHECK(pool.acquire(101'000).data() == first);  // a buffer of the same size class
   {
     const Buffer large = pool.acquire(2 << 20);
   }
@@ -103,7 +103,7 @@ TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its li
 
 namespace {
 
-// Reads random ranges through the queue and compares.
+// Reads random ranges through the queue and compares the bytes.
 void check_random_reads(ReadPort& port, const Source& file, const Bytes& content) {
   std::mt19937 random(7);
   size_t finished = 0;
@@ -185,7 +185,7 @@ TEST_CASE("when the system's AIO events are used up, threads read") {
   ReadQueue queue(buffers);
   AllAioEvents taken;
   bool uses_aio = true;
-  while (uses_aio) {  // another process gave some back in the moment between
+  while (uses_aio) {  // again if another process gave some back before the port was made
     taken.take();
     ReadPort port(queue);
     check_random_reads(port, file, content);
@@ -209,7 +209,7 @@ TEST_CASE("posted callbacks run in poll(), from any thread") {
 TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
   std::atomic<int> blocked{0};
   std::atomic<bool> may_go{false};
-  ThreadPool pool(4, 3);  // ends its threads before what they look at goes
+  ThreadPool pool(4, 3);  // declared last, so that its threads end before the variables they use
   for (int i = 0; i < 20; ++i) {
     pool.submit([&] {
       ++blocked;

@@ -1,4 +1,4 @@
-// native/open: comparing an index with the pickle, where memory runs out.
+// native/open: comparing an index with the pickle when memory runs out.
 
 #include "open/index_check.h"
 
@@ -20,7 +20,7 @@ using namespace ffrfs::test;
 namespace {
 
 uint64_t allocations = 0;
-uint64_t failing = 0;  // which allocation; 0: none
+uint64_t failing = 0;  // number of the allocation that fails; 0: none
 
 }  // namespace
 

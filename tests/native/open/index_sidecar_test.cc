@@ -1,4 +1,4 @@
-// native/record: the sidecar of a pack: where it may lie, and when it is believed.
+// native/record: the sidecar of a pack: where it may lie, and when it is trusted.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@ struct Cache {
   Cache& operator=(const Cache&) = delete;
   ~Cache() { setenv("XDG_CACHE_HOME", "/nonexistent", 1); }
 };
-// None that somebody has.
+// A cache folder that nobody has.
 const bool has_no_cache = setenv("XDG_CACHE_HOME", "/nonexistent", 1) == 0;
 
-// A pack without an index of its own, as the reference writes it, and room for sidecars.
+// A pack without an index of its own, as the reference implementation writes it, and its sidecars.
 struct PlainPack {
   explicit PlainPack(const std::vector<Bytes>& names = kNames) : sections(flat_sections(names)) {
     std::vector<Bytes> records = names;
@@ -84,7 +84,7 @@ TEST_CASE("a sidecar in the cache, for packs whose folder cannot be written") {
   CHECK(paths[0] == pack.path + ".idx");
   CHECK(paths[1].starts_with(home / "cache/ffrfs/index/"));
   CHECK(paths[1].size() == (home / "cache/ffrfs/index/").size() + 32 + 4);
-  // By whatever path the pack is named.
+  // The same, whatever path names the pack.
   std::filesystem::create_symlink(pack.path, pack.folder / "link.ffr");
   CHECK(index_sidecar_paths(pack.folder / "link.ffr")[1] == paths[1]);
   CHECK(index_sidecar_paths(pack.folder / "./p.ffr")[1] == paths[1]);
@@ -93,14 +93,14 @@ TEST_CASE("a sidecar in the cache, for packs whose folder cannot be written") {
   std::ofstream(paths[1], std::ios::binary) << pack.sidecar();
   CHECK(pack.open().index()->path() == paths[1]);
 
-  // A stale one beside the pack does not keep it from being used.
+  // A stale sidecar beside the pack does not stop the one in the cache from being used.
   pack.folder.write("p.ffr.idx", "?");
   const FfrecordShard shard = pack.open();
   CHECK(shard.index()->path() == paths[1]);
   CHECK(shard.warning().empty());
   std::filesystem::remove(paths[0]);
 
-  if (geteuid() == 0) {  // only root can give files away
+  if (geteuid() == 0) {  // only root can change the owner of a file
     REQUIRE(chown(paths[1].c_str(), 12345, 12345) == 0);
     const FfrecordShard without = pack.open();
     CHECK(without.index() == nullptr);
@@ -111,7 +111,7 @@ TEST_CASE("a sidecar in the cache, for packs whose folder cannot be written") {
 
 TEST_CASE("a sidecar of somebody else's, put beside a pack where everybody may put files") {
   REQUIRE(has_no_cache);
-  if (geteuid() != 0) return;  // only root can give files away
+  if (geteuid() != 0) return;  // only root can change the owner of a file
   constexpr uid_t kPacker = 12345;
   constexpr uid_t kStranger = 12346;
   const PlainPack pack;
@@ -127,7 +127,7 @@ TEST_CASE("a sidecar of somebody else's, put beside a pack where everybody may p
   CHECK(!is_believed(kStranger, S_ISVTX | 0777));
   CHECK(is_believed(kPacker, S_ISVTX | 0777));
   CHECK(is_believed(geteuid(), S_ISVTX | 0777));
-  CHECK(is_believed(kStranger, 0777));  // who could as well replace the pack
+  CHECK(is_believed(kStranger, 0777));  // the stranger could replace the pack as well
 }
 
 TEST_CASE("where the cache is") {
@@ -136,7 +136,7 @@ TEST_CASE("where the cache is") {
   unsetenv("XDG_CACHE_HOME");
   setenv("HOME", "/nowhere", 1);
   CHECK(index_sidecar_paths(pack.path)[1].starts_with("/nowhere/.cache/ffrfs/index/"));
-  setenv("XDG_CACHE_HOME", "relative", 1);  // is none
+  setenv("XDG_CACHE_HOME", "relative", 1);  // a relative path is not accepted
   CHECK(index_sidecar_paths(pack.path)[1].starts_with("/nowhere/.cache/ffrfs/index/"));
   unsetenv("HOME");
   CHECK(index_sidecar_paths(pack.path).size() == (geteuid() == 0 ? 2 : 1));

@@ -1,5 +1,5 @@
-// native/volume: several packs as one volume, sets of shards, and what a mapped index tells
-// of the bytes.
+// native/volume: several packs as one volume, sets of shards, and damaged bytes of a mapped
+// index.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMib = size_t{1} << 20;
 
-// Files by name, their contents, as a pack with an index.
+// Names and contents of files, to be packed with an index.
 struct Files {
   std::vector<Bytes> names;
   std::vector<Bytes> contents;
@@ -83,7 +83,7 @@ TEST_CASE("several packs: one root, one index space, all bytes") {
   }
   CHECK(volume.hint("41")->ino == volume.tree().lookup(kRootIno, "100040"));
   CHECK(volume.hint("/100040")->record == 41);
-  CHECK_FALSE(volume.hint("40"));  // the first index
+  CHECK_FALSE(volume.hint("40"));  // that is the index of the first pack
 }
 
 TEST_CASE("threads share a volume of several packs") {
@@ -109,13 +109,13 @@ TEST_CASE("threads share a volume of several packs") {
 TEST_CASE("which shards a set lacks") {
   CHECK(gaps_of({{0, 1}}).empty());
   CHECK(gaps_of({{2, 3}, {0, 3}, {1, 3}}).empty());
-  CHECK(gaps_of({{0, 2}, {1, 2}, {2, 3}}).empty());  // one was appended
+  CHECK(gaps_of({{0, 2}, {1, 2}, {2, 3}}).empty());  // one shard was appended to the set
   CHECK(gaps_of({{0, 3}}) ==
         std::vector<std::string>{"p: is one of 3 shards; missing: number 1-2"});
   CHECK(gaps_of({{1, 7}, {3, 7}}) ==
         std::vector<std::string>{"p: is one of 7 shards; missing: number 0, 2, 4-6"});
   CHECK(gaps_of({{0, 2}, {0, 2}}).size() == 1);
-  // As claimed by somebody who lies.
+  // Numbers as a hostile pack may claim them.
   CHECK(gaps_of({{UINT32_MAX, 0}}).size() == 1);
   CHECK(gaps_of({{0, UINT32_MAX}}) ==
         std::vector<std::string>{"p: is one of 4294967295 shards; missing: number 1-4294967294"});
@@ -134,7 +134,7 @@ TEST_CASE("sets: complete, incomplete, and of what is not a shard") {
   const Volume rest({a, c, other}, {.packs = {.allow_missing = true}});
   REQUIRE(rest.warnings().size() == 1);
   CHECK(rest.tree().file_count() == 9);
-  CHECK(Volume({a}, {}).tree().file_count() == 3);  // alone: as it was asked for
+  CHECK(Volume({a}, {}).tree().file_count() == 3);  // one pack alone opens without its set
   const std::string b = folder.write("b.ffr", pack(numbered(3, 3), shard_of_set(1, 3)));
   CHECK(Volume({folder / ""}, {}).tree().file_count() == 12);
   CHECK_THROWS_WITH_AS(Volume({a, b, c, a}, {}), doctest::Contains("100000"), FormatError);
@@ -176,8 +176,8 @@ TEST_CASE("a damaged index: an error for each who asks, no thread dies of it") {
   const TemporaryFolder folder;
   const Files files = numbered(0, 12'000);
   PackedIndex made = indexed_pack(files.contents, flat_sections(files.names));
-  // A byte of the inodes, and one of the header's, in the second block of either: where a
-  // record begins. The first and the last are looked at when it is opened.
+  // Change a byte of an inode and one of a record's offset in the header, both in a second block:
+  // the first and the last block are read when the pack is opened.
   made.file[made.index_begin + 3000 * sizeof(IndexInode)] ^= 1;
   made.file[12 + 4 * 12'001 + 8 * 7000] ^= 1;
   const std::string path = folder.write("a.ffr", made.file);
@@ -211,7 +211,7 @@ TEST_CASE("an index that is damaged where it says which records are files") {
   const TemporaryFolder folder;
   const Files files = numbered(0, 4000);
   Sections sections = flat_sections(files.names);
-  // So that the section of the header, which is read at opening, is in another block.
+  // Moves the header's section, which is read at opening, into another block.
   section(sections, Section::kChunked).resize(kIndexBlockSize);
   PackedIndex made = indexed_pack(files.contents, sections);
   const SectionPlace place = made.trailer.sections[static_cast<size_t>(Section::kFiles)];

@@ -1,5 +1,5 @@
-// native/tree/pickle_index against bytes that mean harm, and against damage: whatever
-// they are, a tree or FormatError, in memory that the bytes themselves account for.
+// native/tree/pickle_index with hostile and with damaged bytes: whatever they are, the result is
+// a tree or FormatError, and the memory for it stays in proportion to the bytes.
 
 #include <doctest/doctest.h>
 #include <malloc.h>
@@ -24,7 +24,7 @@ void* allocate(size_t size) noexcept {
   void* memory = std::malloc(size);
   if (memory == nullptr) return nullptr;
   const size_t now = allocated_bytes += malloc_usable_size(memory);
-  if (now > peak_bytes) peak_bytes = now;  // one thread
+  if (now > peak_bytes) peak_bytes = now;  // no race: there is only one thread
   return memory;
 }
 
@@ -35,7 +35,7 @@ void release(void* memory) {
 
 }  // namespace
 
-// Counted here, checked by the sanitizer's malloc underneath.
+// Counts here; the sanitizer's malloc underneath checks.
 void* operator new(size_t size) {
   void* memory = allocate(size);
   if (memory == nullptr) throw std::bad_alloc();
@@ -47,7 +47,7 @@ void operator delete(void* memory, size_t) noexcept { release(memory); }
 
 namespace {
 
-// `head`, then `body` `count` times, then `tail`: made while it is read.
+// Gives `head`, then `body` `count` times, then `tail`. They are made while they are read.
 class Repeated : public ByteSource {
  public:
   Repeated(Bytes head, const Bytes& body, uint64_t count, Bytes tail)
@@ -86,7 +86,7 @@ class Repeated : public ByteSource {
 
 constexpr size_t kMegabyte = size_t{1} << 20;
 
-// Runs `read` and says how much more memory there was at its height than before.
+// Runs `read` and returns how much more memory was in use at the peak than before.
 template <typename Read> size_t peak_of(Read read) {
   const size_t before = allocated_bytes;
   peak_bytes = before;
@@ -115,7 +115,7 @@ void check_refused(const Bytes& pickle, const char* reason) {
   check_refused(source, reason, kMegabyte);
 }
 
-// One more folder inside the innermost, `count` times, then the items of each.
+// Return a pickle that puts a folder into the innermost one `count` times, then sets the items.
 Bytes nested(size_t count, bool with_marks) {
   Bytes pickle = folder();
   for (size_t i = 0; i < count; ++i) pickle += (with_marks ? "(" : "") + name("d") + folder();
@@ -123,7 +123,7 @@ Bytes nested(size_t count, bool with_marks) {
   return pickle + Bytes(count, with_marks ? 'u' : 's') + ".";
 }
 
-// A tree, whole in itself, or FormatError. True: a tree.
+// Return whether the pickle gives a tree, which must be consistent; otherwise it is a FormatError.
 bool reads_or_refuses(const Bytes& pickle, uint64_t record_count, size_t piece_size) {
   try {
     const auto tree = read_pickle(pickle, record_count, piece_size);
@@ -163,7 +163,7 @@ TEST_CASE("endless opcodes are refused before they fill the memory") {
   };
   for (const Case& hostile : cases) {
     Repeated source(hostile.head, hostile.body, 10'000'000, "");
-    // The stack at its limit is 16 MB, and 24 while it grows; each of its names some bytes.
+    // The stack at its limit takes 16 MB, and 24 while it grows; each name on it takes some bytes.
     check_refused(source, hostile.reason, 128 * kMegabyte);
   }
 }
@@ -198,7 +198,8 @@ TEST_CASE("folders nest 1024 deep and no deeper") {
 }
 
 TEST_CASE("a million entries that share one name cost what they weigh") {
-  // 5 bytes each, so 5 MB: every entry 16 bytes in the list and 4 in its order.
+  // Each entry has 5 bytes in the pickle (5 MB in all), and takes 16 in the list and 4 in its
+  // order.
   Repeated source(folder() + name("a") + "\x94" + "K" + Bytes(1, '\0') + "s", Bytes("h\0K\0s", 5),
                   1'000'000, ".");
   check_refused(source, "\"a\": the same name twice", 96 * kMegabyte);

@@ -1,4 +1,4 @@
-// native/tree/pickle_index: what is read, and every refusal one by one.
+// native/tree/pickle_index: what it reads, and each of its refusals.
 
 #include <doctest/doctest.h>
 
@@ -78,7 +78,7 @@ TEST_CASE("the golden packed folder reads as its manifest says") {
   const auto [pickle, record_count] = golden_index();
   const Listing found = listing(*read_pickle(pickle, record_count));
 
-  std::map<std::string, bool> manifest;  // path → is it a file
+  std::map<std::string, bool> manifest;  // path → whether it is a file
   std::ifstream lines(golden_folder() / "packed.manifest.json");
   for (std::string line; std::getline(lines, line);) {  // "PATH": null or "SHA-256"
     const size_t colon = line.rfind("\": ");
@@ -249,7 +249,7 @@ TEST_CASE("a name twice in one folder is refused, in two it is not") {
       folder(name("a") + folder(name("a") + number(0)) + name("b") + number(0)) + ".";
   const auto tree = read_pickle(fine, kRecordCount);
   CHECK(listing(*tree) == Listing{{"a", std::nullopt}, {"a/a", 0}, {"b", 0}});
-  CHECK(tree->path(tree->file_of(0)) == "b");  // the lower slot
+  CHECK(tree->path(tree->file_of(0)) == "b");  // the name in the lower slot
 }
 
 TEST_CASE("a program that is no index is refused by opcode") {

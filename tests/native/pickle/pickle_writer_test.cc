@@ -1,5 +1,5 @@
-// write_pickle: what the safe parser reads again. That the bytes are CPython's is tested in
-// tests/folder/test_index.py.
+// write_pickle: the safe parser reads its output again. tests/folder/test_index.py tests that the
+// bytes are those of CPython.
 
 #include "pickle/pickle_writer.h"
 
