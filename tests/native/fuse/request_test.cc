@@ -139,7 +139,7 @@ TEST_CASE("a request that is too short, or a name without an end, is refused") {
   CHECK(!parsed(request(Opcode::kOpen, Message(4))).has_value());
   CHECK(!parsed(request(Opcode::kGetxattr, Message(sizeof(GetxattrIn)))).has_value());
   CHECK(parsed(request(Opcode::kStatfs)).has_value());
-  CHECK(parsed(request(Opcode::kWrite)).has_value());  // it is refused later, and its body is not read
+  CHECK(parsed(request(Opcode::kWrite)).has_value());  // refused later, its body unread
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// native/prefetch, native/fetch: without memory, or descriptors, the threads that read ahead leave
-// something out, and go on; a reader without memory holds up no other one.
+// native/prefetch, native/fetch: without memory or descriptors, the threads that read ahead skip a
+// record and go on; a reader without memory holds up no other reader.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ using namespace ffrfs::test;
 
 namespace {
 
-// Which allocations fail: of these threads, from the `first`th to the `last`th.
+// In these threads the allocations from the `first`th to the `last`th fail.
 std::array<std::atomic<pid_t>, 8> victims{};
 std::atomic<uint64_t> first{0};
 std::atomic<uint64_t> last{0};  // 0: none fails, and none is counted
@@ -54,8 +54,8 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
-// While it exists, allocations of the threads that read ahead fail: the only ones that there are
-// beside this one as long as nothing was read.
+// While an object of this class exists, allocations fail in the threads that read ahead. As long as
+// nothing was read, these and the current thread are the only ones.
 class Shortage {
  public:
   Shortage(uint64_t from, uint64_t to) {
@@ -66,7 +66,7 @@ class Shortage {
     }
     begin(from, to);
   }
-  // Those of this thread.
+  // Makes allocation `number` of the current thread fail.
   explicit Shortage(uint64_t number) {
     std::ranges::fill(victims, 0);
     victims[0] = gettid();
@@ -82,7 +82,7 @@ class Shortage {
   }
 };
 
-// A read of record 0, which may end late, or never.
+// A read of record 0, which may end late or never.
 struct Reader {
   void begin(Rig& rig) {
     const std::span<const std::byte> expected = view(rig.records[0]);
@@ -105,14 +105,15 @@ struct Reader {
   std::atomic<bool> has_ended{false};
 };
 
-// A file that is in no page cache; the threads that read ahead wait at a closed gate to see that.
+// A file of which the page cache has nothing. At a closed gate, threads that read ahead wait for
+// that answer.
 class GatedFile final : public Source {
  public:
   struct Gate {
     const pid_t reader = gettid();
     std::atomic<bool> is_closed{false};
     std::atomic<bool> has_waiting{false};
-    std::atomic<bool> fails_once{false};  // a read, for want of a descriptor
+    std::atomic<bool> fails_once{false};  // one read fails, for lack of a descriptor
   };
   GatedFile(const std::string& path, Gate& gate) : GatedFile(open_local_file(path), gate) {}
 
@@ -163,7 +164,7 @@ TEST_CASE("threads that read ahead outlast a time without memory, and then read 
 
 TEST_CASE("whichever allocation fails, no record stays on its way, and all can be read") {
   constexpr size_t kCount = 6;
-  for (const bool is_awaited : {false, true}) {  // by readers, while it is on its way
+  for (const bool is_awaited : {false, true}) {  // whether readers wait for the record
     for (uint64_t number = 1, made = UINT64_MAX; number <= made; ++number) {
       CAPTURE(number);
       Rig rig(patterns(kCount, 10'000));
@@ -174,7 +175,7 @@ TEST_CASE("whichever allocation fails, no record stays on its way, and all can b
         for (uint64_t record = 0; is_awaited && record < kCount; ++record) {
           try {
             (void)rig.read(record);
-          } catch (const std::bad_alloc&) {  // of the read that it waited for
+          } catch (const std::bad_alloc&) {  // the error of the fetch that the reader waited for
           }
         }
         REQUIRE(rig.settles());

@@ -1,5 +1,5 @@
-// native/prefetch: a list of hints; whatever readers do, it goes on, keeps to its window and
-// gives its memory back.
+// native/prefetch: a list of hints. Whatever its readers do, it moves on, keeps to its window and
+// frees its memory.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ constexpr uint64_t kManyBytes = uint64_t{1} << 40;
 
 Hint hint(uint64_t record) { return {.record = record, .ino = record + 2}; }
 
-// One list, what is done to it at random, and what must hold whatever its policy is.
+// Does random operations on one list, and checks the rules that hold under any policy.
 class Trial {
  public:
   Trial(uint64_t seed, size_t window_records, uint64_t window_bytes, uint64_t record_count)
@@ -80,8 +80,8 @@ class Trial {
     }
   }
 
-  // What is taken waited for it; and ahead of all readers no more than a window is taken until
-  // one of them has come.
+  // A hint that is taken was pending before. Ahead of all readers, at most a window is taken until
+  // a reader has come.
   bool take() {
     std::vector<State> before;
     for (uint64_t i = 0; i < added_.size(); ++i) before.push_back(list_.state(i));
@@ -119,7 +119,7 @@ class Trial {
     REQUIRE(list_.state(index) == (was == State::kDone ? was : to));
   }
 
-  // As several readers do who keep to the order, more or less.
+  // Return the next record as if several readers kept to the order more or less.
   uint64_t next_record() {
     if (added_.empty()) return 0;
     const uint64_t spread = 1 + random_() % (random_() % 10 == 0 ? 4 * window_records_ : 4);
@@ -128,9 +128,9 @@ class Trial {
     return added_[std::min<uint64_t>(index, added_.size() - 1)].record;
   }
 
-  // A hint that is known is found; one read asks for one of them at most.
+  // A hint that is still open is found. One read uses up at most one of the record's hints.
   void read(uint64_t record) {
-    std::vector<uint64_t> left;  // hints for it that nobody has asked for
+    std::vector<uint64_t> left;  // hints for the record that no read has used up
     bool was_added = false;
     for (uint64_t i = 0; i < added_.size(); ++i) {
       if (added_[i].record != record) continue;
@@ -159,7 +159,8 @@ class Trial {
     }
   }
 
-  // Each hint is counted once. Of what the kernel has it is unknown whether it was read.
+  // Each hint is counted once. For a record that the kernel holds, it is unknown whether it was
+  // read.
   void end() {
     uint64_t empty = 0;
     uint64_t pushed = 0;
@@ -192,9 +193,9 @@ class Trial {
   HintList list_;
   std::vector<Added> added_;
   std::vector<uint64_t> taken_;
-  uint64_t next_ = 0;  // where its readers are, about
-  uint64_t farthest_end_ = 0;    // behind the farthest hint that was asked for
-  std::vector<uint64_t> ahead_;  // sizes of what was taken beyond that since the last read
+  uint64_t next_ = 0;  // about where the readers are
+  uint64_t farthest_end_ = 0;    // just behind the farthest hint that was read
+  std::vector<uint64_t> ahead_;  // sizes of the hints taken beyond that since the last read
   Total total_;
 };
 
@@ -241,9 +242,9 @@ TEST_CASE("bytes bound the window too, but for one record") {
   for (uint64_t i = 0; i < 10; ++i) list.add(hint(i), i == 5 ? 5000 : 400);
   CHECK(take_all(list) == 2);
   for (uint64_t i = 0; i < 3; ++i) CHECK(list.note_read(i, true));
-  CHECK(take_all(list) == 2);  // 3 and 4: 2 was read before its turn came
+  CHECK(take_all(list) == 2);  // 3 and 4, because 2 was read before its turn came
   for (uint64_t i = 3; i < 5; ++i) CHECK(list.note_read(i, true));
-  CHECK(take_all(list) == 1);  // larger than the window
+  CHECK(take_all(list) == 1);  // 5 alone, which is larger than the window
 }
 
 TEST_CASE("a window without bytes takes one at a time, to the last") {
@@ -333,7 +334,7 @@ TEST_CASE("one read far ahead is anybody's; two near each other move the window 
   const auto next = list.take();
   REQUIRE(next);
   CHECK(next->index == 2001);
-  CHECK(1 + take_all(list) == 2 + 16);  // those between, and a window
+  CHECK(1 + take_all(list) == 2 + 16);  // 2001, 2002 and a window
   CHECK(list.take_tally().dropped_count > 1900);
 }
 
@@ -347,7 +348,7 @@ TEST_CASE("a read near by forgets the one far ahead") {
   CHECK(list.take()->index == 16);
 }
 
-// A large file is read in several requests, also at once.
+// A large file is read in several requests, some of them at the same time.
 TEST_CASE("a read of several requests does not use up what is hinted of it for later") {
   HintList list(16, kManyBytes);
   for (uint64_t i = 0; i < 2000; ++i) list.add(hint(i % 500), 10);  // four epochs

@@ -1,5 +1,5 @@
-// native/prefetch: the lists of many clients beside each other. What one list does is held by
-// hint_list_test.cc, all of them together with reads by prefetcher_test.cc.
+// native/prefetch: the lists of many clients side by side. hint_list_test.cc tests a single list,
+// prefetcher_test.cc all of them together with reads.
 
 #include <doctest/doctest.h>
 
@@ -34,7 +34,8 @@ struct Rig {
   HintLists lists{kWindow, uint64_t{1} << 40, kBatch, [](uint64_t) { return uint64_t{1}; },
                   counters};
 
-  // In the order in which they are served; each gives all that its window has room for.
+  // Return the lists in the order in which they are served; each gives all that its window has room
+  // for.
   std::vector<ListId> serve() {
     std::vector<ListId> served;
     lists.serve([&](ListId id, HintList& list) {
@@ -100,12 +101,12 @@ TEST_CASE("where all lists are open, a finished one makes room, else none") {
   CHECK_THROWS_AS((void)rig.lists.make_room(), std::length_error);
   CHECK(rig.lists.finish(ids[7]));
   CHECK(rig.lists.finish(ids[3]));
-  CHECK(rig.lists.make_room());  // of the two, the one that was used longest ago
+  CHECK(rig.lists.make_room());  // drops that one of the two that was used longest ago
   CHECK_FALSE(rig.lists.contains(ids[7]));
   CHECK(rig.lists.contains(ids[3]));
   CHECK_FALSE(rig.lists.make_room());
   const ListId list = rig.lists.open();
-  CHECK(std::set<ListId>(ids.begin(), ids.end()).count(list) == 0);  // no number comes back
+  CHECK(std::set<ListId>(ids.begin(), ids.end()).count(list) == 0);  // no number is used again
 }
 
 TEST_CASE("an ended list that is not used makes room for one that wants more, and no other") {
@@ -115,9 +116,9 @@ TEST_CASE("an ended list that is not used makes room for one that wants more, an
   const ListId live = rig.lists.open();
   (void)rig.lists.add(live, hints(1000, 500));
   const auto later = [] { return HintLists::Clock::now() + 1s; };
-  CHECK_FALSE(rig.lists.drop_idle(later()));  // none has ended
+  CHECK_FALSE(rig.lists.drop_idle(later()));  // no list has ended
   CHECK(rig.lists.finish(gone));
-  CHECK_FALSE(rig.lists.drop_idle(HintLists::Clock::now() - 1s));  // it was just used
+  CHECK_FALSE(rig.lists.drop_idle(HintLists::Clock::now() - 1s));  // the list was just used
   CHECK(rig.lists.drop_idle(later()) == gone);
   CHECK_FALSE(rig.lists.contains(gone));
   CHECK(rig.lists.contains(live));
@@ -125,7 +126,7 @@ TEST_CASE("an ended list that is not used makes room for one that wants more, an
   (void)rig.lists.add(other, hints(0, 500));
   CHECK(rig.lists.finish(other));
   CHECK(rig.lists.drop(live));
-  CHECK_FALSE(rig.lists.drop_idle(later()));  // only ended ones want more
+  CHECK_FALSE(rig.lists.drop_idle(later()));  // no list is left that wants more
 }
 
 TEST_CASE("a full list tells once that it has room for a batch") {
@@ -165,7 +166,7 @@ TEST_CASE("a list that no hints will come for any more goes when it is read or o
   CHECK_FALSE(rig.lists.contains(unread));
   CHECK(rig.lists.contains(open));
   CHECK(rig.counters.prefetch_dropped == 1);
-  // One whose client has died goes when it is old, but not when all that it has so far is read.
+  // A list whose client has died expires by age, but not because all its hints so far were read.
   const ListId dead = rig.lists.open();
   (void)rig.lists.add(dead, hints(1000, 1));
   CHECK(rig.lists.finish(dead, true));
@@ -178,7 +179,7 @@ TEST_CASE("a list that no hints will come for any more goes when it is read or o
   CHECK(rig.lists.any());
   CHECK(rig.lists.drop(open));
   CHECK_FALSE(rig.lists.any());
-  // All that is asked of a list that has gone does nothing.
+  // Calls for a list that is gone have no effect.
   CHECK_FALSE(rig.lists.drop(open));
   CHECK_FALSE(rig.lists.finish(open));
   CHECK(rig.lists.room(open) == 0);
@@ -201,7 +202,7 @@ TEST_CASE("what is held for a list that left it out is told with the list's numb
       CHECK(rig.lists.note_read(record, true).is_hinted);
     }
   }
-  rig.lists.forget_left_out();  // from here on it is passed
+  rig.lists.forget_left_out();  // from here on the list has passed it
   CHECK(rig.lists.take_forgotten().empty());
   rig.lists.forget_left_out();
   const auto forgotten = rig.lists.take_forgotten();

@@ -1,5 +1,5 @@
-// native/volume: clients that hint, over real sockets, to a real prefetcher. They are cut
-// off, too many, too fast, dead, or hostile.
+// native/volume: clients that send hints over real sockets to a real prefetcher. They are cut off,
+// too many, too fast, dead, or hostile.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -32,13 +32,13 @@ using namespace std::string_literals;
 
 namespace {
 
-constexpr uint64_t kRecordCount = 40'000;  // far more than a list has room for, and `fill` a socket
+constexpr uint64_t kRecordCount = 40'000;  // far more than a list and a socket have room for
 constexpr size_t kWindowRecords = 16;
-constexpr size_t kPieceSize = 64 << 10;  // is received at a time
+constexpr size_t kPieceSize = 64 << 10;  // received at once
 constexpr std::chrono::milliseconds kPatience = 20s;
 const Bytes kEnd(1, '\0');
 
-// How many hints a list takes of which none is read.
+// How many hints a list takes while none of them is read.
 const size_t kRoom = HintList(kWindowRecords, PrefetchOptions{}.window_bytes).room();
 
 const std::string& records_path() {
@@ -48,7 +48,7 @@ const std::string& records_path() {
   return path;
 }
 
-// Here numbers are records, and all else names nothing.
+// In these tests a number names a record, and any other text names nothing.
 std::optional<uint64_t> record_named(std::string_view text) {
   uint64_t record = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), record);
@@ -56,8 +56,8 @@ std::optional<uint64_t> record_named(std::string_view text) {
   return is_number && record < kRecordCount ? std::optional(record) : std::nullopt;
 }
 
-// A prefetcher, and what its clients have said. The window is narrow: most of what is
-// hinted stays in the list.
+// A prefetcher, and the texts that it got from clients. The window is narrow, so that most hints
+// stay in the list.
 class Listener {
  public:
   explicit Listener(std::chrono::milliseconds ttl = 60s)
@@ -82,10 +82,10 @@ class Listener {
     heard_.clear();
   }
 
-  // As a reader does, to the prefetcher's knowledge.
+  // Tells the prefetcher of a read.
   void read(uint64_t record) { prefetcher_.note_read(shards_.extent(record), Found::kPageCache); }
 
-  // How many lists are free, by opening them all.
+  // Return how many lists are free. This opens them all for a moment.
   [[nodiscard]] size_t free_lists() {
     std::vector<Prefetcher::ListId> lists;
     try {
@@ -99,7 +99,7 @@ class Listener {
   Counters counters;
 
  private:
-  // "throw": there is no memory.
+  // The text "throw" is handled as if there were no memory.
   std::optional<Hint> resolve(std::string_view text) {
     if (text == "throw") throw std::bad_alloc();
     const std::lock_guard lock(mutex_);
@@ -119,7 +119,7 @@ class Listener {
   std::unique_ptr<HintServer> clients_;
 };
 
-// The client's end of a socket whose other end listens.
+// The client's end of a socket; the listener reads the other end.
 class Client {
  public:
   explicit Client(Listener& listener) {
@@ -131,7 +131,7 @@ class Client {
 
   [[nodiscard]] int fd() const { return socket_.get(); }
 
-  // Waits while the other side does not read; false: it has closed.
+  // Sends all bytes, and waits while the other side does not read. Return false if that has closed.
   bool say(const Bytes& bytes) const {
     size_t sent = 0;
     while (sent < bytes.size()) {
@@ -142,7 +142,7 @@ class Client {
     return true;
   }
 
-  // As much as goes without waiting.
+  // Sends as much as is possible without waiting. Return how much that was.
   [[nodiscard]] size_t say_at_once(const Bytes& bytes) const {
     size_t sent = 0;
     while (sent < bytes.size()) {
@@ -155,7 +155,7 @@ class Client {
   }
 
   void die() { socket_.reset(); }
-  // Says no more, but still sees whether the other side has closed.
+  // Sends nothing more, but can still see whether the other side has closed.
   void fall_silent() const { shutdown(fd(), SHUT_WR); }
 
   [[nodiscard]] bool is_closed(std::chrono::milliseconds patience = kPatience) const {
@@ -179,7 +179,7 @@ std::vector<Bytes> numbers(uint64_t begin, uint64_t end) {
   return texts;
 }
 
-// Lengths around those of a number, a path, and the longest that may be.
+// Return a text about as long as a number, a path, or the longest text that is allowed.
 Bytes random_text(Random& random) {
   switch (random() % 8) {
     case 0: return Bytes(HintServer::kTextSizeMax - (random() % 2) * (random() % 8000), 'p');
@@ -193,14 +193,14 @@ Bytes random_text(Random& random) {
   }
 }
 
-// Fills the list of a client, and its socket behind that. All that was sent.
+// Fills the list of a client, and then its socket. Return all bytes that were sent.
 Bytes fill(Listener& listener, const Client& client) {
   const int size_max = 16 << 10;
   REQUIRE(setsockopt(client.fd(), SOL_SOCKET, SO_SNDBUF, &size_max, sizeof size_max) == 0);
   const Bytes all = said(numbers(0, kRecordCount));
   size_t sent = 0;
   size_t heard = 0;
-  // Until nothing moves any more: no room in the list, none in the socket.
+  // Until nothing moves any more: neither the list nor the socket has room.
   for (int still = 0; still < 50; ++still) {
     const size_t more = client.say_at_once(all.substr(sent));
     const size_t now = listener.heard_count();
@@ -228,7 +228,7 @@ TEST_CASE("wherever they are cut, the same texts are heard, in their order") {
     const Client client(listener);
     for (size_t at = 0; at < bytes.size();) {
       const size_t size = std::min(1 + random() % longest, bytes.size() - at);
-      if (!client.say(bytes.substr(at, size))) break;  // behind the end nobody listens
+      if (!client.say(bytes.substr(at, size))) break;  // behind the end nobody reads
       at += size;
     }
     client.fall_silent();
@@ -237,7 +237,7 @@ TEST_CASE("wherever they are cut, the same texts are heard, in their order") {
     const auto known = static_cast<uint64_t>(std::ranges::count_if(
         texts, [](const Bytes& text) { return record_named(text).has_value(); }));
     REQUIRE(listener.counters.prefetch_hinted == known);
-    // Of the dead all hints, too.
+    // All hints of a client that died are dropped, too.
     const uint64_t dropped = says_all ? texts.size() - known : texts.size();
     REQUIRE(listener.counters.prefetch_dropped == dropped);
   }
@@ -251,7 +251,7 @@ TEST_CASE("who has said all is kept, who ends without is dropped") {
   CHECK(listener.counters.prefetch_hinted == 100);
   CHECK(listener.counters.prefetch_dropped == 0);
   listener.read(99);
-  CHECK(listener.counters.prefetch_late == 1);  // it is still known as hinted
+  CHECK(listener.counters.prefetch_late == 1);  // its hint is still known
   const Client dead(listener);
   REQUIRE(dead.say(said(numbers(1000, 1200))));
   dead.fall_silent();
@@ -266,7 +266,7 @@ TEST_CASE("a client that says no more keeps its list until it ends") {
   Listener listener;
   Client client(listener);
   REQUIRE(client.say(said(numbers(0, 1))));
-  // It has its list by now; while free_lists() counts, none could be had.
+  // Wait until the client has its list, as it could get none while free_lists() counts.
   REQUIRE(wait_until([&] { return listener.counters.prefetch_hinted == 1; }));
   CHECK(listener.free_lists() == Prefetcher::kListsMax - 1);
   CHECK_FALSE(client.is_closed(50ms));
@@ -290,7 +290,7 @@ TEST_CASE("a full list stops the reading, and room lets it go on to the end") {
   CHECK(listener.counters.prefetch_hinted == kRoom);
   CHECK(listener.heard_count() == kRoom);
   CHECK_FALSE(client.is_closed(50ms));
-  // A reader comes along; what is left is said as it goes.
+  // Now a reader starts, and the client sends the rest as the list moves on.
   const Bytes rest = said(numbers(0, kRecordCount)).substr(sent.size()) + kEnd;
   const std::jthread talking([&] { CHECK(client.say(rest)); });
   for (uint64_t record = 0; record < kRecordCount; ++record) {
@@ -315,7 +315,7 @@ TEST_CASE("a client that is not read and has not said all: its death is noticed 
 }
 
 TEST_CASE("a client that is not read and has said all may die: the rest is heard in time") {
-  // The last: what is received at a time ends with a text, and the end begins the next.
+  // In the last case the bytes received at once end with a text, and the next begin with the end.
   for (const auto& rest : {numbers(0, 0), numbers(kRoom, kRoom + 1), numbers(kRoom, kRoom + 20'000),
                            std::vector<Bytes>(8, Bytes(kPieceSize / 8 - 1, 'x'))}) {
     CAPTURE(rest.size());
@@ -327,13 +327,13 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
     REQUIRE(client.say(said(rest) + kEnd));
     client.die();
     std::this_thread::sleep_for(20ms);
-    CHECK(listener.counters.prefetch_dropped == 0);  // its list stays
+    CHECK(listener.counters.prefetch_dropped == 0);  // the list stays
     all.insert(all.end(), rest.begin(), rest.end());
     for (uint64_t i = 0; i < all.size() && record_named(all[i]); ++i) {
       REQUIRE(wait_until([&] { return listener.counters.prefetch_hinted > i; }));
       listener.read(i);
     }
-    // Not before: its list would make room for those that free_lists() opens.
+    // Not earlier: the lists that free_lists() opens would push out this one.
     CHECK(wait_until([&] { return listener.heard_count() == all.size(); }));
     CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
     CHECK(listener.heard() == all);
@@ -360,7 +360,7 @@ TEST_CASE("lists of clients that have died, and whose hints nobody reads, make r
   for (size_t i = 0; i < Prefetcher::kListsMax; ++i) {
     clients.emplace_back(listener);
     listener.forget();
-    // Their lists are full, or have no more room beside those of the others.
+    // The list is full, or has no more room beside the other lists.
     REQUIRE(clients.back().say(all));
     REQUIRE(wait_until([&] { return others_sleep(); }));
     clients.back().fall_silent();
@@ -374,7 +374,7 @@ TEST_CASE("lists of clients that have died, and whose hints nobody reads, make r
 }
 
 TEST_CASE("only an empty text is the end: others' zero bytes are none") {
-  // Wherever what lies in the socket is cut when it is looked through for the end.
+  // Whichever way the bytes in the socket are split when the server searches them for the end.
   const Bytes longest(HintServer::kTextSizeMax, 'x');
   const Bytes piece = said(std::vector<Bytes>(7, Bytes(kPieceSize / 8 - 1, 'x'))) + longest;
   for (const Bytes& rest : {"7"s, "7\0"s, said(numbers(0, 15'000)), piece + "\0"s}) {
@@ -404,7 +404,7 @@ TEST_CASE("the longest text is heard, a longer one ends its client and drops its
     bad.say(said({"2", "3"}) + longest + "x" + end);
     CHECK(bad.is_closed());
   }
-  for (const Bytes& text : listener.heard()) CHECK(text.size() == 1);  // never the longer
+  for (const Bytes& text : listener.heard()) CHECK(text.size() == 1);  // never the long one
   CHECK(listener.counters.prefetch_dropped == 2 + listener.counters.prefetch_hinted);
   REQUIRE(good.say(said({"4"}) + kEnd));
   CHECK(good.is_closed());
@@ -419,7 +419,7 @@ TEST_CASE("more clients than may be are closed at once, and disturb nobody") {
     REQUIRE(clients[i].say(said({std::to_string(i)})));
   }
   CHECK(wait_until([&] { return listener.heard_count() == clients.size(); }));
-  // One goes, another may come.
+  // When one client has gone, another may come.
   clients.front().die();
   CHECK(wait_until([&] { return listener.free_lists() == 1; }));
   CHECK(wait_until([&] {
@@ -451,7 +451,7 @@ TEST_CASE("one for whom there is no memory is dropped, the others go on") {
   CHECK(bad.is_closed());
   REQUIRE(good.say(said({"3"}) + kEnd));
   CHECK(good.is_closed());
-  CHECK(listener.counters.prefetch_hinted == 1);  // what was not added yet is gone
+  CHECK(listener.counters.prefetch_hinted == 1);  // hints that were not added yet are lost
 }
 
 TEST_CASE("descriptors that are no sockets, or nothing, are done with") {
@@ -462,7 +462,7 @@ TEST_CASE("descriptors that are no sockets, or nothing, are done with") {
   listener.take(FileDescriptor(ends[0]));
   REQUIRE(write(write_end.get(), "1", 1) == 1);
   pollfd polled{write_end.get(), POLLERR, 0};
-  CHECK(poll(&polled, 1, 20'000) == 1);  // nobody reads the pipe any more
+  CHECK(poll(&polled, 1, 20'000) == 1);  // the server has closed its end of the pipe
   listener.take(FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)));
   listener.take(FileDescriptor(open("/dev/zero", O_RDONLY | O_CLOEXEC)));
   listener.take(FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
@@ -482,7 +482,7 @@ TEST_CASE("descriptors and urgent bytes that a client sends come to nothing") {
   for (int i = 0; i < 20; ++i) {
     REQUIRE(client.say("2"));
     REQUIRE(send_message(client.fd(), kEnd, {client.fd()}) == 1);
-    send(client.fd(), "!", 1, MSG_OOB | MSG_NOSIGNAL);  // not every kernel has it
+    send(client.fd(), "!", 1, MSG_OOB | MSG_NOSIGNAL);  // not every kernel supports it
     REQUIRE(client.say("/3\0"s));
   }
   REQUIRE(client.say(kEnd));
@@ -515,7 +515,7 @@ TEST_CASE("any bytes, from many at once, who die anywhere: the next one is heard
       if (random() % 2 == 0) (void)client.say_at_once(kEnd);
     }
   });
-  // Once the lists of those have expired who had said all.
+  // This works as soon as the lists of the clients that sent the end have expired.
   CHECK(wait_until([&] {
     const Client next(listener);
     listener.forget();
@@ -547,7 +547,7 @@ TEST_CASE("the end comes at once, whatever the clients do, and closes them all")
     CHECK(full.is_closed(0ms));
     CHECK(busy.is_closed(0ms));
     CHECK(listener.free_lists() == Prefetcher::kListsMax);
-    listener.read(0);  // room, of which nobody is told any more
+    listener.read(0);  // this makes room, but nobody is told of it any more
   }
 }
 

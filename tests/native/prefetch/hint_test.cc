@@ -1,5 +1,4 @@
-// native/volume: from what a client says to a record: paths and numbers, and all that names
-// nothing.
+// native/volume: which record a client's text names: paths, numbers, and texts that name nothing.
 
 #include <doctest/doctest.h>
 
@@ -46,7 +45,7 @@ std::optional<Hint> of_folder(const Tree& tree, std::string_view text) {
   return find_hint(tree, kFolderRecords, text);
 }
 
-// What names no file, of whatever tree.
+// Texts that name no file, in any tree.
 const std::vector<std::string> kNothing = {"",
                                            " ",
                                            "/",
@@ -105,7 +104,7 @@ TEST_CASE("of a packed folder: paths and numbers of files") {
   expect("0", 0, "dir/b.jpg");
   expect("1", 1, "a.jpg");
   expect("0000000001", 1, "a.jpg");
-  expect("2", 2, "dir/deep/7");  // of several names the first in the listing
+  expect("2", 2, "dir/deep/7");  // of several names, the first in the listing
 }
 
 TEST_CASE("of a packed folder: what is none of its files") {
@@ -114,7 +113,7 @@ TEST_CASE("of a packed folder: what is none of its files") {
     CAPTURE(text);
     CHECK_FALSE(of_folder(*tree, text));
   }
-  // Folders, and what is not in them; the index.
+  // Folders, and paths that do not exist; the index.
   for (const char* text : {"/dir", "/dir/", "/empty", "/empty/x", "/dir/deep", "/dir/deep/cc",
                            "/a.jpg/x", "/A.JPG", "/a", "/a.jpgx", "3", "4"}) {
     CAPTURE(text);
@@ -159,7 +158,7 @@ TEST_CASE("of TFRecord: the record, and what is asked for in it") {
   expect("/000000999//example.json", 999, true);
   expect("/000000999/image/record.bin", 999, false);
   expect("//000000000//image/encoded.jpg", 0, false);
-  expect("/./000000000/../x", 0, false);  // not looked up
+  expect("/./000000000/../x", 0, false);  // the rest of the path is not looked up
   for (const char* text : {"1000", "/000001000", "/12", "/image", "/000000012x"}) {
     CAPTURE(text);
     CHECK_FALSE(find(text));

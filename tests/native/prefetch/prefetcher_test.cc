@@ -1,5 +1,5 @@
-// native/volume: hints and runs become blocks ahead of their readers. Whatever is hinted, and
-// whenever, readers get the right bytes, or the error that they would have got without.
+// native/volume: hints and runs become units ahead of their readers. Whatever is hinted, and
+// whenever, readers get the right bytes, or the same error as without hints.
 
 #include <doctest/doctest.h>
 
@@ -40,7 +40,7 @@ std::vector<uint64_t> shuffled(size_t count, uint32_t seed) {
   return all;
 }
 
-// The most that was held ahead at any time since this was made.
+// The largest amount that was held ahead since this object was made.
 class MostHeld {
  public:
   explicit MostHeld(const Counters& counters)
@@ -78,7 +78,7 @@ TEST_CASE("what is hinted is pushed, in the order of the list, but for a few") {
   const auto list = rig.prefetcher->open_list();
   CHECK(rig.prefetcher->add(list, rig.hints(order)) > 7000);
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 200; }));
-  // All but the markers, a few in each window; what is pushed comes after it was fetched.
+  // All but the markers (a few in each window) are pushed, after they are counted as fetched.
   REQUIRE(rig.settles());
   CHECK(rig.counters.prefetch_pushed.load() >= 190);
   CHECK(rig.counters.prefetch_pushed.load() < 200);
@@ -124,7 +124,7 @@ TEST_CASE("a record of any size, larger ones in one unit too") {
           {.cache_bytes = 128 * kMib});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(7)));
-  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));  // not 0, not 6
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));  // not 0 (empty), not 6
   for (const uint64_t record : {0, 1, 2, 3, 4, 5}) CHECK(rig.read(record, 100'000));
   CHECK_FALSE(rig.read(6));
   CHECK(rig.wrong == 0);
@@ -180,7 +180,7 @@ TEST_CASE("who asks just as it comes gets that, and reads nothing") {
     }
   });
   int answers = 0;
-  int left_count = 0;  // held for nobody
+  int left_count = 0;  // units that nobody will take
   Prefetcher::Clock::duration longest{};
   for (int i = 1; i <= kTurns; ++i) {
     REQUIRE(reader.table().claim(plan));
@@ -195,7 +195,7 @@ TEST_CASE("who asks just as it comes gets that, and reads nothing") {
     if (reader.table().take_ahead(plan.key())) ++left_count;
   }
   CHECK(left_count == 0);
-  // A claim that took longer, on a busy machine, is read by who waits for it.
+  // If a claim took longer, on a busy machine, the waiting reader reads the record itself.
   if (longest < UnitTable::kPatience) {
     CHECK(rig.counters.bytes_storage + rig.counters.bytes_page_cache == 0);
   }
@@ -215,7 +215,7 @@ TEST_CASE("hints just ahead of their readers: every record is read once") {
     });
     CHECK(rig.wrong == 0);
     REQUIRE(rig.settles());
-    // Twice, where a claim took so long that its reader came first.
+    // A record is verified twice if a claim took so long that its reader came first.
     const uint64_t verified = rig.counters.checksums_verified;
     CHECK(verified >= 200);
     CHECK(verified <= 200 + rig.counters.prefetch_late);
@@ -232,9 +232,9 @@ TEST_CASE("what nobody reads is forgotten after a while") {
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 100; }));
   REQUIRE(wait_until([&] {
     return rig.counters.bytes_prefetched == 0 &&
-           rig.counters.prefetch_wasted_bytes == size_of(rig);  // counted a moment later
+           rig.counters.prefetch_wasted_bytes == size_of(rig);  // this is counted a moment later
   }));
-  CHECK(rig.counters.prefetch_dropped.load() == 0);  // its client is still there
+  CHECK(rig.counters.prefetch_dropped.load() == 0);  // the list's client is still there
   rig.prefetcher->finish(list);
   REQUIRE(wait_until([&] { return rig.counters.prefetch_dropped == 100; }));
   CHECK(rig.prefetcher->room(list) == std::nullopt);
@@ -334,7 +334,7 @@ TEST_CASE("what is held for a client that is gone makes room for one that is the
   CHECK(rig.settles());
   const uint64_t held = rig.counters.prefetch_fetched;
   CHECK(held > 0);
-  CHECK(held < kCount / 2);  // all that there is room for
+  CHECK(held < kCount / 2);  // only as many as there is room for
   const auto live = prefetcher.open_list();
   (void)prefetcher.add(live, rig.hints({order.begin() + kCount / 2, order.end()}));
   CHECK(wait_until([&] { return rig.counters.prefetch_fetched >= 2 * held; }));
@@ -345,7 +345,7 @@ TEST_CASE("what is held for a client that is gone makes room for one that is the
   CHECK(rig.wrong == 0);
 }
 
-// An eighth of --cache-mb 32, and the largest record that is held whole.
+// The limit is an eighth of --cache-mb 32, and the size of the largest record that is held whole.
 TEST_CASE("a record that takes all that may be held is read ahead, one at a time") {
   constexpr size_t kLimit = 4 * kMib;
   constexpr size_t kCount = 3;
@@ -451,7 +451,7 @@ TEST_CASE("records in order, without a hint: nearly all is there, and read once"
   }
   CHECK(rig.wrong == 0);
   CHECK(rig.counters.checksums_verified.load() >= 1000);
-  // Twice, where a claim took so long that its reader came first.
+  // A record is verified twice if a claim took so long that its reader came first.
   CHECK(rig.counters.checksums_verified.load() <= 2000 - at_once);
   CHECK(rig.counters.readahead_fetched.load() > 900);
   CHECK(rig.counters.readahead_hit.load() > 500);
@@ -469,13 +469,13 @@ TEST_CASE("at the end of a list that several share, what is still to be read is 
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 200; }));
   REQUIRE(rig.settles());
   (void)rig.read(199);
-  std::this_thread::sleep_for(600ms);  // long enough for what is over to be looked for
+  std::this_thread::sleep_for(600ms);  // long enough for the search for lists that are over
   for (uint64_t record = 0; record < 199; ++record) (void)rig.read(record);
   CHECK(rig.counters.prefetch_hit.load() == 200);
   CHECK(rig.counters.readahead_hit.load() == 0);
 }
 
-// More than the limit is passed over, long before it is too old.
+// The records left out exceed the limit long before they are too old.
 TEST_CASE("a reader who leaves out every second of its hints is still read ahead for") {
   Rig rig(patterns(400, 30'000), {.options = {.window_records = 32}, .cache_bytes = 16 * kMib});
   const auto list = rig.prefetcher->open_list();
@@ -488,7 +488,7 @@ TEST_CASE("a reader who leaves out every second of its hints is still read ahead
   CHECK(rig.counters.prefetch_hit.load() > 150);
 }
 
-// The readers find it in the page cache, while it is on its way.
+// The readers find records in the page cache while these are still on their way.
 TEST_CASE("what readers have read without it is not held") {
   Rig rig(patterns(600, 10'000));
   std::ifstream(rig.path).ignore(std::numeric_limits<std::streamsize>::max());

@@ -1,6 +1,6 @@
-// native/prefetch: neighbours are taken while they are read, and not where they are not. The kernel's
-// page cache is a model: what it holds costs no READ; the file it got first goes first. The time
-// is the test's own.
+// native/prefetch: neighbours of a READ are read as long as they are used, and not where they are
+// not. The kernel's page cache is a model: a file in it needs no READ, and the oldest file leaves
+// first. The test has its own clock.
 
 #include <doctest/doctest.h>
 
@@ -49,7 +49,7 @@ struct Kernel {
     for (uint64_t record = 0; record < is_held_.size(); ++record) around.note_known(record);
   }
 
-  // The region that is wanted after a READ comes when `lag` more files were read.
+  // Reads a file. A region that is wanted is pushed only after every `lag`th file.
   void read(uint64_t record, size_t lag = 20) {
     now += read_time;
     if (!is_held_[record]) {
@@ -64,7 +64,7 @@ struct Kernel {
     for (const uint64_t record : records) read(record);
   }
 
-  // Pushes the region that it took the last time, if READs are to come beside it.
+  // Pushes a region. With `storage` that is the one taken the last time, so READs come beside it.
   void push_region() {
     auto region = storage ? std::exchange(taken_, around.take()) : around.take();
     if (!region) return;
@@ -84,13 +84,13 @@ struct Kernel {
     around.finish(*region, outcome);
   }
 
-  struct Storage {  // how long READs wait, and what a region takes
+  struct Storage {  // how long READs wait (alone, or beside a region), and how long a region takes
     ReadAround::Clock::duration alone, beside, region;
   };
 
   ReadAround around;
   ReadAround::Clock::duration read_time = std::chrono::microseconds(10);
-  std::optional<Storage> storage;  // nullopt: all is in the page cache of the pack
+  std::optional<Storage> storage;  // nullopt: the page cache has all of the pack
   uint64_t reads = 0;
   uint64_t pushed = 0;
   uint64_t regions = 0;
@@ -127,9 +127,9 @@ TEST_CASE("most of a shuffled epoch is pushed") {
     Kernel kernel;
     kernel.list();
     kernel.read_all(shuffled(kCount, seed));
-    CHECK(kernel.reads + kernel.pushed == kCount);  // each once
+    CHECK(kernel.reads + kernel.pushed == kCount);  // each file once
     CHECK(kernel.reads < kCount / 6);
-    CHECK(kernel.reads > kCount / ReadAround::kControlShare / 2);  // of controls, at least
+    CHECK(kernel.reads > kCount / ReadAround::kControlShare / 2);  // at least the controls
   }
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("once half of the regions had READs in no order, the others are the re
     std::vector<bool> is_touched(kRegions);
     uint64_t touched = 0;
     for (const uint64_t record : order) {
-      kernel.read(record, kLargeCount);  // nothing is pushed
+      kernel.read(record, kLargeCount);  // the lag is so large that nothing is pushed
       touched += is_touched[record / kRegionRecords] ? 0 : 1;
       is_touched[record / kRegionRecords] = true;
       if (2 * touched >= kRegions) break;
@@ -204,7 +204,7 @@ TEST_CASE("nothing is pushed for one file in a hundred") {
 }
 
 TEST_CASE("nothing is pushed for few files that are read again and again") {
-  Kernel kernel(ReadAroundMode::kAuto, 50);  // which do not all stay
+  Kernel kernel(ReadAroundMode::kAuto, 50);  // room for half of the files below
   kernel.list();
   const std::vector<uint64_t> order = shuffled(kCount, 1);
   for (unsigned pass = 0; pass < 200; ++pass) {
@@ -216,7 +216,7 @@ TEST_CASE("nothing is pushed for few files that are read again and again") {
 TEST_CASE("a data set of ten times the memory is not read much more than once") {
   using namespace std::chrono_literals;
   struct Trial {
-    ReadAround::Clock::duration read_time, learning;  // in which more may be read
+    ReadAround::Clock::duration read_time, learning;  // during `learning`, more may be read
   };
   for (const auto& [read_time, learning] : {Trial{10us, 0s}, Trial{100us, 4s}, Trial{1ms, 4s}}) {
     for (unsigned seed = 0; seed < 10; ++seed) {
@@ -271,7 +271,7 @@ TEST_CASE("after all was dropped an epoch is pushed again") {
   Kernel before;
   before.list();
   before.read_all(shuffled(kCount, 1));
-  Kernel after(ReadAroundMode::kAuto, kCount);  // a cache that holds nothing
+  Kernel after(ReadAroundMode::kAuto, kCount);  // its page cache is empty
   after.list();
   for (uint64_t record = 0; record < kCount; ++record) (void)after.around.note_read(record, true);
   after.read_all(shuffled(kCount, 2));
@@ -303,14 +303,14 @@ TEST_CASE("short runs in order, here and there, are not read densely") {
 TEST_CASE("controls that no READ comes for end it") {
   Kernel kernel;
   kernel.list();
-  // A dense part, whose other files are not wanted afterwards.
+  // First a part is read densely, but its other files are not wanted afterwards.
   const std::vector<uint64_t> dense = shuffled(40 * kRegion, 5);
   for (uint64_t i = 0; i < dense.size() / 20; ++i) kernel.read(dense[i], 1);
   const uint64_t begun = kernel.pushed;
   CHECK(begun > 0);
   const std::vector<uint64_t> rest = shuffled(kCount - 40 * kRegion, 6);
   for (uint64_t i = 0; i < rest.size() / 4; ++i) kernel.read(40 * kRegion + rest[i], 1);
-  // It goes on there only because that part is dense, too: the whole is never taken at once.
+  // Pushing goes on in the rest only because that is dense, too; all is never taken at once.
   CHECK(kernel.pushed < kCount);
 }
 

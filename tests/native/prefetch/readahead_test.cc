@@ -1,4 +1,4 @@
-// native/prefetch: runs of reads in order are recognised and continued; all else is left alone.
+// native/prefetch: reads in order are recognised and continued; all others are left alone.
 
 #include <doctest/doctest.h>
 
@@ -24,8 +24,8 @@ using Random = std::mt19937_64;
 constexpr size_t kWindow = 512;
 constexpr size_t kBatch = 32;
 
-// `count` files in folders of `width` files each; file i of the listing is record records[i]. Names
-// are numbers from `first` on.
+// Return `count` files in folders of `width` files each; file i of the listing is record
+// records[i]. Names are numbers from `first` on.
 std::unique_ptr<PickleTree> folders(const std::vector<uint64_t>& records, size_t width,
                                     size_t first = 0) {
   TreeBuilder builder("packed.ffr", records.size() + 1);
@@ -57,14 +57,14 @@ std::vector<uint64_t> shuffled(size_t count, Random& random) {
   return all;
 }
 
-// A reader's side: what it reads, and what was there when it came.
+// A reader: it counts its reads, and how many records were already there.
 struct Reads {
   explicit Reads(const Tree& tree, uint64_t count, bool has_files = true, size_t window = kWindow)
       : readahead(tree, count, has_files, window), state(count, State::kNowhere) {}
 
   enum class State : uint8_t { kNowhere, kHeld, kPushed };
 
-  // `pushes`: the kernel knows all inodes, so that only what is not pushed is asked for.
+  // With `pushes` the kernel knows all inodes, so that it only sends READs for what was not pushed.
   void read(uint64_t record) {
     ++read_count;
     State& found = state[record];
@@ -96,7 +96,7 @@ struct Reads {
   uint64_t hit_count = 0;
   uint64_t taken_count = 0;
   uint64_t twice_count = 0;
-  uint64_t run = 0;  // of what was taken last
+  uint64_t run = 0;  // the run of the record that was taken last
 };
 
 }  // namespace
@@ -113,7 +113,7 @@ TEST_CASE("records in order are recognised at the third, and continued to the en
     reads.read(12);
     CHECK(reads.taken_count > 0);
     for (uint64_t record = 13; record < 3000; ++record) reads.read(record);
-    CHECK(reads.hit_count == 2987);  // each after the third
+    CHECK(reads.hit_count == 2987);  // each read after the third
     CHECK(reads.taken_count == 2987);
     CHECK(reads.twice_count == 0);
   }
@@ -179,7 +179,7 @@ TEST_CASE("several runs at once, interleaved at random") {
   }
 }
 
-// torch's DataLoader: batch k is worker k % 4's, each may be two batches ahead.
+// As in torch's DataLoader, worker k % 4 reads batch k. It may be two of its batches ahead.
 TEST_CASE("four readers that share one order by batches: nearly all is read ahead, once") {
   for (const size_t batch : {size_t{8}, size_t{32}}) {
     for (const bool listing : {false, true}) {
@@ -194,7 +194,7 @@ TEST_CASE("four readers that share one order by batches: nearly all is read ahea
         const auto tree = folders(records, kCount);
         Reads reads(*tree, kCount + 1);
         reads.pushes = seed % 2 == 1;
-        std::vector<size_t> place(kWorkers);  // how many each has read
+        std::vector<size_t> place(kWorkers);  // how many records each worker has read
         const auto position = [&](size_t worker) {
           return (place[worker] / batch * kWorkers + worker) * batch + place[worker] % batch;
         };
@@ -222,7 +222,7 @@ TEST_CASE("four readers that share one order by batches: nearly all is read ahea
   }
 }
 
-// At most 2 % more than what is asked for.
+// What is read ahead is at most 2 % of what is read.
 TEST_CASE("access at random is not read ahead") {
   for (const size_t count : {size_t{200}, size_t{1000}, size_t{20'000}}) {
     double worst = 0;
@@ -233,7 +233,7 @@ TEST_CASE("access at random is not read ahead") {
       Random random(seed);
       const auto tree = folders(shuffled(count, random), 100);
       Reads reads(*tree, count + 1);
-      const bool again = seed % 2 == 1;  // with replacement
+      const bool again = seed % 2 == 1;  // records are drawn with replacement
       const size_t readers = seed % 4 < 2 ? 1 : 4;
       const size_t epochs = std::max<size_t>(1, 2000 / count);
       for (size_t epoch = 0; epoch < epochs; ++epoch) {
@@ -269,10 +269,10 @@ TEST_CASE("a folder that is read again is read ahead again, wherever the first p
         for (uint64_t record = 0; record < stop; ++record) reads.read(record);
         const uint64_t first_hits = reads.hit_count;
         CHECK(first_hits >= stop - 3);
-        // What was not read has expired.
+        // Records that were read ahead and not used have expired.
         std::ranges::fill(reads.state, Reads::State::kNowhere);
         for (uint64_t record = start; record < count; ++record) reads.read(record);
-        // At first it seems to share the run that was left, and what that has read ahead.
+        // At first it seems to share the run that was left, and what that run has read ahead.
         const size_t lost = start == 0 ? 70 : 150;
         CHECK(reads.hit_count - first_hits + lost >= count - start);
       }
@@ -325,7 +325,7 @@ TEST_CASE("the same record many times is no run") {
   const FlatTree tree(5000);
   Reads reads(tree, 5000);
   for (int i = 0; i < 100; ++i) reads.read(7);
-  for (int i = 0; i < 100; ++i) reads.read(static_cast<uint64_t>(99 - i));  // backwards
+  for (int i = 0; i < 100; ++i) reads.read(static_cast<uint64_t>(99 - i));  // in reverse order
   CHECK(reads.taken_count == 0);
 }
 
@@ -344,7 +344,7 @@ TEST_CASE("the window doubles while it is used, and is halved by waste") {
   for (int i = 0; i < 10; ++i) reads.readahead.note_waste(reads.run);
   const uint64_t before = reads.taken_count;
   while (reads.taken_count == before) reads.read(record++);
-  CHECK(ahead() <= 4);  // it may have grown again, once or twice
+  CHECK(ahead() <= 4);  // the window may have grown again, once or twice
   reads.readahead.note_waste(123'456);
   for (; record < 2000; ++record) reads.read(record);
   CHECK(ahead() > 32);
@@ -363,7 +363,7 @@ TEST_CASE("what is coming is what is taken then") {
   for (const auto& place : readahead.coming(kBatch, 100)) {
     if (const auto record = readahead.record_at(place)) coming.push_back(*record);
   }
-  CHECK(coming == std::vector<uint64_t>{996, 997, 998, 999});  // the window is longer
+  CHECK(coming == std::vector<uint64_t>{996, 997, 998, 999});  // the window is larger than that
   std::vector<uint64_t> taken;
   while (const auto next = readahead.take(kBatch)) taken.push_back(next->record);
   CHECK(taken == coming);

@@ -1,5 +1,5 @@
-// native/prefetch: the neighbours of a read are verified, pushed if the kernel knows them, and brought
-// into the page cache if not; a damaged one is left to its reader.
+// native/prefetch: the neighbours of a read are verified. They are pushed if the kernel knows them,
+// else brought into the page cache; a damaged one is left to its reader.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ using namespace ffrfs::test;
 namespace {
 
 constexpr size_t kCount = 100;
-constexpr size_t kSize = 10'000;  // a region has all of them
+constexpr size_t kSize = 10'000;  // so that one region has all records
 
 struct Around {
   explicit Around(ReadAroundMode mode = ReadAroundMode::kOn, bool is_taken = true)
@@ -48,7 +48,7 @@ struct Around {
 
   std::mutex mutex;  // guards `pushed`
   std::set<uint64_t> pushed;
-  Rig rig;  // last: its threads push
+  Rig rig;  // declared last, because its threads push
 };
 
 }  // namespace
@@ -139,7 +139,7 @@ TEST_CASE("warming reads one large file at a time when memory is short, and leav
   });
   budget = &rig.reads.fetcher().budget();
   const size_t limit = budget.load()->limit(Account::kInFlight);
-  const auto read = budget.load()->reserve(Account::kInFlight, limit);  // by readers
+  const auto read = budget.load()->reserve(Account::kInFlight, limit);  // readers use all of it
   ReadAround& around = rig.prefetcher->around();
   around.set_budget(2 * kLargeCount * kLarge);
   for (uint64_t record = 0; record < kLargeCount; ++record) around.note_known(record);

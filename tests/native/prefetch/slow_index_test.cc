@@ -1,4 +1,4 @@
-// native/prefetch: while the disk does not give a block of an index, READs of other records go on.
+// native/prefetch: while the disk holds back a block of an index, READs of other records go on.
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,7 @@ struct Slow {
                         [](const Hint&, std::span<const std::byte>) { return false; }};
 };
 
-// Returns whether a READ of a record returns, whatever the disk does.
+// Return whether the READ of a record is noted although the disk stalls.
 bool is_noted(Slow& slow, uint64_t record) {
   const Extent near = slow.packs.shards.extent(record);
   auto reading =
@@ -51,7 +51,7 @@ bool is_noted(Slow& slow, uint64_t record) {
   return is_read;
 }
 
-// Nothing of the index is in memory any more, but that blocks were sound; and the disk stalls.
+// Drops the index from memory (but its blocks stay known as sound), and makes the disk stall.
 void forget_index(Slow& slow) {
   const std::vector<std::byte> page(KeptPages::kPageSize);
   for (uint64_t number = 0; number < 2 * KeptPages::kCapacity / page.size(); ++number) {
@@ -60,7 +60,7 @@ void forget_index(Slow& slow) {
   slow.pack.stall();
 }
 
-// Returns whether `waits` does, and a READ of another record meanwhile does not.
+// Return whether `waits` has to wait, while the READ of another record does not.
 template <typename Waits> bool waits_alone(Slow& slow, const Waits& waits) {
   const Extent near = slow.packs.shards.extent(kNear);
   auto waiting = std::async(std::launch::async, waits);
@@ -102,7 +102,7 @@ TEST_CASE("a batch of hints whose places were in memory holds up no READ") {
   const auto list = slow.prefetcher.open_list();
   std::vector<Hint> hints;
   for (uint64_t record = 0; record < kWindow; ++record) hints.push_back({.record = record});
-  hints.push_back({.record = kLate});  // when the window moves on
+  hints.push_back({.record = kLate});  // is wanted when the window moves on
   CHECK(slow.prefetcher.add(list, hints) > 0);
   slow.prefetcher.finish(list);
   const Extent middle = slow.packs.shards.extent(kWindow / 2);

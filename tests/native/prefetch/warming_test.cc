@@ -60,7 +60,7 @@ TEST_CASE("the records at and below an inode") {
   builder.place_file(folder, builder.add_name("b"), 0);
   builder.place_directory(root, builder.add_name("d"), folder);
   builder.place_file(root, builder.add_name("e"), 1);
-  builder.place_file(root, builder.add_name("f"), 2);  // as d/a
+  builder.place_file(root, builder.add_name("f"), 2);  // the same record as d/a
   const auto tree = builder.finish();
   const auto part = [&](Ino ino) { return records_below(*tree, 4, ino); };
   const Ino inner = tree->lookup(kRootIno, "d");
@@ -90,7 +90,7 @@ TEST_CASE("only what is damaged is left out") {
     builder.place_file(folder, builder.add_name("b"), record++);
   }
   std::unique_ptr<const Tree> tree = builder.finish();
-  // A file's inode, and the listing of a directory.
+  // Damaged are the inode of a file, and (1000 more) the listing of a directory.
   std::vector<Ino> bad{tree->file_of(4), tree->lookup(kRootIno, "e") + 1000};
   const Damaged damaged(std::move(tree), std::move(bad));
   const WarmedPart part = records_below(damaged, 7, kRootIno);
