@@ -1,5 +1,5 @@
-// native/record: mapped indexes in packs, sound and hostile, and FFRecord files that are
-// opened by them. Sidecars: index_sidecar_test.cc.
+// native/record: mapped indexes in packs, sound and hostile, and FFRecord files that are opened
+// with them. index_sidecar_test.cc tests sidecars.
 
 #include <doctest/doctest.h>
 
@@ -22,13 +22,13 @@ using namespace ffrfs::test;
 
 namespace {
 
-// No sidecar of a cache that somebody has.
+// A cache folder that nobody has.
 const bool has_no_cache = setenv("XDG_CACHE_HOME", "/nonexistent", 1) == 0;
 
 const std::vector<Bytes> kNames{"a", "bb", "ccc"};
 const std::vector<Bytes> kRecords{"first", "", pattern(5'000, 1)};
 
-// Opens as if there were no index, with this warning.
+// The file must open as if it had no index, and give this warning.
 void check_ignored(const Bytes& file, const Bytes& reason) {
   CAPTURE(reason);
   const TemporaryFolder folder;
@@ -40,14 +40,14 @@ void check_ignored(const Bytes& file, const Bytes& reason) {
   CHECK(shard.offsets().size() == shard.count() + 1);
 }
 
-// As check_ignored, of a sound pack whose trailer was changed.
+// Like check_ignored(), for a sound pack whose trailer is changed.
 void check_trailer(const std::function<void(IndexTrailer&)>& change, const Bytes& reason) {
   check_ignored(with_trailer(indexed_pack(kRecords, flat_sections(kNames)).file, change), reason);
 }
 
 Bytes copy(const IndexMap& index, Section section, uint64_t offset, size_t size) {
   Bytes bytes(std::min<size_t>(size, 1000), '\0');
-  // Those that are too many are never written.
+  // A span of more than 1000 bytes is never written, because index.copy() refuses it.
   index.copy(section, offset, std::as_writable_bytes(std::span(bytes.data(), size)));
   return bytes;
 }
@@ -145,7 +145,7 @@ TEST_CASE("trailers that lie, under a checksum that fits") {
     check_trailer([&](auto& t) { t.index_size = size; }, "it says that it has");
     check_trailer([&](auto& t) { t.checked_size = size; }, "it says that it has");
   }
-  // Both, so that they agree: it would begin inside the records, or before the file.
+  // Both sizes agree, but the index would begin 8 bytes later, or 8 bytes earlier.
   check_trailer([](auto& t) { t.checked_size -= 8, t.index_size -= 8; }, "its section");
   check_trailer([](auto& t) { t.checked_size += 8, t.index_size += 8; }, "its sections end at");
 }
@@ -185,7 +185,7 @@ TEST_CASE("an index whose sections do not fit the pack") {
 }
 
 TEST_CASE("an index must lie in the last record, at a whole page") {
-  // The same bytes, with the last record beginning elsewhere.
+  // The same bytes, but the header says that the last record begins elsewhere.
   const PackedIndex pack = indexed_pack(kRecords, flat_sections(kNames));
   for (const uint64_t offset : {pack.index_begin, pack.index_begin - 8, pack.index_begin + 8}) {
     Bytes file = pack.file;
@@ -193,7 +193,7 @@ TEST_CASE("an index must lie in the last record, at a whole page") {
     put(file, 0, crc32(view(file).subspan(4, 8 + 12 * 4)));
     check_ignored(file, "it begins at offset " + std::to_string(pack.index_begin));
   }
-  // Shifted by eight bytes.
+  // The index is shifted by eight bytes.
   const auto shift = [](const std::vector<Bytes>& records) {
     PackedIndex moved = indexed_pack(records, flat_sections(kNames));
     moved.file.insert(moved.index_begin, 8, '\0');
@@ -217,7 +217,7 @@ TEST_CASE("any changed byte of the index's end is seen at opening") {
     const FfrecordShard shard(folder.write("p.ffr", file), IndexUse::kIfSound);
     CAPTURE(at);
     CHECK(shard.index() == nullptr);
-    CHECK(shard.warning().empty() == is_magic);  // then it is no index at all
+    CHECK(shard.warning().empty() == is_magic);  // without its magic it is no index at all
   }
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("a damaged block is an error of what lies in it, and names its section
   const TemporaryFolder folder;
   const auto names = many(10'000);
   PackedIndex pack = indexed_pack(names, flat_sections(names));
-  pack.file[pack.index_begin + 100'000] ^= 1;  // the second block, of inodes
+  pack.file[pack.index_begin + 100'000] ^= 1;  // in the second block of the inodes
   const FfrecordShard shard(folder.write("p.ffr", pack.file), IndexUse::kIfSound);
   REQUIRE(shard.index() != nullptr);
   const IndexMap& index = *shard.index();
@@ -366,13 +366,13 @@ TEST_CASE("a pack that is overwritten or truncated while it is open gives errors
   };
   REQUIRE(value(5) == 4);
   const Extent extent = shard.extent(9);
-  // Another sound file of the same shape: its records lie elsewhere.
+  // Another sound file of the same shape, whose records lie elsewhere.
   auto others = many(20'000);
   others[0] += "?";
   others[20] = "";
   overwrite(shard.file().path(), 0,
             indexed_pack(others, flat_sections(names)).file.substr(0, 1 << 20));
-  CHECK(shard.extent(9).offset == extent.offset);  // kept
+  CHECK(shard.extent(9).offset == extent.offset);  // from a page that was kept
   CHECK_THROWS_AS((void)shard.extent(900), ChecksumError);
   overwrite(shard.file().path(), 0, pack.file);
   CHECK(shard.extent(900).size == names[900].size());
@@ -416,7 +416,7 @@ TEST_CASE("damage at random: what is found is right, or an error") {
     Bytes file = pack.file;
     if (round % 2 == 0) {
       file = damaged(file, random);
-    } else {  // of the same size
+    } else {  // keep the size
       for (size_t left = 1 + random() % 3; left > 0; --left) {
         const size_t within = std::min(file.size(), size_t{random() % 2 == 0 ? 4096U : 1U << 30});
         const size_t at = random() % within;
@@ -430,7 +430,7 @@ TEST_CASE("damage at random: what is found is right, or an error") {
     } catch (const FormatError&) {
       continue;
     }
-    if (shard->count() != sound.count()) continue;  // no index, and no checksum any more
+    if (shard->count() != sound.count()) continue;  // neither index nor checksum is left
     const IndexMap* const index = shard->index();
     if (index == nullptr) continue;
     ++mapped_count;

@@ -1,4 +1,4 @@
-// native/record, the reading side: sound headers, unsound ones, extents.
+// native/record, the reading side: sound headers, bad headers, extents.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ template <typename T> void poke(Bytes& file, size_t at, T value) {
   std::memcpy(file.data() + at, &value, sizeof value);
 }
 
-// The header's own checksum, made to fit whatever the tables say now.
+// Makes the header's own checksum fit the tables as they are now.
 void seal(Bytes& file, size_t count) {
   poke(file, 0, crc32(view(file).subspan(4, 8 + 12 * count)));
 }

@@ -1,4 +1,4 @@
-// Writer, StagedFile and FilePacker: what lies on the disk afterwards, and what does not.
+// Writer, StagedFile and FilePacker: which files are on the disk afterwards, and which are not.
 
 #include "record/writer.h"
 
@@ -41,7 +41,7 @@ const FilePacker::Tick kNoTick = [](uint64_t, uint64_t) {};
   return std::distance(fs::directory_iterator(folder / ""), fs::directory_iterator());
 }
 
-// Sizes on both sides of every boundary inside.
+// Sizes on both sides of every boundary in the writer.
 std::vector<Bytes> records_of_all_sizes() {
   std::vector<Bytes> records;
   for (const size_t size : {0, 1, 4095, 4096, 4097, 131071, 131072, 131073, 0, (1 << 20) - 1,
@@ -51,7 +51,7 @@ std::vector<Bytes> records_of_all_sizes() {
   return records;
 }
 
-// A list that stands in memory.
+// A list in memory.
 struct Files : FileList {
   explicit Files(std::vector<FileToPack> list) : files(std::move(list)) {}
 
@@ -76,7 +76,7 @@ int64_t mtime_ns(const std::string& path) {
   return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
 
-// Runs `work` in a child; true if it returned true.
+// Runs `work` in a child; returns whether it returned true.
 bool in_child(const std::function<bool()>& work) {
   const pid_t child = fork();
   if (child == 0) {
@@ -101,7 +101,7 @@ void install(std::span<sock_filter> program) {
   }
 }
 
-// From here on this process lives on a file system without O_TMPFILE.
+// From here on this process behaves as on a file system without O_TMPFILE.
 void forbid_tmpfile() {
   static_assert((O_TMPFILE & ~O_DIRECTORY) != 0);
   sock_filter program[] = {
@@ -115,7 +115,7 @@ void forbid_tmpfile() {
   install(program);
 }
 
-// From here on this call fails.
+// From here on the system call `number` fails with `error`.
 void forbid_call(uint32_t number, uint32_t error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -126,7 +126,7 @@ void forbid_call(uint32_t number, uint32_t error) {
   install(program);
 }
 
-// No file of this process may grow beyond `size`: as a disk that is full.
+// No file of this process may grow beyond `size`, as on a full disk.
 void limit_file_size(rlim_t size) {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{size, RLIM_INFINITY};
@@ -141,7 +141,7 @@ TEST_CASE("the bytes are those of the format") {
   Writer writer(folder / "x.ffr", records.size());
   for (const auto& record : records) writer.append(view(record));
   CHECK(writer.written() == records.size());
-  CHECK(entry_count(folder) == 0);  // no name before the end
+  CHECK(entry_count(folder) == 0);  // the file has no name before the end
   writer.finish();
   CHECK(content_of(folder / "x.ffr") == ffrecord(records));
   CHECK(entry_count(folder) == 1);
@@ -280,7 +280,7 @@ TEST_CASE("without O_TMPFILE the bytes wait under another name") {
     if (entry_count(folder) != 0) return false;
     Writer writer(folder / "x.ffr", records.size());
     if (entry_count(folder) != 1 || fs::exists(folder / "x.ffr")) return false;
-    // A child's copy of the object must not take its parent's file away.
+    // A child's copy of the object must not remove its parent's file.
     if (!in_child([&] { return writer.abort(), true; })) return false;
     for (const auto& record : records) writer.append(view(record));
     writer.finish();
@@ -357,7 +357,7 @@ TEST_CASE("files become records, in their order, with any number of threads") {
   auto contents = records_of_all_sizes();
   for (uint32_t i = 0; i < 331; ++i) contents.push_back(pattern(i, i));
   auto files = make_files(sources, contents);
-  // More of them than a thread takes at a time.
+  // More files than a thread takes at a time.
   for (size_t i = 0; i < 2700; ++i) {
     files.files.push_back(files.files[14 + i % 331]);
     contents.push_back(contents[14 + i % 331]);
@@ -416,7 +416,7 @@ TEST_CASE("what produces the pieces may throw: no file is made") {
 TEST_CASE("the last record is told of all before it") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
-  // On both sides of a chunk's end, and of 64 KiB of header.
+  // Sizes on both sides of a chunk's end; and a header of more than 64 KiB.
   const std::vector<Bytes> large{pattern((1 << 20) + 1, 1), pattern(2 << 20, 2),
                                  pattern(1 << 20, 3)};
   auto files = make_files(sources, {large[0], large[1], large[2], "x"});
@@ -564,7 +564,7 @@ TEST_CASE("the first file of the list that is wrong is the one that is named") {
   const TemporaryFolder sources;
   auto files = make_files(sources, {"data"});
   files.files.resize(5000, files.files[0]);
-  // The third is the first of what a thread takes second: it is found out before the others.
+  // A thread takes 1024 files at a time. 1024 begins a batch, so it may fail before the others.
   for (const size_t index : {1000, 1001, 1024, 4999}) {
     files.files[index].path = sources / std::to_string(index);
   }

@@ -1,5 +1,5 @@
-// native/remote: a fetcher, or who has taken over one, or its files, gives errors and no wrong
-// bytes; nothing hangs, nothing is read outside.
+// native/remote: a hostile fetcher, or one with damaged files, causes errors and no wrong bytes;
+// nothing hangs, and nothing outside the files is read.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct Link {
   Link() : object(std::make_shared<TestObject>(pattern(40'000, 1))) { fetcher.add(kUrl, object); }
 
   using Answer = std::function<bool(TestFetcher&, const Asked&)>;
-  // What is wrong when it is opened, or read.
+  // Return the error of opening and reading the object, "" if its bytes are right.
   [[nodiscard]] std::string error_with(Answer answer) {
     fetcher.answer_by(std::move(answer));
     remote::RemoteOpener opener(fetcher.start(), 5s);
@@ -75,7 +75,7 @@ TEST_CASE("messages that nobody asked for, or that are none, end the link with a
   const std::vector<Bytes> raw{
       "", "x", Bytes(15, '\0'), Bytes(16, '\0'), Bytes(16, '\xff'), Bytes(65'536, 'x')};
   for (const Bytes& bytes : raw) {
-    if (bytes.empty()) continue;  // is the end of the link
+    if (bytes.empty()) continue;  // an empty message would end the link
     CHECK(rig.error_at(Ask::kOpen, [&](TestFetcher& fetcher, const Asked&) {
       fetcher.send_raw(bytes);
     }) == nonsense);
@@ -120,7 +120,7 @@ TEST_CASE("an object opens with two descriptors, no more and no fewer, and sane 
   for (const uint64_t size : {0UL, 39'999UL, 40'001UL, 1UL << 62, UINT64_MAX}) {
     CHECK_FALSE(error_for(opened(size, kTestBlock), {object.data(), object.state()}).empty());
   }
-  // The wrong ones: swapped, of another object, no files.
+  // Wrong descriptors: swapped, of another object, not of files.
   CHECK_FALSE(error_for(good, {object.state(), object.data()}).empty());
   const TestObject other(pattern(39'000, 2));
   CHECK_FALSE(error_for(good, {object.data(), other.state()}).empty());
@@ -157,7 +157,7 @@ TEST_CASE("an object that opens while no descriptor is free fails alone, and ope
     CHECK(code == EMFILE);
   }
   CHECK(opener.open(other)->size() == 40'000);
-  // The other one's download goes on, over the same link.
+  // The first file's download goes on, over the same link.
   rig.fetcher.release();
   CHECK(prepared.get_future().get() == nullptr);
   CHECK(rig.fetcher.count(Ask::kOpen) == 5);
@@ -186,7 +186,7 @@ TEST_CASE(
   Bytes bytes(40'000, '?');
   const auto target = std::as_writable_bytes(std::span(bytes));
   file->read_fully(0, target);
-  // The fetcher goes on to say that all is there.
+  // From now on the fetcher says that all blocks are ready.
   rig.fetcher.answer_by([](TestFetcher& fetcher, const Asked& asked) {
     fetcher.send(Told::kReady, asked.object, asked.id);
     return true;

@@ -1,5 +1,5 @@
-// native/remote/remote_file.h, object_link.h: what a cache holds is read, what it lacks is asked
-// for; fetchers that end, are late, or say what is wrong.
+// native/remote/remote_file.h, object_link.h: cached bytes are read, missing ones are requested;
+// fetchers that end, are late, or send wrong messages.
 
 #include <doctest/doctest.h>
 #include <linux/magic.h>
@@ -42,7 +42,7 @@ struct Link {
     fetcher.add(kUrl, object);
     opener = std::make_shared<remote::RemoteOpener>(fetcher.start(), timeout);
   }
-  // Both ends of it are near.
+  // Opens a file, and waits until both of its ends are near.
   [[nodiscard]] std::unique_ptr<const Source> open(const std::string& url = kUrl) const {
     auto file = opener->open(url);
     CHECK(wait_until([&] { return file->is_near(0, 1) && file->is_near(file->size() - 1, 1); }));
@@ -65,7 +65,7 @@ bool read_now(const Source& file, uint64_t offset, Bytes& bytes) {
   return file.read_now(offset, {&part, 1});
 }
 
-// Files that are in memory alone leave no page cache.
+// Files in memory (tmpfs) cannot leave the page cache.
 bool has_disk(int fd) {
   struct statfs found{};
   return fstatfs(fd, &found) == 0 && found.f_type != TMPFS_MAGIC;
@@ -135,7 +135,7 @@ TEST_CASE("a block that goes and comes while it is read is read again") {
     Bytes seen;
     try {
       seen = read(*file, 12'000, 5000);
-    } catch (const remote::RemoteError& error) {  // the evictor won every try
+    } catch (const remote::RemoteError& error) {  // the evictor won at each try
       CHECK(std::string(error.kind()) == "CacheError");
       continue;
     }
@@ -216,7 +216,7 @@ TEST_CASE("who waits in vain gets an error in time, and later reads try again") 
   CHECK(error_of(read_it).starts_with(kUrl + ": no answer for 1 s: "));
   const auto first = std::chrono::steady_clock::now() - begin;
   CHECK(first >= 1s);
-  // The kernel asks once more for what has failed, and need not wait as long.
+  // The kernel repeats a READ that has failed; the second one need not wait as long.
   CHECK_FALSE(error_of(read_it).empty());
   CHECK(std::chrono::steady_clock::now() - begin < first + 950ms);
   CHECK(wait_until([&] { return rig.fetcher.count(Ask::kCancel) == 1; }));
@@ -386,10 +386,10 @@ TEST_CASE("cached bytes that are on disk alone are read past the page cache") {
   Link rig(40'000, 10s, folder / "");
   const auto file = rig.open();
   CHECK(read(*file, 0, 40'000) == rig.object->content());
-  CHECK(file->begin_direct(4000, 5000).fd < 0);  // just written
+  CHECK(file->begin_direct(4000, 5000).fd < 0);  // in the page cache: just written
   const std::string path = "/proc/self/fd/" + std::to_string(rig.object->data());
   drop_cached_pages(path);
-  if (file->begin_direct(4000, 5000).fd < 0) return;  // a file system without direct reads
+  if (file->begin_direct(4000, 5000).fd < 0) return;  // the file system has no direct reads
   BufferPool buffers(0);
   ReadQueue queue(buffers);
   for (const auto aio : {ReadPort::Aio::kMayWait, ReadPort::Aio::kNone}) {
@@ -400,7 +400,7 @@ TEST_CASE("cached bytes that are on disk alone are read past the page cache") {
       REQUIRE_FALSE(raw.error);
       CHECK(text(raw.bytes) == rig.object->content().substr(4000, 5000));
     });
-    while (!is_over) {  // what the kernel refuses at first is read by a thread
+    while (!is_over) {  // if the kernel refuses the read at first, a thread does it
       port.wait(10'000);
       port.poll();
     }
@@ -426,7 +426,7 @@ TEST_CASE("a forked child opens by itself what its parent is opening") {
     const remote::OpenTogether together({kUrl});
     const pid_t child = fork();
     if (child == 0) {
-      alarm(40);  // it would wait for its parent's link
+      alarm(40);  // ends a child that would wait for its parent's link
       _exit(read(*remote::open_source(kUrl), 0, 10'000) == object->content() ? 0 : 1);
     }
     int status = 0;

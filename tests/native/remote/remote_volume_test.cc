@@ -1,5 +1,5 @@
-// The read path over objects that are far away: what a cache has spoiled is brought anew, once;
-// what is wrong where it comes from is an error, by every way in which bytes are read.
+// The read path over far objects: bytes that a cache has spoiled are fetched again, once; bytes
+// that are wrong at their origin are an error, whichever way they are read.
 
 #include <doctest/doctest.h>
 
@@ -91,7 +91,7 @@ TEST_CASE("what the cache has spoiled is read anew, and is right") {
     CHECK(pack.read(record) == pack.records[record]);
   }
   CHECK(pack.fetcher.count(Ask::kAgain) > 0);
-  // Whole batches, also of what is in the page cache, and ahead of need.
+  // Whole batches, with some records in the page cache; then loads ahead of need.
   for (const size_t record : {size_t{5}, size_t{6}, size_t{20}}) {
     pack.object->damage(pack.offset(record) + 9);
   }
@@ -143,7 +143,7 @@ TEST_CASE("headers and indexes that the cache has spoiled are read anew") {
   pack.fetcher.add("s3://bucket/indexed.ffr", object);
   object->fill(0, (indexed.size() + kTestBlock - 1) / kTestBlock);
   std::vector<uint64_t> places{0, 4, 12, 30, 200};
-  // Without its magic it would be no index, and the pickle would be read.
+  // Up to the magic: without that it would be no index, and the pickle would be read.
   const uint64_t end = indexed.size() - sizeof(IndexTrailer) + offsetof(IndexTrailer, magic);
   for (uint64_t place = index_begin; place + 5 < end; place += 77) {
     places.push_back(place);
@@ -172,7 +172,7 @@ TEST_CASE("TFRecord files that the cache has spoiled are read anew") {
   const auto object = std::make_shared<TestObject>(framed(pack.records));
   pack.fetcher.add("s3://bucket/a.tfrecord", object);
   object->fill(0, (object->content().size() + kTestBlock - 1) / kTestBlock);
-  const auto spoil = [&](uint64_t place) {  // in each record, or in its frame
+  const auto spoil = [&](uint64_t place) {  // damages each record, or its frame
     uint64_t begin = 0;
     for (const Bytes& record : pack.records) {
       object->damage(begin + place);

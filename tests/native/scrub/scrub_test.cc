@@ -1,5 +1,5 @@
-// Verification: every bad record is found, whoever holds it (page cache or storage), with any
-// number of threads; and what an index says of large records.
+// Verification: every bad record is found, in the page cache or on storage, with any number of
+// threads; and the chunk checksums that an index has for large records.
 
 #include "scrub/scrub.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// Many small records around sizes at which windows, runs and batches end.
+// Records of sizes at which windows, runs and batches end, and many small ones.
 std::vector<Bytes> some_records() {
   std::vector<Bytes> records;
   for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097},
@@ -43,7 +43,7 @@ struct Pack {
   std::vector<Bytes> records = some_records();
   std::string path = folder.write("x.ffr", ffrecord(records));
 
-  // A byte of `record`, which is not empty.
+  // Changes a byte of `record`, which must not be empty.
   void damage(size_t record, size_t byte) const {
     flip_byte(path, FfrecordShard(path).extent(record).offset + byte);
   }
@@ -96,7 +96,7 @@ TEST_CASE("what the page cache does not hold is read from storage") {
   for (const uint64_t record : spoilt) pack.damage(record, 0);
   drop_cached_pages(pack.path);
   CHECK(numbers(pack.verify(2)) == spoilt);
-  // And with some of it in memory.
+  // And again with some of it in memory.
   drop_cached_pages(pack.path);
   std::ifstream(pack.path, std::ios::binary).ignore(3 * kMiB);
   CHECK(numbers(pack.verify(2)) == spoilt);

@@ -1,4 +1,4 @@
-// native/shard: of all who see a record first, one decides which checksum it has.
+// native/shard: if several threads see a record first, one of them decides which checksum it has.
 
 #include <doctest/doctest.h>
 

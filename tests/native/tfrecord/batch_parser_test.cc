@@ -1,5 +1,5 @@
-// native/tfrecord/batch_parser: columns from records, and records that mean harm. That the
-// results are TensorFlow's, the Python tests show (tests/tfrecord/test_parse.py).
+// native/tfrecord/batch_parser: columns from records, also from hostile ones.
+// tests/tfrecord/test_parse.py shows that the results are those of TensorFlow.
 
 #include "tfrecord/batch_parser.h"
 

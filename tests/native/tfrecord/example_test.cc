@@ -1,4 +1,4 @@
-// native/tfrecord/wire and example: what protobuf means, and bytes that mean harm.
+// native/tfrecord/wire and example: the meaning of protobuf messages, and hostile bytes.
 
 #include "tfrecord/example.h"
 
@@ -16,11 +16,11 @@ using namespace ffrfs::test;
 namespace {
 
 const Bytes kGroup = tag(9, 3) + tag(8, 0) + varint(300) + tag(7, 3) + tag(7, 4) + tag(9, 4);
-// One field of each wire type that no message of ours has.
+// One field of each wire type, with a number that no message of ours has.
 const Bytes kUnknown = tag(15, 0) + varint(1) + tag(15, 1) + Bytes(8, 'x') + field(15, "abc") +
                        tag(15, 5) + Bytes(4, 'x') + kGroup;
 
-// The bytes alone in their memory, so that a sanitizer sees one step beyond.
+// A copy of the bytes in memory of their size, so that a sanitizer sees a read beyond it.
 struct Alone {
   explicit Alone(const Bytes& bytes)
       : size(bytes.size()), memory(std::make_unique<std::byte[]>(bytes.size())) {
@@ -87,7 +87,7 @@ std::string no_example(const Bytes& record) {
   return found.kind == MessageKind::kNone ? found.fault.reason : "an Example";
 }
 
-// Everything that can be asked of a record; the number of values.
+// Asks a record for everything. Return the number of values.
 uint64_t walk(std::span<const std::byte> record) {
   uint64_t count = 0;
   const auto ask = [&](Feature feature) {
@@ -109,7 +109,7 @@ uint64_t walk(std::span<const std::byte> record) {
 TEST_CASE("the wire: every type is read or skipped, and what is bad says where") {
   CHECK(fault_of("") == "");
   CHECK(fault_of(kUnknown) == "");
-  CHECK(fault_of(tag(1, 0) + Bytes(9, '\xff') + '\x7f') == "");  // bits above the 64th
+  CHECK(fault_of(tag(1, 0) + Bytes(9, '\xff') + '\x7f') == "");  // the upper bits are dropped
   CHECK(fault_of("\x80") == "a number that is cut off at 0");
   CHECK(fault_of(kUnknown + tag(1, 0)) ==
         "a number that is cut off at " + std::to_string(kUnknown.size()));
@@ -156,7 +156,7 @@ TEST_CASE("values of the three kinds") {
   CHECK(floats_of(float_list({1.5F, -2, 0})) == Floats{1.5F, -2, 0});
   const Ints ints{0, 127, 128, -1, INT64_MAX, INT64_MIN};
   CHECK(ints_of(int64_list(ints)) == ints);
-  const Ints many(20'000, 300);  // its length takes three bytes
+  const Ints many(20'000, 300);  // the length of this list takes three bytes
   CHECK(ints_of(int64_list(many)) == many);
   CHECK(Feature{view(int64_list(ints))}.value_count() == 6);
   CHECK(Feature{view(int64_list(ints))}.kind() == FeatureKind::kInt64);
@@ -181,7 +181,7 @@ TEST_CASE("lists may be packed or not, and mixed, among unknown fields") {
   CHECK(floats_of(field(2, unpacked_float + kUnknown + field(1, fixed32(3)))) == Floats{2.5F, 3});
   CHECK(bytes_of(field(1, kUnknown + field(1, "a") + kUnknown + field(1, "b"))) ==
         std::vector<Bytes>{"a", "b"});
-  // Of the wrong wire type a field is an unknown one.
+  // A field of the wrong wire type counts as an unknown one.
   CHECK(ints_of(field(3, tag(1, 5) + fixed32(1) + unpacked_int)) == Ints{7});
   CHECK(floats_of(field(2, tag(1, 0) + varint(1))).empty());
   CHECK(bytes_of(field(1, tag(1, 0) + varint(1))).empty());
@@ -205,10 +205,10 @@ TEST_CASE("features of an Example, in order") {
   CHECK(names_of("") == Names{});
   CHECK(names_of(example("")) == Names{});
   CHECK(names_of(example(a + b)) == Names{"a", "b"});
-  CHECK(names_of(example(a) + example(b)) == Names{"a", "b"});  // they merge
+  CHECK(names_of(example(a) + example(b)) == Names{"a", "b"});  // the two messages merge
   CHECK(names_of(example(a + kUnknown + b + a) + kUnknown) == Names{"a", "b", "a"});
-  CHECK(names_of(example(field(1, ""))) == Names{""});  // neither key nor value
-  // Value before key; the last key counts.
+  CHECK(names_of(example(field(1, ""))) == Names{""});  // an entry without key and value
+  // The value comes before the key; the last key counts.
   const Bytes odd = field(2, int64_list({5})) + field(1, "x") + kUnknown + field(1, "y");
   CHECK(names_of(example(field(1, odd))) == Names{"y"});
 
@@ -275,7 +275,7 @@ TEST_CASE("what is no Example, and why") {
   CHECK(no_example("\x89PNG\r\n\x1a\n") != "an Example");
   CHECK(no_example("{\"a\": 1}") != "an Example");
   CHECK(no_example("\n\n\n\n\n\n\n\n\n\n\n\n") != "an Example");
-  // Sound to the last value.
+  // Sound up to the last value.
   CHECK(no_example(example(a + entry("b", field(3, field(1, "\x80"))))) ==
         "a number that is cut off");
   CHECK(no_example(example(entry("b", field(2, field(1, "abc"))))) ==

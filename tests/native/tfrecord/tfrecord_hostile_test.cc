@@ -1,5 +1,5 @@
-// Damaged TFRecord files and sidecars: what is handed out is a record that was written,
-// whatever became of the file around it, and nothing is allocated that the file has not.
+// Damaged TFRecord files and sidecars: only records that were written are handed out, whatever
+// happened to the file around them, and memory is allocated only for bytes that the file has.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ Bytes sidecar_of(const std::vector<Bytes>& records) {
   return sidecar_text(offsets);
 }
 
-// As the binding does it: memory for what next() announces, which read() fills.
+// Scans as the binding does: it makes memory for what next() announces, and read() fills that.
 void scan_all(const std::string& path, const std::set<Bytes>& written, uint64_t file_size) {
   TfrecordScan scan(open_local_file(path), true);
   while (true) {
@@ -62,7 +62,7 @@ void scan_all(const std::string& path, const std::set<Bytes>& written, uint64_t 
       }
       if (found[0].bytes == nullptr) records.resize(scan.read(targets));
       for (const Bytes& record : records) REQUIRE(written.contains(record));
-    } catch (const ChecksumError&) {  // stands behind it
+    } catch (const ChecksumError&) {  // the scan goes on behind the bad record
     } catch (const FormatError&) {
       return;
     }
@@ -94,7 +94,7 @@ void read_all(const ShardSet& shards, const std::set<Bytes>& written, uint64_t f
 
 TEST_CASE("damaged files and sidecars give records that were written, or errors") {
   const TemporaryFolder folder;
-  const uint64_t seeds = seed_count() / 10;  // each is some files, and not only bytes
+  const uint64_t seeds = seed_count() / 10;  // fewer, since each writes files
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -117,7 +117,7 @@ TEST_CASE("damaged files and sidecars give records that were written, or errors"
 }
 
 TEST_CASE("a sidecar of somebody else's, put beside a file where everybody may put files") {
-  if (geteuid() != 0) return;  // only root can give files away
+  if (geteuid() != 0) return;  // only root can change the owner of a file
   constexpr uid_t kStranger = 12346;
   const std::vector<Bytes> records{pattern(5, 1), pattern(300, 2)};
   for (const char* name : {"a.tfrecord.idx", "a.tfrecord.tfindex", "a.idx", "a.tfindex"}) {
@@ -127,11 +127,11 @@ TEST_CASE("a sidecar of somebody else's, put beside a file where everybody may p
     const std::string sidecar = folder.write(name, sidecar_of(records));
     const auto is_used = [&] { return TfrecordShard(open_local_file(path), true).used_sidecar(); };
     REQUIRE(chown(sidecar.c_str(), kStranger, kStranger) == 0);
-    CHECK(is_used());  // of one who could as well replace the file
+    CHECK(is_used());  // the stranger could replace the file as well
     REQUIRE(chmod((folder / "").c_str(), S_ISVTX | 0777) == 0);
     CHECK_FALSE(is_used());
     REQUIRE(chown(path.c_str(), kStranger, kStranger) == 0);
-    CHECK(is_used());  // the owner's
+    CHECK(is_used());  // it belongs to the owner of the file
   }
 }
 
@@ -141,11 +141,11 @@ TEST_CASE("Ctrl-C ends the opening of many files, also what other threads wait f
   const OpenSource open = [&](const std::string&) -> std::unique_ptr<const Source> {
     ++count;
     if (gettid() == main) throw Interrupted{};
-    while (true) check_wait();  // as for a server that does not answer
+    while (true) check_wait();  // as with a server that does not answer
   };
   const std::vector<std::string> paths(1000, "x.tfrecord");
   CHECK_THROWS_AS((void)open_tfrecord_shards(paths, false, open), Interrupted);
-  CHECK(count <= 8);  // one in each thread
+  CHECK(count <= 8);  // at most one in each thread
 }
 
 TEST_CASE("Ctrl-C ends a scan that waits for a server") {
@@ -163,7 +163,7 @@ TEST_CASE("Ctrl-C ends a scan that waits for a server") {
       std::ranges::copy(view(file_).subspan(offset, target.size()), target.begin());
     }
 
-    mutable size_t later = 0;  // reads after that
+    mutable size_t later = 0;  // reads after the Ctrl-C
 
    private:
     const Bytes& file_;
@@ -173,7 +173,7 @@ TEST_CASE("Ctrl-C ends a scan that waits for a server") {
   const Bytes record = pattern(3 << 20, 1);
   const Bytes file = framed({record, record, record});
   const uint64_t frame_size = record.size() + kFramingSize;
-  // The header of the second record; the first record; the header behind the two that are read.
+  // It waits for the second record's header, the first record, or the header behind both records.
   for (const auto& wait :
        {std::pair(frame_size, 1), std::pair(uint64_t{12}, 1), std::pair(2 * frame_size, 2)}) {
     CAPTURE(wait.first);

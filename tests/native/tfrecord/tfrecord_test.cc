@@ -1,4 +1,4 @@
-// native/tfrecord, the files: frames, shards, sidecars; and what opens and scans them.
+// native/tfrecord, the files: frames, shards, sidecars; and the code that opens and scans them.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ std::vector<Bytes> records_of(const std::vector<size_t>& sizes) {
   return records;
 }
 
-// Around a page, a window of the walk and of the scan, a group, and in any order.
+// Sizes around a page, a window of the walk and of the scan, and a group; shuffled.
 std::vector<Bytes> mixed_records() {
   std::vector<size_t> sizes = {0,       1,      4079,   4080,   4081,   65519,     65520,
                                65521,   16368,  16369,  262128, 262129, (2 << 20), (2 << 20) + 1,
@@ -69,13 +69,13 @@ std::vector<uint64_t> offsets_of(const TfrecordShard& shard) {
   return {shard.offsets().begin(), shard.offsets().end()};
 }
 
-// What a path names, as mounting finds it (open/open_packs.h).
+// Opens the shards that a path names, as mounting does (open/open_packs.h).
 ShardSet open_shards(const std::string& path) {
   const RecordFiles files = find_record_files({path});
   return files.is_tfrecord ? open_tfrecord_shards(files.paths) : open_ffrecord_shards(files.paths);
 }
 
-// All records in one batch; an empty one with `failed` set where one was refused.
+// Reads all records in one batch. One that is refused comes back empty, and sets `failed`.
 std::vector<Bytes> read_all(const ShardSet& shards, bool& failed) {
   std::vector<Bytes> records(shards.count());
   std::vector<BatchItem> items;
@@ -109,7 +109,7 @@ auto verify(const ShardSet& shards) {
 
 std::shared_ptr<const Source> source(const std::string& path) { return open_local_file(path); }
 
-// The next records of a scan, as the binding takes them.
+// Return the next records of a scan, taken as the binding takes them.
 std::vector<Bytes> next(TfrecordScan& scan) {
   const auto found = scan.next();
   std::vector<Bytes> records;
@@ -127,7 +127,7 @@ std::vector<Bytes> next(TfrecordScan& scan) {
   return records;
 }
 
-// Records, and "!" and the text for errors, up to the end or to what cannot be passed.
+// Return the records, and "!" with the text of each error, until the end or a final error.
 std::vector<Bytes> scan_all(const std::string& path, bool check = true) {
   TfrecordScan scan(source(path), check);
   std::vector<Bytes> found;
@@ -140,7 +140,7 @@ std::vector<Bytes> scan_all(const std::string& path, bool check = true) {
       found.push_back(Bytes("!") + error.what());
     } catch (const FormatError& error) {
       found.push_back(Bytes("!") + error.what());
-      CHECK_THROWS_WITH_AS((void)next(scan), error.what(), FormatError);  // for good
+      CHECK_THROWS_WITH_AS((void)next(scan), error.what(), FormatError);  // the error is final
       return found;
     }
   }
@@ -303,7 +303,7 @@ TEST_CASE("a folder of shards, in byte order, without what is no shard") {
   CHECK(read_all(open_shards(folder / "")) == expected);
   CHECK(files_in(folder / "").tfrecords.size() == 30);
 
-  // Of several bad files the first is named.
+  // The first of several bad files is named.
   (void)folder.write("x.tfrecord-00111", "bad");
   (void)folder.write("x.tfrecord-00105", "bad");
   CHECK_THROWS_WITH_AS((void)open_shards(folder / ""), doctest::Contains("x.tfrecord-00105"),
@@ -377,16 +377,16 @@ TEST_CASE("a sidecar that is not sound is not used, and costs nothing") {
 TEST_CASE("a sidecar larger than any index of the file is not read") {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.tfrecord", framed(kSmall));
-  // Four terabytes, of which nothing is there.
+  // Four terabytes, all of them a hole.
   (void)folder.write("a.tfrecord.idx", "");
   REQUIRE(truncate((folder / "a.tfrecord.idx").c_str(), off_t{1} << 42) == 0);
   CHECK_FALSE(open_shard(path).used_sidecar());
-  // What is no file holds nobody up.
+  // Names that are no regular files block nobody.
   std::filesystem::remove(folder / "a.tfrecord.idx");
   REQUIRE(mkfifo((folder / "a.tfrecord.idx").c_str(), 0600) == 0);
   std::filesystem::create_directory(folder / "a.tfrecord.tfindex");
   CHECK_FALSE(open_shard(path).used_sidecar());
-  // The next name's turn.
+  // Then the next name is tried.
   (void)folder.write("a.idx", sidecar_of(kSmall));
   CHECK(open_shard(path).used_sidecar());
 }
@@ -407,14 +407,14 @@ TEST_CASE("a sidecar of another file of that size is found out") {
   const auto records = others;
   const TemporaryFolder folder;
   const std::string path = folder.write("a.tfrecord", framed(records));
-  for (const size_t shifted : {0UL, 998UL}) {  // the first and the last one are looked at
+  for (const size_t shifted : {0UL, 998UL}) {  // the first and the last record are checked
     auto sizes = std::vector<size_t>(1000, 50);
     sizes[shifted] = 40;
     sizes[shifted + 1] = 60;
     (void)folder.write("a.tfrecord.idx", sidecar_of(records_of(sizes)));
     CHECK_FALSE(open_shard(path).used_sidecar());
   }
-  // One that was made to pass: then the checksum of the data says it.
+  // A sidecar made to pass these checks: the checksum of the data reveals it.
   auto sizes = std::vector<size_t>(1000, 50);
   sizes[1] = 40;
   sizes[2] = 60;
@@ -452,7 +452,7 @@ TEST_CASE("large records: read, scanned, verified; their damage is found") {
       REQUIRE(bad.size() == 1);
       CHECK(bad[0].first == record);
       CHECK(scan_all(path)[record].starts_with("!"));
-      flip_byte(path, at);  // it is whole again
+      flip_byte(path, at);  // the file is whole again
     }
   }
 }
@@ -514,7 +514,7 @@ TEST_CASE("the scan by two threads: damage anywhere in a group") {
     const bool is_bad = std::find(bad.begin(), bad.end(), i) != bad.end();
     CHECK((is_bad ? found[i].starts_with("!") : found[i] == records[i]));
   }
-  file[offsets[45]] = static_cast<char>(file[offsets[45]] ^ 1);  // a length: the end
+  file[offsets[45]] = static_cast<char>(file[offsets[45]] ^ 1);  // a damaged length ends the scan
   const auto begin = scan_all(folder.write("a.tfrecord", file));
   REQUIRE(begin.size() == 46);
   CHECK(std::equal(begin.begin(), begin.begin() + 45, found.begin()));

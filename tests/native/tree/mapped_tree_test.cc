@@ -1,5 +1,5 @@
-// native/tree/mapped_tree.h: what it shows is what the index says, and nothing in an index
-// can make it show what no folder has, or go astray.
+// native/tree/mapped_tree.h: it shows what the index says. Nothing in an index can make it show
+// names that a folder cannot have, or go in circles.
 
 #include <doctest/doctest.h>
 
@@ -31,13 +31,13 @@ struct Opened {
   std::optional<MappedTree> tree;
 };
 
-// Everything that can be reached, through every question; returns how many faults there
-// were. `slots`: the inodes of the index.
+// Asks the tree everything about all that can be reached; returns how many errors there were.
+// `slots`: how many inodes the index has.
 size_t walk(const Tree& tree, uint64_t slots, uint64_t record_count) {
   size_t faults = 0;
   const auto tried = faults_counted("packed.ffr", faults);
   TreeWalk{tree, slots, required, tried}.run([&](Ino folder, const Dentry& entry) {
-    REQUIRE(entry.ino > folder);  // so there is no way back
+    REQUIRE(entry.ino > folder);  // so there is no cycle
     REQUIRE(entry.ino <= slots);
   });
   for (uint64_t record = 0; record <= record_count + 1; ++record) {
@@ -54,7 +54,7 @@ size_t walk(const Tree& tree, uint64_t slots, uint64_t record_count) {
   return faults;
 }
 
-// The small tree that is made wrong below.
+// The small tree that the tests below damage.
 //
 //   slot 0 /   1 a/   2 b/   3 c -> "to"   4 d   5 a/x   6 a/y/   7 b/z
 Model sample() {
@@ -77,7 +77,7 @@ void put_entry(Sections& sections, Section which, size_t number, const T& value)
   put(section(sections, which), number * sizeof(T), value);
 }
 
-// The sample with one inode or directory changed.
+// Return the sample with one inode or directory changed.
 template <typename T, typename Change>
 IndexedFile changed(const TemporaryFolder& folder, Section which, size_t number,
                     const Change& change) {
@@ -143,9 +143,9 @@ TEST_CASE("modes and times that nobody knows") {
   root.entries["a"].mode = std::nullopt;
   root.entries["a"].mtime_ns = std::nullopt;
   root.entries["b"] = file_model(0);
-  root.entries["b"].mode = 0;  // 0000 is a mode, where there is a time
+  root.entries["b"].mode = 0;  // 0000 counts as a mode if there is a time
   root.entries["c"] = file_model(0);
-  root.entries["c"].mtime_ns = -1;  // 1969
+  root.entries["c"].mtime_ns = -1;  // in 1969
   const TemporaryFolder folder;
   const Opened opened(folder, root, 1);
   TreeCheck(*opened.tree).check(root);
@@ -289,14 +289,14 @@ TEST_CASE("whatever the sections say: faults, or a tree") {
     Sections sections = index_sections(root, record_count, link_count);
     const uint64_t slots = section(sections, Section::kInodes).size() / sizeof(IndexInode);
     for (uint64_t left = 1 + random() % 6; left > 0; --left) {
-      Bytes& bytes = sections[random() % 5];  // those that MappedTree reads
+      Bytes& bytes = sections[random() % 5];  // the sections that MappedTree reads
       if (bytes.size() < 8) continue;
       const size_t at = random() % (bytes.size() / 4) * 4;
       switch (random() % 4) {
         case 0: bytes[at + random() % 4] ^= static_cast<char>(1U << random() % 8); break;
         case 1: put(bytes, at, static_cast<uint32_t>(random() % (slots + 2))); break;
         case 2: put(bytes, at, static_cast<uint32_t>(random() % 2 == 0 ? 0 : UINT32_MAX)); break;
-        default:  // one entry's number into another's place
+        default:  // copy one entry's number over another
           put(bytes, at, load_le<uint32_t>(view(bytes), random() % (bytes.size() / 4) * 4));
       }
     }

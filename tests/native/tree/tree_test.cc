@@ -100,14 +100,14 @@ TEST_CASE("a plain file's tree is computed") {
 
 namespace {
 
-// Directories alone: each one's, by their numbers. Those of `damaged` cannot be listed.
+// A tree of directories only, given by their numbers. Those in `damaged` cannot be listed.
 class Directories final : public Tree {
  public:
   std::map<Ino, std::vector<Ino>> inside;
   std::set<Ino> damaged;
   mutable uint64_t listed_count = 0;
 
-  // Below `top`, each in the one before it; returns the last.
+  // Adds directories below `top`, each inside the one before it; returns the last.
   Ino add_chain(Ino top, size_t depth) {
     for (; depth > 0; --depth) {
       inside[top].push_back(++last_);
@@ -203,14 +203,14 @@ TEST_CASE("names from UTF-8 with surrogates") {
     const char* fault = decoder.utf8(pickled);
     return fault == nullptr ? std::string(decoder.name()) : "fault: " + std::string(fault);
   };
-  // The edges of each length, and each lone surrogate that stands for a byte.
+  // The first and last character of each length; then surrogates for the lowest and highest byte.
   for (const char* text :
        {"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
         "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "ascii and \xc3\xbc"}) {
     CHECK(decoded(text) == text);
   }
   CHECK(decoded("\xed\xb2\x80x\xed\xb3\xbf") == "\x80x\xff");
-  // Overlong, cut short, stray, too large; surrogates that stand for none.
+  // Overlong, cut short, stray, too large; surrogates that encode no byte.
   for (const char* text :
        {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xc3", "a\xe5\x90",
         "\xc3z", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff", "\xed\xa0\x80", "\xed\xb0\x80",
