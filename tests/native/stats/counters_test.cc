@@ -1,5 +1,5 @@
-// native/volume: what a volume tells of itself: its counters, how long requests took,
-// which failures are due for a line in the log.
+// native/volume: the numbers that a volume reports: its counters, how long requests took, and which
+// failures are due for a line in the log.
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -55,12 +55,12 @@ TEST_CASE("a damaged page of a process that has ended is refused") {
     CounterPage page(memory.get());
     CHECK_THROWS_AS(static_cast<void>(page.row("second")), std::length_error);
   };
-  is_refused(8, uint64_t{1} << 40);  // the size in use
+  is_refused(8, uint64_t{1} << 40);  // the size in use is too large
   is_refused(8, CounterPage::kSize + 8);
   const size_t count = 16 + CounterPage::kNameSize;
-  is_refused(count, 7000);  // of a row that ends beyond the page
+  is_refused(count, 7000);  // the row would end beyond the page
   is_refused(count, uint64_t{1} << 61);
-  is_refused(count, ~uint64_t{4});  // the next row would begin here again
+  is_refused(count, ~uint64_t{4});  // it overflows: the next row would begin here again
 }
 
 TEST_CASE("a row is found again by its name, with its values") {
@@ -75,7 +75,7 @@ TEST_CASE("a row is found again by its name, with its values") {
   CHECK(page.row("one") == 7);
   CHECK(page.row("many", 100).data() == many.data());
   CHECK(page.row("many", 100).back() == 9);
-  CHECK(page.row("man") == 0);  // a beginning is another name
+  CHECK(page.row("man") == 0);  // a prefix is another name
   CHECK(page.row("many2") == 0);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("threads make rows and count in them at once") {
   for (int row = 0; row < kRows; ++row) {
     CHECK(page.row("row " + std::to_string(row)) == kThreads * kRounds);
   }
-  CHECK(number_at<uint64_t>(page, 8) == 16 + kRows * 48);  // none was made twice
+  CHECK(number_at<uint64_t>(page, 8) == 16 + kRows * 48);  // no row was made twice
 }
 
 TEST_CASE("buckets follow their rule: in order, without gaps, within a quarter") {
@@ -167,14 +167,14 @@ TEST_CASE("buckets follow their rule: in order, without gaps, within a quarter")
   CHECK(RequestTimes::bucket(4 * 256 - 1) == 3);
   CHECK(RequestTimes::bucket(4 * 256) == 4);
   size_t last = 0;
-  uint64_t begin_units = 0;  // of the bucket `last`
+  uint64_t begin_units = 0;  // where the bucket `last` begins
   for (uint64_t units = 1; units < 1 << 16; ++units) {
     const size_t bucket = RequestTimes::bucket(units << 8);
     REQUIRE(bucket >= last);
     REQUIRE(bucket <= last + 1);
     REQUIRE(RequestTimes::bucket((units << 8) + 255) == bucket);
     if (bucket == last) {
-      // All of a bucket is at most a quarter longer than its begin.
+      // The times in a bucket are at most a quarter longer than its begin.
       REQUIRE(4 * (units - begin_units) <= begin_units);
     } else {
       last = bucket;
@@ -226,10 +226,10 @@ TEST_CASE("a failure is due once a minute for each file") {
   CHECK_FALSE(log.note(1, begin));
   CHECK_FALSE(log.note(1, begin + FailureLog::kRepeatAfter - 1ns));
   CHECK(log.note(1, begin + FailureLog::kRepeatAfter));
-  CHECK_FALSE(log.note(2, begin + FailureLog::kRepeatAfter));  // not disturbed by the other
-  CHECK_FALSE(log.note(1, begin + 2 * FailureLog::kRepeatAfter - 1ns));  // a minute again
+  CHECK_FALSE(log.note(2, begin + FailureLog::kRepeatAfter));  // the other file does not matter
+  CHECK_FALSE(log.note(1, begin + 2 * FailureLog::kRepeatAfter - 1ns));  // the minute begins again
   CHECK(log.note(1, begin + 2 * FailureLog::kRepeatAfter));
-  // All are counted, logged or not.
+  // All failures are counted, logged or not.
   CHECK(page.row("read_failures").load() == 8);
   const auto counts = page.row("failures_by_inode", 2 * FailureLog::kFilesMax);
   CHECK((counts[0] == 1 && counts[1] == 6 && counts[2] == 2 && counts[3] == 2 && counts[4] == 0));
@@ -242,11 +242,11 @@ TEST_CASE("the failure log is bounded: the file logged longest ago is forgotten"
   for (Ino ino = 1; ino <= FailureLog::kFilesMax; ++ino) REQUIRE(log.note(ino, now));
   CHECK_FALSE(log.note(1, now));
   CHECK(log.note(FailureLog::kFilesMax + 1, now));
-  CHECK(log.note(1, now));  // forgotten; and with it now goes 2, no other
+  CHECK(log.note(1, now));  // it was forgotten; now it takes the place of 2 only
   CHECK_FALSE(log.note(3, now));
   CHECK_FALSE(log.note(FailureLog::kFilesMax, now));
   CHECK(log.note(2, now));
-  // Its place in the table is that of the one which is forgotten for it.
+  // A file takes the place in the table of the one that is forgotten for it.
   const auto counts = page.row("failures_by_inode", 2 * FailureLog::kFilesMax);
   CHECK((counts[0] == FailureLog::kFilesMax + 1 && counts[1] == 1));
   CHECK((counts[2] == 1 && counts[3] == 1 && counts[4] == 2 && counts[5] == 1));
@@ -260,11 +260,11 @@ TEST_CASE("failures of files go on where those of the worker before it have ende
     for (const Ino ino : {7, 7, 7, 8}) (void)log.note(ino, now);
   }
   const auto counts = page.row("failures_by_inode", 2 * FailureLog::kFilesMax);
-  counts[4] = 8;  // hostile: a file that is there twice, and another one
+  counts[4] = 8;  // hostile: file 8 is there twice, and a file that never failed
   counts[5] = counts[6] = counts[7] = 99;
   FailureLog log(page);
   CHECK(log.note(9, now));
-  CHECK(log.note(7, FailureLog::Clock::now()));  // each is logged anew
+  CHECK(log.note(7, FailureLog::Clock::now()));  // each file is logged again
   CHECK_FALSE(log.note(7, now));
   CHECK((counts[0] == 7 && counts[1] == 5 && counts[2] == 8 && counts[3] == 1));
   CHECK((counts[4] == 9 && counts[5] == 1));
@@ -274,7 +274,7 @@ TEST_CASE("failures of files go on where those of the worker before it have ende
 TEST_CASE("of many threads that meet one bad file exactly one logs it") {
   CounterPage page;
   FailureLog log(page);
-  constexpr Ino kFiles = 2000;  // more than are remembered
+  constexpr Ino kFiles = 2000;  // more than the log remembers
   std::vector<std::atomic<int>> lines(kFiles);
   std::atomic<int> of_one{0};
   in_threads(kThreads, [&] {
@@ -330,7 +330,7 @@ void poll_until(DemandReader& reader, const std::atomic<int>& finished, int coun
 TEST_CASE("queue depth and bytes in flight tell what is fetched, and return to 0") {
   const ColdRecords file(equal_records(40, 100'000));
   Counters counters;
-  Fetcher fetcher(file.shards, counters, 1 << 20);  // half of it in flight
+  Fetcher fetcher(file.shards, counters, 1 << 20);  // half of it may be in flight
   DemandReader reader(fetcher);
   const size_t each = fetcher.memory_for(file.plan(0));
   const size_t most = (size_t{1} << 19) / each;
@@ -338,7 +338,7 @@ TEST_CASE("queue depth and bytes in flight tell what is fetched, and return to 0
   const auto count = [&finished](const UnitPtr&, const std::exception_ptr&) { ++finished; };
   for (size_t record = 0; record < 40; ++record) {
     reader.fetch(file.plan(record), count);
-    reader.fetch(file.plan(record), count);  // joins the first: one fetch
+    reader.fetch(file.plan(record), count);  // joins the first fetch
     CHECK(counters.queue_depth == record + 1);
     CHECK(counters.bytes_in_flight == std::min<size_t>(record + 1, most) * each);
   }
@@ -375,7 +375,7 @@ TEST_CASE("fetches that fail leave nothing in flight") {
 TEST_CASE("bytes kept are those of units of which a part was served, until all was") {
   const ColdRecords file(equal_records(3, 100'000));
   Counters counters;
-  Fetcher fetcher(file.shards, counters, 1 << 20);  // a quarter of it is kept
+  Fetcher fetcher(file.shards, counters, 1 << 20);  // a quarter of it may be kept
   DemandReader reader(fetcher);
   const auto served = [&](size_t record, size_t count) {
     const UnitPlan plan = file.plan(record);
@@ -395,9 +395,9 @@ TEST_CASE("bytes kept are those of units of which a part was served, until all w
   CHECK(counters.bytes_kept == kept);
   CHECK(served(1, 1) == kept);
   CHECK(counters.bytes_kept == 2 * kept);
-  served(2, 1);  // no room for three: the first goes
+  served(2, 1);  // there is no room for three, so the first is dropped
   CHECK(counters.bytes_kept == 2 * kept);
-  served(1, 99'999);  // the rest
+  served(1, 99'999);  // the rest of it
   CHECK(counters.bytes_kept == kept);
   served(2, 99'999);
   CHECK(counters.bytes_kept == 0);
@@ -420,11 +420,11 @@ TEST_CASE("what a process holds stays until the next one begins, and is not inhe
   CHECK(counters.queue_depth == 0);
   CHECK(counters.bytes_in_flight == 0);
   CHECK(counters.bytes_kept == 0);
-  CHECK(counters.bytes_storage == 34);  // what was done stays done
+  CHECK(counters.bytes_storage == 34);  // totals stay
 }
 
 TEST_CASE("gauges return to 0 after threads have read everything in parts") {
-  // Whole records and a chunked one; a limit that makes them wait for each other.
+  // Whole records and one in chunks; the limit is so small that reads wait for each other.
   const ColdRecords file({pattern(10'000, 1), pattern(110'000, 2), pattern(700'000, 3),
                           pattern(3 << 20, 4), pattern(5 << 20, 5)});
   Counters counters;

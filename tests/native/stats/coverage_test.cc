@@ -1,5 +1,5 @@
-// native/stats: what is noted of each record, in the file that a daemon reads; and
-// native/prefetch: digests of orders.
+// native/stats: the notes on each record in the file that a daemon reads; and native/prefetch:
+// digests of orders.
 
 #include "stats/coverage.h"
 
@@ -90,7 +90,7 @@ TEST_CASE("the digest of an order is that of its texts") {
     order.add("/a");
     order.add("/b");
     orders.keep(order, turn == 17);
-    orders.keep(order, true);  // once
+    orders.keep(order, true);  // has no effect: an order is kept once
   }
   const auto row = page.row("hint_orders", 97);
   CHECK(row[0] == 18);

@@ -1,5 +1,5 @@
-// native/tree/union_*.h: several packed folders as one tree, against a model; and that
-// parts which lie cannot make it show a name twice.
+// native/tree/union_*.h: several packed folders as one tree, compared with a model. Parts that lie
+// cannot make it show a name twice.
 
 #include <doctest/doctest.h>
 
@@ -32,7 +32,7 @@ IndexSet set_of(char id, uint32_t number, uint32_t count = 2) {
   return {.id = {std::byte(id)}, .number = number, .count = count, .zero = 0};
 }
 
-// The packs opened, and the union of them.
+// The open packs, and their union.
 struct Opened {
   explicit Opened(const std::vector<Pack>& packs, OnConflict on_conflict = OnConflict::kError) {
     std::vector<UnionPart> parts;
@@ -50,7 +50,7 @@ struct Opened {
         part = parsed(pack.model, pack.record_count);
       }
       parts.push_back({std::move(part), first_record, name, pack.set});
-      first_record += pack.record_count + 1;  // and its index
+      first_record += pack.record_count + 1;  // and one for its index
     }
     tree = std::make_unique<UnionTree>(std::move(parts), on_conflict);
   }
@@ -60,7 +60,7 @@ struct Opened {
   std::unique_ptr<const UnionTree> tree;
 };
 
-// As the parts show it: records among all, and what a pickle does not know.
+// Return the model as a part shows it: with the union's record numbers, and as a pickle knows it.
 Model shown(const Model& model, const Pack& pack, uint64_t first_record) {
   Model copy = pack.has_index ? model : pickled(model);
   if (copy.kind == InodeKind::kFile) copy.record += first_record;
@@ -68,7 +68,7 @@ Model shown(const Model& model, const Pack& pack, uint64_t first_record) {
   return copy;
 }
 
-// Of the entries of one name, in the order of the packs. nullopt: a conflict.
+// Merges the entries of one name, given in the order of the packs. nullopt: a conflict.
 std::optional<Model> merged(std::vector<Model> models, OnConflict on_conflict) {
   const auto is_directory = [](const Model& model) { return model.is_directory(); };
   const bool is_conflict = models.size() > 1 && !std::ranges::all_of(models, is_directory);
@@ -107,7 +107,7 @@ void check_records(const Tree& tree, const std::vector<Pack>& packs) {
       const Ino ino = tree.file_of(record);
       if (ino != 0) REQUIRE(tree.inode(ino)->record == record);
     }
-    REQUIRE(tree.file_of(record++) == 0);  // its index
+    REQUIRE(tree.file_of(record++) == 0);  // the pack's index
   }
   REQUIRE(tree.file_of(record) == 0);
   REQUIRE(tree.file_of(UINT64_MAX) == 0);
@@ -130,7 +130,7 @@ void check_union(const std::vector<Pack>& packs, OnConflict on_conflict) {
     REQUIRE(tree.directory_count() == expected->count(InodeKind::kDirectory));
     REQUIRE(tree.link_count() == expected->count(InodeKind::kSymlink));
   }
-  // No inode but those, and those of the parts that nothing leads to.
+  // No other inode is shown, nor one of a part that no entry leads to.
   REQUIRE(tree.inode(0) == std::nullopt);
   REQUIRE(tree.inode(uint64_t{packs.size()} << 40 | 1) == std::nullopt);
   REQUIRE(tree.inode(UINT64_MAX) == std::nullopt);
@@ -142,16 +142,16 @@ void check_union(const std::vector<Pack>& packs, OnConflict on_conflict) {
   }
 }
 
-// Whether a pack has a link anywhere: a pickle knows none.
+// Return whether a pack has a link anywhere, since a pickle cannot have one.
 bool has_links(const Model& model) { return model.count(InodeKind::kSymlink) > 0; }
 
-// `whole` cut up: each file and link in one pack, each directory in those of its entries,
-// and an empty one in some. In runs of paths, as a packer does it, or at random.
+// Cuts up `whole`: each file and link goes to one pack, each directory to the packs of its entries,
+// an empty one to one pack. In runs of paths, as a packer does it, or at random.
 struct Cut {
   std::vector<Pack>& packs;
   Random& random;
   bool in_runs;
-  uint64_t left;  // of a run
+  uint64_t left;  // entries that are left of a run
   size_t pack = 0;
 
   size_t next() {
@@ -243,7 +243,7 @@ TEST_CASE("a conflict names the path and both packs") {
   CHECK(fault_of(packs) ==
         "1.ffr and 3.ffr: both have \"a/b/c\\x0a\", a file and a directory; choose "
         "one with --on-conflict first or last");
-  // Two of one set, which are not compared, and a stranger.
+  // Two shards of one set, which are not compared with each other, and another pack.
   packs[0] = packs[1];
   packs[3] = packs[1];
   packs[0].set = set_of('s', 0);
@@ -277,7 +277,7 @@ TEST_CASE("a folder has the mode and the time of the first pack that has it") {
 }
 
 TEST_CASE("folders that one pack has are not looked at") {
-  // It cannot be listed; but nothing that is merged leads there.
+  // Folder a cannot be listed; but only one pack has it, so merging does not look into it.
   std::vector<Pack> packs(2);
   packs[0].model.entries["a"].entries["bad/name"] = Model();
   packs[1].model.entries["b"] = Model();
@@ -321,7 +321,7 @@ TEST_CASE("a shared folder of many entries, by any position") {
     REQUIRE(slice.size() == std::min(limit, left));
     for (size_t i = 0; i < slice.size(); ++i) REQUIRE(slice[i].name == names[start + i]);
   };
-  check_from(8999, 1);  // nothing is known yet
+  check_from(8999, 1);  // no position is known yet
   check_from(0, UINT64_MAX);
   Random random(1);
   for (int i = 0; i < 300; ++i) check_from(random() % 9100, 1 + random() % 30);
@@ -337,7 +337,7 @@ TEST_CASE("the end of a listing may be the end of a chunk") {
       packs[i % 2].model.entries[std::to_string(i)] = file_model(packs[i % 2].record_count++);
     }
     packs[0].model.entries["~"] = Model();
-    packs[1].model.entries["~"] = Model();  // one entry less than they have together
+    packs[1].model.entries["~"] = Model();  // both have it, so the union has one entry less
     const Opened opened(packs);
     CHECK(list_all(*opened.tree, kRootIno, 100).size() == count + 1);
     CHECK(list_all(*opened.tree, kRootIno, 1024).size() == count + 1);
@@ -369,8 +369,8 @@ TEST_CASE("one part alone, and none but roots") {
 }
 
 TEST_CASE("parts that lie") {
-  // Duplicates within what says that it is one set, and sections changed at random: faults,
-  // or a tree in which no folder has a name twice.
+  // Duplicates within packs that claim to be one set, and sections changed at random: there are
+  // faults, or a tree in which no folder has a name twice.
   const uint64_t seeds = std::max<uint64_t>(seed_count() / 40, 1);
   size_t opened = 0;
   size_t faults = 0;
@@ -402,7 +402,7 @@ TEST_CASE("parts that lie") {
       try {
         parts.push_back({std::make_unique<MappedTree>(*files.back()->index), first_record,
                          files.back()->path, set_of('s', static_cast<uint32_t>(i))});
-      } catch (const FormatError&) {  // a root that is none
+      } catch (const FormatError&) {  // its root is damaged
       }
       first_record += record_count + 1;
     }

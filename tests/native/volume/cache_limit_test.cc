@@ -1,5 +1,5 @@
-// native/volume: a limit that is lowered and raised while readers read. What is held follows
-// it at once, nobody gets a wrong byte or none, and what can be read at all stays the same.
+// native/volume: a limit that is lowered and raised while readers read. The memory in use follows
+// it at once, every reader gets the right bytes, and all that could be read still can.
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ using namespace ffrfs::test;
 
 namespace {
 
-// As Volume::limit_cache().
+// Does the same as Volume::limit_cache().
 void limit(Rig& rig, size_t limit_bytes) {
   rig.reads.limit_cache(limit_bytes);
   rig.prefetcher->follow_limit();
@@ -59,7 +59,7 @@ TEST_CASE("buffers that wait to be used again go beyond the new limit, and come 
 }
 
 TEST_CASE("buffers that wait to be used again go when they are released, and the limit stays") {
-  constexpr size_t kSize = kMib;  // mapped, and not malloc's
+  constexpr size_t kSize = kMib;  // so large that it is mapped, not taken from malloc's heap
   BufferPool pool(2 * kSize);
   std::byte* memory = pool.acquire(kSize).data();
   const auto is_mapped = [&] { return msync(memory, kSize, MS_ASYNC) == 0; };
@@ -101,7 +101,7 @@ TEST_CASE("who waits for room gets it when there is more, and one always has som
     CHECK_FALSE(now);
   };
   for (uint64_t record = 0; record < 8; ++record) ask(record);
-  CHECK(rig.counters.bytes_in_flight < 4 * kMib);  // one of them
+  CHECK(rig.counters.bytes_in_flight < 4 * kMib);  // only one of them
   limit(rig, 64 * kMib);
   CHECK(rig.counters.bytes_in_flight > 20 * kMib);
   CHECK(wait_until([&] {
@@ -136,7 +136,7 @@ TEST_CASE("many lists share the room for hints, and the last to come has some") 
   }
   CHECK(taken == Prefetcher::kHintsMax + 56 * 300);
   rig.prefetcher->drop(lists.front());
-  CHECK(rig.prefetcher->room(lists.back()) == 0);  // the others still have more than all may
+  CHECK(rig.prefetcher->room(lists.back()) == 0);  // the others still have too much
   for (const auto list : lists) rig.prefetcher->drop(list);
   CHECK(rig.prefetcher->room(rig.prefetcher->open_list()) == 8192);
 }
@@ -197,7 +197,7 @@ size_t thread_count() {
 
 }  // namespace
 
-// Demand reads, batches ahead of need and passes over large records, all through threads.
+// Demand reads, batches ahead of need and passes over large records all read in threads here.
 TEST_CASE("without AIO all that reads has at most 36 threads in its pools") {
   std::vector<Bytes> records = patterns(400, 10'000);
   for (size_t i = 0; i < 8; ++i) records[i * 50] = pattern(4'500'000, static_cast<uint32_t>(i));

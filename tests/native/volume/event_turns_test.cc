@@ -1,5 +1,5 @@
-// native/volume/event_turns.h: of many threads that wait for one event none misses its result. No
-// limit of time ends a wait here, so that one that is missed is one that never returns.
+// native/volume/event_turns.h: of many threads that wait for one event, none misses its result. No
+// wait here has a time limit, so a missed result shows as a wait that never ends.
 
 #include "volume/event_turns.h"
 
@@ -25,9 +25,9 @@ constexpr int kForEver = -1;
 
 bool never() { return false; }
 
-// An event that comes as often as it is released, and finds one callback each time.
+// An event that occurs each time it is released, and brings one callback each time.
 struct Rig {
-  // The first poll() takes until `goes_on`.
+  // Makes the first poll() last until `goes_on`.
   void stop_first() { is_stopping = true; }
 
   std::counting_semaphore<> waits{0};
@@ -58,7 +58,7 @@ TEST_CASE("a thread returns when the poll() of another has brought what it waits
   bool is_first_look = true;
   rig.turns.wait([&] {
     const bool was_there = rig.polled > 0;
-    // The only event comes after this look.
+    // The only event occurs after this look.
     if (std::exchange(is_first_look, false)) rig.event.release();
     return was_there;
   }, kForEver);
@@ -73,14 +73,14 @@ TEST_CASE("a thread that waits for the event returns when another brings its res
   rig.polls.acquire();
   rig.waits.acquire();
   std::jthread other([&] { rig.turns.wait(never, kForEver); });
-  rig.waits.acquire();  // while the first one still runs callbacks
+  rig.waits.acquire();  // while the first thread still runs callbacks
   CHECK(rig.polled == 1);
   rig.goes_on.release();
 }
 
 TEST_CASE("threads that read one volume need no limit of time to go on") {
   constexpr uint32_t kThreadCount = 4;
-  constexpr size_t kReadCount = 2'000;  // of each; one in some hundred would be missed
+  constexpr size_t kReadCount = 2'000;  // in each thread; about one in some hundred would be missed
   const std::vector<Bytes> records = patterns(kThreadCount * kReadCount, 100);
   Volume volume({"far://bucket/plain.ffr"},
                 {.packs = {.open_source = open_trial(std::make_shared<Trial>(ffrecord(records)))}});

@@ -1,6 +1,6 @@
-// native/volume over TFRecord: a file that is overwritten by another sound one, whose frames
-// are as large and whose records are laid out otherwise. What a record's folder has once
-// shown, names and positions, must not be filled with the bytes of the other.
+// native/volume over TFRecord: a file is overwritten by another sound one, whose frames have the
+// same sizes but whose records are laid out differently. The names and positions that a record's
+// folder has shown must not be filled with the bytes of the other record.
 
 #include <doctest/doctest.h>
 
@@ -23,11 +23,11 @@ namespace {
 constexpr size_t kCount = 6;
 const std::vector<Bytes> kNames{"a", "b", "c", "example.json", "record.bin"};
 
-// Small, with room for several in the cache, and larger than kWholeRecordSize. Half of it and
-// all of it are lengths of as many bytes.
+// Small; several fit into the cache; larger than kWholeRecordSize.
 const std::vector<size_t> kSizes{6'000, 400'000, 1'500'000};
 
-// The one layout: "a" is half as long as "b"; the other: twice as long. As many bytes.
+// In the first layout "a" is half as long as "b", in the other twice as long; both have as many
+// bytes.
 enum class Layout { kFirst, kOther };
 
 std::vector<Bytes> records_of(Layout layout, size_t size) {
@@ -49,7 +49,7 @@ struct ChangingFile {
     REQUIRE(framed(first).size() == framed(other).size());
   }
 
-  // In place. `cold`: the page cache holds none of it then.
+  // Overwrites it in place. If `cold`, the page cache then holds none of it.
   void overwrite(const std::vector<Bytes>& records, bool cold) const {
     std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << framed(records);
     if (cold) drop_cached_pages(path);
@@ -78,7 +78,7 @@ void check_record(Volume& volume, const Bytes& record, size_t number) {
   }
 }
 
-// What was kept in memory to be asked for again goes, but for the folder that was used last.
+// Drops what is kept in memory for later requests, except the folder that was used last.
 void forget(Volume& volume) {
   volume.limit_cache(0);
   volume.limit_cache(size_t{64} << 20);
@@ -114,7 +114,7 @@ TEST_CASE("a record that was looked into, and is another now, fails until it is 
             CHECK_THROWS_AS((void)blocking.load_tree(Need::kEntries, folder), ChecksumError);
           }
         }
-        // Of this one nobody knows what it was.
+        // Nobody has looked into this record before, so its old content is unknown.
         check_record(volume, file.other[4], 4);
 
         file.overwrite(file.first, cold);
@@ -145,7 +145,7 @@ TEST_CASE("what is in memory of a record when it is overwritten is what it was")
       try {
         const Bytes content = read_whole(volume, ino);
         CHECK((content == files.at(name)));
-      } catch (const ChecksumError&) {  // it is no longer there
+      } catch (const ChecksumError&) {  // the old bytes are no longer there
       }
     }
   }

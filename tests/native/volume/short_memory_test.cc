@@ -20,7 +20,7 @@ namespace {
 
 constexpr Ino kOnlyFile = 2;
 
-// While it exists, this process cannot map more than a little memory.
+// While an object of this class exists, this process can map only a little more memory.
 class ShortMemory {
  public:
   ShortMemory() {
@@ -36,7 +36,7 @@ class ShortMemory {
   rlimit before_{};
 };
 
-// What a read ends with.
+// How a read ended.
 struct Outcome {
   bool is_ready = false;
   Bytes bytes;
@@ -63,13 +63,13 @@ TEST_CASE("a read of several chunks without memory for them all is an error; oth
       return outcome.is_ready;
     });
   };
-  // Makes the fingerprints of the record, and starts the threads.
+  // This read makes the fingerprints of the record, and starts the threads.
   Outcome first;
   begin_read(volume, 10 * kMib, 1, first);
   REQUIRE(wait_for(first));
 
   Outcome large;
-  Outcome small;  // of a chunk that the large read has begun to fetch
+  Outcome small;  // reads a chunk that the large read has begun to fetch
   begin_read(volume, 100, 3 * kMib, large);
   begin_read(volume, 3 * kMib + 1, 5, small);
   {
@@ -82,7 +82,7 @@ TEST_CASE("a read of several chunks without memory for them all is an error; oth
   CHECK_FALSE(small.error);
   CHECK(small.bytes == record.substr(3 * kMib + 1, 5));
 
-  // And again, with memory.
+  // The same read again, with memory.
   const Slice again = BlockingVolume(volume).read(kOnlyFile, 100, 3 * kMib);
   CHECK(text(again.bytes) == record.substr(100, 3 * kMib));
 }

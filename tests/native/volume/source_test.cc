@@ -1,5 +1,5 @@
-// native/io/source.h: another kind of source needs nothing of the read path. Bytes that are
-// late, far away, missing or wrong give the right bytes or an error, and hold up no other.
+// native/io/source.h: the read path works with another kind of source. If bytes are late, far away,
+// missing or wrong, a reader gets the right ones or an error, and holds up no other reader.
 
 #include <doctest/doctest.h>
 
@@ -26,21 +26,21 @@ namespace {
 
 constexpr Ino ino_of(size_t record) { return record + 2; }
 
-// A pack of plain records that is nowhere on this machine.
+// A pack of plain records that is not on this machine.
 struct FarPack {
   explicit FarPack(std::vector<Bytes> content)
       : records(std::move(content)),
         trial(std::make_shared<Trial>(ffrecord(records))),
         volume({"far://bucket/plain.ffr"}, {.packs = {.open_source = open_trial(trial)}}) {}
 
-  // All that is in the file from this record on.
+  // Makes all bytes of the file from this record on far away.
   void put_far(size_t record) { trial->put_far(volume.extent(ino_of(record)).offset); }
 
   [[nodiscard]] Bytes read(size_t record) {
     return text(BlockingVolume(volume).read(ino_of(record), 0, SIZE_MAX / 2).bytes);
   }
 
-  // What comes later is compared, and counted. False: it was there at once.
+  // Starts a read. A later answer is compared and counted. Return false if the bytes came at once.
   bool start(size_t record) {
     const auto now = volume.read(ino_of(record), 0, records[record].size(),
                                  [this, record](Slice slice, std::exception_ptr error) {
@@ -113,7 +113,7 @@ TEST_CASE("a TFRecord file of another kind of source has the folders of its reco
 
 TEST_CASE("reads that are far away take no thread, and no other waits for them") {
   FarPack pack(patterns(200, 4'000));
-  CHECK(pack.read(0) == pack.records[0]);  // the threads that reads of any kind take
+  CHECK(pack.read(0) == pack.records[0]);  // starts the threads that any read needs
   pack.put_far(100);
   const size_t threads_before = thread_count();
   for (size_t record = 100; record < 200; ++record) CHECK(pack.start(record));

@@ -1,5 +1,5 @@
-// native/volume: a record's directory for which there is no memory: whoever asks for it gets the
-// error, and the next that asks gets the directory.
+// native/volume: no memory for a record's directory: everyone who waits for it gets the error, and
+// the next one who asks gets the directory.
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,7 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
-// An empty directory, which says how large it is if there is memory.
+// An empty directory that can say its size only if there is memory.
 struct HeavyTree final : Tree {
   explicit HeavyTree(const bool& short_of_memory) : is_short(short_of_memory) {}
   [[nodiscard]] std::optional<Inode> inode(Ino) const override { return std::nullopt; }

@@ -1,5 +1,5 @@
-// native/volume over TFRecord: the folders of records, made and made again, and the bytes
-// of their files; by one caller and by many, from memory, page cache and storage.
+// native/volume over TFRecord: the folders of records, made, dropped and made again, and the bytes
+// of their files; read by one caller and by many, from memory, page cache and storage.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ using namespace std::string_literals;
 namespace {
 
 constexpr size_t kMib = size_t{1} << 20;
-constexpr size_t kLarge = 5'000'000;  // is read by chunks
+constexpr size_t kLarge = 5'000'000;  // is read in chunks
 
 Bytes photo(uint32_t number, size_t image_size) {
   return example(
@@ -37,7 +37,7 @@ Bytes photo(uint32_t number, size_t image_size) {
       entry("box", float_list({0.5, 1.5})) + entry("tags", bytes_list({"red", "blue"})));
 }
 
-// Records of every size that is read in a way of its own, and some that are no Examples.
+// Records of each size that is read in its own way, and some that are no Examples.
 struct ExampleFile {
   explicit ExampleFile(std::vector<Bytes> content = {}) : records(std::move(content)) {
     if (records.empty()) {
@@ -55,8 +55,8 @@ struct ExampleFile {
 
   void damage(size_t record, size_t at) const { flip_byte(path, offsets[record] + at); }
 
-  // What path shows of a record: by the folder's own rules, from the record itself. Not for
-  // several threads at once: it is made when it is asked for first.
+  // Return the paths of a record's files and their content: by the folder's own rules, from the
+  // record. Only one thread may call this, as the first call makes them.
   [[nodiscard]] const std::map<Bytes, Bytes>& expected(size_t record) const {
     static std::map<std::pair<size_t, Bytes>, std::map<Bytes, Bytes>> known;
     const auto [place, is_new] = known.try_emplace({record, records[record]});
@@ -158,7 +158,7 @@ TEST_CASE("what is looked into is read and verified once, and read from memory t
   const auto slice = volume.read(ino, 0, kMib, [](const Slice&, const std::exception_ptr&) {});
   REQUIRE(slice);
   CHECK(slice->bytes.size() == 110'003);
-  // It is a part of the block itself.
+  // The slice points into the block itself.
   CHECK(slice->bytes.data() > slice->owner->bytes.data());
   CHECK(slice->bytes.data() < slice->owner->bytes.data() + slice->owner->bytes.size());
   CHECK(counters.bytes_memory == 110'003);
@@ -190,7 +190,7 @@ TEST_CASE("attributes, listings and paths") {
   CHECK(volume.find_tree(Need::kInode, folder).get() == &volume.tree());
   CHECK(volume.find_tree(Need::kEntries, kRootIno).get() == &volume.tree());
   CHECK_FALSE(volume.find_tree(Need::kEntries, folder));
-  CHECK(volume.path(folder + 3) == "000000001");  // it is not known yet
+  CHECK(volume.path(folder + 3) == "000000001");  // the file's name is not known yet
 
   const TreePtr part = blocking.load_tree(Need::kEntries, folder);
   CHECK(volume.find_tree(Need::kEntries, folder) == part);
@@ -248,7 +248,7 @@ TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") 
                        kMib)
                 .size() == file.records[bad].size());
     }
-    file.damage(bad, file.records[bad].size() / 2);  // it is whole again
+    file.damage(bad, file.records[bad].size() / 2);  // the record is whole again
   }
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("folders that were dropped live on while they are used, and are made a
   std::vector<Bytes> records;
   for (uint32_t i = 0; i < 50; ++i) records.push_back(photo(i, 1000));
   const ExampleFile file(records);
-  Volume volume({file.path}, {.cache_bytes = 32'768});  // 2 KiB of folders: two or three
+  Volume volume({file.path}, {.cache_bytes = 32'768});  // 2 KiB for folders: two or three
   BlockingVolume blocking(volume);
   const Ino folder = ExampleTree::folder_ino(0);
   const TreePtr first = blocking.load_tree(Need::kEntries, folder);
@@ -294,7 +294,7 @@ TEST_CASE("folders that were dropped live on while they are used, and are made a
   const TreePtr again = blocking.load_tree(Need::kEntries, folder);
   CHECK(again != first);
   for (Ino ino = folder; first->inode(ino); ++ino) CHECK(first->path(ino) == again->path(ino));
-  // A file that was looked up before is read without its folder being looked up again.
+  // A file that was looked up before is read without another lookup of its folder.
   const Ino image = blocking.resolve("000000007/image/encoded.jpg");
   for (size_t record = 20; record < 50; ++record) {
     (void)blocking.load_tree(Need::kEntries, ExampleTree::folder_ino(record));
@@ -334,7 +334,7 @@ TEST_CASE("threads share a volume") {
   const ExampleFile file(records);
   std::vector<std::map<Bytes, Bytes>> expected;
   for (size_t i = 0; i < records.size(); ++i) expected.push_back(file.expected(i));
-  // Room for the large record; hardly any, so that folders come and go.
+  // First there is room for the large record, then hardly any, so that folders come and go.
   for (const size_t cache_bytes : {12 * kMib, size_t{32'768}}) {
     Volume volume({file.path}, {.cache_bytes = cache_bytes});
     drop_cached_pages(file.path);
@@ -401,7 +401,7 @@ TEST_CASE("who gives up waiting is not written to any more") {
     } catch (const GivenUp&) {
     }
   }
-  // What is still under way ends here: under a sanitizer, into memory that is gone.
+  // Reads that are still under way end here. A sanitizer sees if they write to memory that is gone.
   CHECK((read_whole(volume, image, kMib).size() == kLarge + 3));
 }
 

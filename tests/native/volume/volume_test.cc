@@ -1,5 +1,5 @@
-// native/volume: the read path. Every way to the bytes gives the right ones, and only
-// bytes that were checked.
+// native/volume: the read path. Every way of reading gives the right bytes, and only bytes that
+// were checked.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -55,7 +55,7 @@ struct PlainFile {
 
 constexpr Ino ino_of(size_t record) { return record + 2; }
 
-// Reads and waits; throws what the read ends with.
+// Reads and waits; throws the error that the read ends with.
 Bytes read(Volume& volume, Ino ino, uint64_t offset, size_t size) {
   return text(BlockingVolume(volume).read(ino, offset, size).bytes);
 }
@@ -84,7 +84,7 @@ TEST_CASE("reads of any part of any size, cached and not, large cache and small"
       if (!cached) drop_cached_pages(file.path);
       check_random_reads(volume, file.records, 1);
       CHECK(volume.counters().checksums_failed == 0);
-      // What waits for the next request stays within the limit.
+      // Memory that is kept for the next request stays within the limit.
       CHECK(volume.counters().bytes_in_flight + volume.counters().bytes_kept <= cache_bytes);
     }
   }
@@ -107,7 +107,7 @@ TEST_CASE("one damaged record fails, every way; the others do not") {
     }
     Volume trusting({file.path}, {.check_data = false});
     CHECK(read(trusting, ino_of(bad), 0, 1).size() == 1);
-    file.damage(bad, file.records[bad].size() / 2);  // it is whole again
+    file.damage(bad, file.records[bad].size() / 2);  // the record is whole again
   }
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("many readers of one cold record are one fetch") {
     volume.wait(10'000);
     volume.poll();
   }
-  // Its bytes came once, wherever from: pages that were dropped may be there again.
+  // The bytes came once, from storage or the page cache: dropped pages may be there again.
   const Counters& counters = volume.counters();
   CHECK(counters.bytes_storage + counters.bytes_page_cache == file.records[record].size());
 }
@@ -312,7 +312,7 @@ TEST_CASE("a stump of an index is not taken for a small file") {
     const std::string path = folder.write("cut.ffr", whole.substr(0, begin + left));
     CHECK_THROWS_AS(Volume({path}, {}), ChecksumError);
   }
-  // Longer than that, it says what it is; the checksum says that it is not whole.
+  // A longer stump shows that it is an index; its checksum shows that it is not whole.
   const std::string path = folder.write("cut.ffr", whole.substr(0, begin + 12));
   CHECK_THROWS_AS(Volume({path}, {}), ChecksumError);
 }

@@ -1,4 +1,4 @@
-// native/worker: what the daemon sends when the worker has no descriptor left for it.
+// native/worker: messages of the daemon that carry a descriptor when the worker can get none.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@ using namespace ffrfs::test;
 
 namespace {
 
-// The process may have no more descriptors than it has.
+// While an object of this class exists, the process cannot get a new descriptor.
 class NoDescriptors {
  public:
   NoDescriptors() {

@@ -1,5 +1,5 @@
 // native/worker/operations.h over a pack whose index is far away: no request waits on the thread
-// that has brought it, who is interrupted gets EINTR, and what was asked for comes all the same.
+// that has brought it, an interrupted one gets EINTR, and the block it needs arrives all the same.
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ namespace {
 const std::string kUrl = "s3://bucket/indexed.ffr";
 constexpr size_t kCount = 3000;
 
-// With names so long that their index has several blocks.
+// Return names so long that the index of the pack has several blocks.
 const std::vector<Bytes>& names() {
   static const std::vector<Bytes> all = [] {
     std::vector<Bytes> made = many(kCount);
@@ -81,7 +81,7 @@ class Answers final : public fuse::AnswerSink {
   std::map<uint64_t, Answer> given_;
 };
 
-// A volume whose index is far away, and what answers from it.
+// A volume whose index is far away, and the operations that answer from it.
 class FarIndex {
  public:
   FarIndex() : object(std::make_shared<TestObject>(pack_bytes())) {
@@ -98,7 +98,7 @@ class FarIndex {
     });
   }
   ~FarIndex() {
-    // A worker ends in the middle of its requests; here they refer to what goes.
+    // A real worker may end amid its requests; here they refer to objects that are destroyed.
     fetcher.release();
     while (worked_off() < unique_) std::this_thread::sleep_for(1ms);
     is_over = true;
@@ -114,7 +114,7 @@ class FarIndex {
     return (object->content().size() + kTestBlock - 1) / kTestBlock;
   }
 
-  // Each of these returns at once: its number.
+  // Each of these sends a request and returns its number at once.
   uint64_t lookup(size_t number) {
     return ask({.opcode = Opcode::kLookup, .ino = 1, .name = names()[number]});
   }
@@ -131,7 +131,7 @@ class FarIndex {
   Answers answers;
 
  private:
-  // Requests, also those whose answers were dropped.
+  // Return how many requests are done, also those whose answers were dropped.
   [[nodiscard]] uint64_t worked_off() const {
     uint64_t count = 0;
     for (const char* const kind : {"lookup", "getattr", "read", "readdir"}) {
@@ -143,7 +143,7 @@ class FarIndex {
     return count;
   }
   uint64_t ask(fuse::Request request) {
-    // What the request points to is gone when it is answered.
+    // The memory that the request points to is gone before it is answered.
     Bytes name(request.name);
     std::vector<std::byte> room(4096);
     request.unique = ++unique_;
@@ -211,7 +211,7 @@ TEST_CASE("an index that cannot be brought") {
   CHECK(far.answers.of(far.read(2000)).error == EIO);
 }
 
-// No request before it: of one that was slow, another thread looks up the path in the same index.
+// No request comes before it: after a slow one, another thread would look up a path in this index.
 TEST_CASE("an index that is damaged where it is near is brought anew") {
   FarIndex far;
   far.object->fill(0, far.block_count());

@@ -1,4 +1,4 @@
-// native/worker/interrupts.h: a request gets one answer, whoever comes first.
+// native/worker/interrupts.h: a request gets one answer, the one that comes first.
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// native/worker: a READ that fails while the disk does not give the name of its file.
+// native/worker: a READ that fails while the disk holds back the name of its file.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr Ino kIno = StallingPack::ino_of(StallingPack::kMiddle);
 
-// A mount of one pack, one of whose records is damaged; what it answers and logs.
+// A mount of one pack with a damaged record. It collects the answers and the log.
 class Mounted final : public fuse::AnswerSink {
  public:
   Mounted() : before_(dup(STDERR_FILENO)) {
@@ -85,7 +85,7 @@ TEST_CASE("a READ that fails is counted and answered before the name of its file
   CHECK(wait_until([&] { return mounted.answered == EIO; }));
   CHECK(mounted.failures_at_answer == 1);
   mounted.answered = -1;
-  mounted.read(2);  // a sound one, whose answer comes from the same thread
+  mounted.read(2);  // a sound record, whose answer comes from the same thread
   CHECK(wait_until([&] { return mounted.answered == 0; }));
   CHECK(mounted.logged().empty());
   mounted.let_go();
@@ -125,7 +125,7 @@ TEST_CASE("the end waits for the line of a failure, from before the answer on") 
   RequestLog log(mounted.volume, far);
   log.expect_failure();
   const std::jthread answering([&log] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // between answer and line
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // between answer and log line
     log.log_failure(7, 7, "bad");
   });
   log.finish();

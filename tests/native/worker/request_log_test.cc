@@ -1,4 +1,4 @@
-// native/worker/request_log.h: which requests are logged and how, and that logging waits aside.
+// native/worker/request_log.h: which requests are logged, how, and that none waits for that.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kSlowNs = RequestTimes::kSlowNs;
 constexpr Ino kRoot = 1;
 
-// The log of a volume with the files 2 and 3, and what it writes to stderr meanwhile.
+// The log of a volume with the files 2 and 3. It collects what is written to stderr.
 class Logged {
  public:
   explicit Logged(size_t packs = 1)
@@ -36,10 +36,10 @@ class Logged {
     for (const int fd : {before_, pipe_[0], pipe_[1]}) close(fd);
   }
 
-  // All lines of the slow requests so far.
+  // Return all lines about slow requests so far.
   std::string lines() {
     std::latch done(1);
-    far.run_aside([&done] { done.count_down(); });  // behind them
+    far.run_aside([&done] { done.count_down(); });  // runs after them
     done.wait();
     std::array<char, 1 << 16> buffer{};
     const ssize_t size = read(pipe_[0], buffer.data(), buffer.size());
@@ -71,7 +71,7 @@ class Logged {
 TEST_CASE("a slow request is logged in one line with its kind, time, path and pack") {
   Logged made;
   made.log.note(RequestKind::kRead, 2, kSlowNs - 1);
-  made.log.note(RequestKind::kStatfs, 0, kSlowNs);  // of no file
+  made.log.note(RequestKind::kStatfs, 0, kSlowNs);  // a request for no file
   CHECK(made.lines().empty());
   made.log.note(RequestKind::kRead, 2, kSlowNs);
   made.log.note(RequestKind::kLookup, kRoot, 12'345'678'901);
@@ -83,7 +83,7 @@ TEST_CASE("a slow request is logged in one line with its kind, time, path and pa
 }
 
 TEST_CASE("an inode of no pack does no harm") {
-  constexpr Ino kFar = Ino{9} << 40 | 2;  // of a tenth pack
+  constexpr Ino kFar = Ino{9} << 40 | 2;  // an inode of a tenth pack
   for (const size_t packs : {1U, 2U}) {
     Logged made(packs);
     made.log.note(RequestKind::kGetattr, kFar, kSlowNs);

@@ -1,7 +1,7 @@
-// native/worker: what a process can still do behind the filter of a worker's system calls.
+// native/worker: what a process can still do behind the system call filter of a worker.
 //
-// Each act is done by a forked child, as the filter stays for good. It tells by its status
-// what came of it: well, or the errno of a refusal.
+// Each act runs in a forked child, because a filter cannot be removed. The child's status tells
+// whether the act worked, or with which errno it was refused.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -41,16 +41,16 @@ using namespace ffrfs::test;
 
 namespace {
 
-// A child's status: none that anybody else would end it with.
+// The exit statuses of a child. Nothing else makes a child end with these.
 constexpr int kNoFilter = 98;
 constexpr int kThrew = 99;
-constexpr int kDone = 100;  // and the errno
+constexpr int kDone = 100;  // plus the errno
 
 using Act = std::function<int()>;
 
 int refusal(bool is_well) { return is_well ? 0 : errno; }
 
-// Runs `before` and then, behind the filter of that stage, `act`; its status, as of waitpid().
+// Runs `before` and then, behind the filter of that stage, `act`. Return the status from waitpid().
 int outcome(Stage stage, const Act& act, const std::function<void()>& before = [] {}) {
   const pid_t child = fork();
   REQUIRE(child >= 0);

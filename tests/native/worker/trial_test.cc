@@ -1,4 +1,4 @@
-// native/worker/trial.h: suspects are handled one at a time, all others as they come.
+// native/worker/trial.h: suspects are handled one at a time, all other requests as they come.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ class Answers final : public fuse::AnswerSink {
   std::vector<std::pair<uint64_t, int>> given;
 };
 
-// Answers at once, or when the test says so.
+// A handler that answers at once, or when the test says so.
 class Rig final : public fuse::Handler {
  public:
   void handle(const fuse::Request& request, const fuse::Reply& reply) noexcept override {
@@ -64,7 +64,7 @@ TEST_CASE("one suspect at a time is on trial, and others are not held up") {
   {
     const std::string first = "first";
     trial.handle(read_of(1, 10, first), {answers, 10, {}});
-    const std::string second = "second";  // its memory ends before it is handled
+    const std::string second = "second";  // this memory is gone before the request is handled
     trial.handle(read_of(2, 20, second), {answers, 20, {}});
   }
   trial.handle(read_of(3, 30), {answers, 30, {}});
@@ -74,7 +74,7 @@ TEST_CASE("one suspect at a time is on trial, and others are not held up") {
   CHECK(answers.given == Given{{10, ENOENT}});
   CHECK(rig.handled.back() == std::pair<uint64_t, std::string>{20, "second"});
   CHECK(on_trial == key_of(2));
-  trial.handle(read_of(1, 12), {answers, 12, {}});  // no suspect any more
+  trial.handle(read_of(1, 12), {answers, 12, {}});  // 1 is no suspect any more
   CHECK(rig.handled.back().first == 12);
   while (!rig.waiting.empty()) rig.answer_next();
   CHECK(answers.given.size() == 4);
@@ -88,7 +88,7 @@ TEST_CASE("a handler that answers at once gets one suspect after the other") {
   Interrupts interrupts([] {});
   Trial trial(rig, {key_of(1)}, on_trial, interrupts);
   trial.handle(read_of(1, 1), {answers, 1, {}});
-  constexpr uint64_t kCount = 100'000;  // too many for a recursion
+  constexpr uint64_t kCount = 100'000;  // a recursion would use up the stack
   for (uint64_t unique = 2; unique <= kCount; ++unique) {
     trial.handle(read_of(1, unique), {answers, unique, {}});
   }
@@ -116,7 +116,7 @@ TEST_CASE("a suspect that is interrupted while it waits has no turn") {
   rig.answer_next();
   CHECK(rig.handled == Handled{{10, ""}, {11, ""}});
   CHECK(on_trial == 0);
-  trial.handle(read_of(2, 21), {answers, 21, {}});  // still a suspect
+  trial.handle(read_of(2, 21), {answers, 21, {}});  // 2 is still a suspect
   CHECK(on_trial == key_of(2));
   while (!rig.waiting.empty()) rig.answer_next();
   CHECK(answers.given == Given{{20, EINTR}, {10, ENOENT}, {11, ENOENT}, {21, ENOENT}});
