@@ -1,1 +1,1 @@
-"""Fuzz targets (C++), and what runs them."""
+"""Fuzz targets (C++), their seeds, and the program that runs them."""

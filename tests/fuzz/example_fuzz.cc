@@ -1,5 +1,5 @@
-// tf.train.Example and SequenceExample as folders (native/example/example_folder, and the walk
-// of the messages below it): any bytes give a folder, whose files can be made of the bytes.
+// tf.train.Example and SequenceExample as folders (native/example/example_folder, and the walk of
+// the messages below it): any bytes give a folder, and each of its files can be made.
 
 #include <string>
 #include <vector>
@@ -50,7 +50,7 @@ void parse(std::span<const std::byte> record) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // A place of its own, so that a read beyond its end is seen.
+  // In memory of its own, so that a sanitizer sees a read beyond its end.
   const std::vector<uint8_t> copy(data, data + size);
   const auto record = std::as_bytes(std::span(copy));
   const auto folder = ExampleFolder::make(record, {0, "000000000"}, {});

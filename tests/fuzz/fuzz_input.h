@@ -1,7 +1,7 @@
-// What the fuzz targets share: an end for a broken invariant, and the input as a file,
-// for those that read one.
+// Shared by the fuzz targets: require() for broken invariants, and the input as a file, for the
+// targets that read one.
 //
-// Each target is a program of its own, one thread, run by run.py.
+// Each target is a program of its own with one thread; run.py runs it.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace ffrfs::fuzz {
 
-// libFuzzer writes the input down when the process aborts.
+// Aborts if an invariant is broken, because libFuzzer then saves the input.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", what);
@@ -29,7 +29,7 @@ inline void require(bool holds, const char* what) {
 // A file that holds one input after another, and stays open between them.
 class InputFile {
  public:
-  // In memory; it can be opened by its path.
+  // A file in memory, which can be opened by its path.
   InputFile() : InputFile(memfd_create("fuzz", MFD_CLOEXEC), "") {
     path_ = "/proc/self/fd/" + std::to_string(fd_);
   }
@@ -41,11 +41,11 @@ class InputFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // What is beyond `bytes` is a hole, which costs nothing.
+  // Behind `bytes` the file is a hole, which costs nothing.
   void write(std::span<const std::byte> bytes, uint64_t file_size) const {
     const auto size = static_cast<ssize_t>(bytes.size());
     require(pwrite(fd_, bytes.data(), bytes.size(), 0) == size, "pwrite");
-    // First to what was written, so that nothing of an earlier input is left behind it.
+    // First cut to the bytes that were written, so that nothing of an earlier input is left.
     require(ftruncate(fd_, size) == 0, "ftruncate");
     require(ftruncate(fd_, static_cast<off_t>(file_size)) == 0, "ftruncate");
   }

@@ -1,8 +1,8 @@
 // The header of an FFRecord file (native/record/ffrecord_shard): any bytes in a file of any
 // size give extents that lie inside the file, in order, or FormatError.
 //
-// The input: the file's size in eight bytes, then how it begins; the rest of it is a hole.
-// A mutated header gets its checksum right, three times in four.
+// The input: the file's size in eight bytes, then its first bytes; the rest of it is a hole. In
+// three of four cases the mutator corrects the header's checksum.
 
 #include <algorithm>
 #include <string>
@@ -25,7 +25,7 @@ constexpr size_t kFixedSize = 12;
 constexpr size_t kPerRecordSize = 12;
 constexpr uint64_t kFileSizeMax = uint64_t{8} << 20;
 
-// Zeros that are a hole in the file are in the checksum too, but only a few of them here.
+// The checksum also covers zeros from the hole in the file, but only a few of them here.
 void mend_checksum(std::span<std::byte> header) {
   if (header.size() < kFixedSize) return;
   const auto count = load_le<uint64_t>(header, 4);

@@ -1,9 +1,9 @@
 // A pack with an index in its last record, opened and walked as a tree (record/index_map,
-// record/ffrecord_shard, tree/mapped_tree): whatever the index says, the tree is bounded and
-// whole in itself as far as it shows itself, records lie inside the file, and everything
-// else is an error of the kinds that are promised.
+// record/ffrecord_shard, tree/mapped_tree): whatever the index says, the tree is bounded, the part
+// of it that is shown is consistent, records lie inside the file, and all else is one of the
+// promised kinds of errors.
 //
-// The input is the pack; index_mutator.h mends its checksums, but not always.
+// The input is the pack; most times index_mutator.h corrects its checksums.
 
 #include <string>
 
@@ -19,7 +19,7 @@ using ffrfs::fuzz::require;
 
 namespace {
 
-// True: `act` came to its end. What else is thrown ends the process.
+// Return whether `act` ended without an error. Errors of any other kind end the process.
 template <typename Act> bool holds(const Act& act) {
   try {
     act();
@@ -41,7 +41,7 @@ class Walk {
     test::TreeWalk{tree_, slot_count_, require, tried}.run([](Ino folder, const Dentry& entry) {
       require(entry.ino > folder, "an entry comes after its folder");
     });
-    // What no folder shows can be asked for all the same.
+    // Inodes that no folder shows can be requested, too.
     for (Ino ino = 0; ino <= slot_count_ + 2; ++ino) {
       (void)holds([&] { ask(ino); });
       (void)holds([&] { (void)tree_.path(ino); });

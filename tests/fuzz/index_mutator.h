@@ -1,8 +1,8 @@
-// Mutations of a pack with an index in its last record (record/index_layout.h) that leave
-// its checksums right, so that the fuzzer comes to what the index says.
+// Mutates a pack with an index in its last record (record/index_layout.h), and can correct its
+// checksums, so that the fuzzer gets beyond them to the content of the index.
 //
-// Most are of one field of one entry; the values are such as lie at the edges of what a
-// reader may expect there: neighbours, ends of sections, the largest of numbers.
+// Most mutations change one field of one entry, to a value at the edge of what a reader may expect:
+// a neighbour, the end of a section, the largest number.
 
 #pragma once
 
@@ -32,7 +32,7 @@ class IndexMutator {
   // `pack` is changed in place, and keeps its size.
   IndexMutator(std::span<std::byte> pack, uint32_t seed) : pack_(pack), random_(seed) {}
 
-  // False: it does not end as an index does, or not one that lies inside it.
+  // Return false if the pack does not end with an index that lies inside it.
   [[nodiscard]] bool find_index() {
     if (pack_.size() < sizeof trailer_) return false;
     trailer_ = load_le<IndexTrailer>(pack_, trailer_offset());
@@ -61,7 +61,7 @@ class IndexMutator {
     }
   }
 
-  // Of the header that section 7 protects, of the blocks, of those checksums, of the trailer.
+  // Corrects the checksums: of the header (in section 7), the blocks, the checksums, the trailer.
   void mend() {
     mend_header();
     const auto checked = index_.first(static_cast<size_t>(trailer_.checked_size));
@@ -104,7 +104,7 @@ class IndexMutator {
   uint32_t below(uint64_t limit) { return static_cast<uint32_t>(random_() % limit); }
   [[nodiscard]] size_t trailer_offset() const { return pack_.size() - sizeof trailer_; }
 
-  // Rather those that lead somewhere.
+  // Prefers the sections that refer to others.
   Section any_section() {
     constexpr std::array kLikely{
         Section::kInodes,      Section::kInodes,      Section::kInodes,
@@ -131,7 +131,7 @@ class IndexMutator {
         count(Section::kInodes), count(Section::kInodes) - 1, count(Section::kDirectories),
         count(Section::kDirectories) - 1, count(Section::kNames), count(Section::kTargets),
         trailer_.record_count, trailer_.record_count - 1, UINT64_MAX, uint64_t{1} << 63,
-        // Types of inodes, and one that is none.
+        // types of inodes, and one that is not allowed
         std::array<uint64_t, 4>{0x41ed, 0x81a4, 0xa1ff, 0x21a4}[below(4)]};
     return values[below(values.size())];
   }
@@ -168,7 +168,7 @@ class IndexMutator {
     const size_t offset = 4 * below(kFields);
     const IndexTrailer before = trailer_;
     change(bytes, {offset, offset % 8 == 0 && offset + 8 <= sizeof trailer_ ? size_t{8} : 4});
-    // Kept where they are, so that the checksums can be mended.
+    // These stay, so that the checksums can be corrected.
     trailer_.index_size = before.index_size;
     trailer_.checked_size = before.checked_size;
   }

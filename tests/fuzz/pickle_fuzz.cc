@@ -1,5 +1,5 @@
-// native/tree/pickle_index: any bytes give a tree that is whole in itself, or FormatError,
-// in memory that the bytes themselves account for (run.py sets the limit).
+// native/tree/pickle_index: any bytes give a consistent tree or FormatError, in memory in
+// proportion to the bytes (run.py sets the limit).
 
 #include <algorithm>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kRecordCount = 1000;
 
-// Small pieces, of a size that the input decides, each at a place of its own.
+// Gives small pieces, each in memory of its own. The size of the input decides how small.
 class Pieces : public ByteSource {
  public:
   explicit Pieces(std::span<const std::byte> bytes)
@@ -36,7 +36,7 @@ class Pieces : public ByteSource {
   std::vector<std::byte> piece_;
 };
 
-// A tree of a pickle has no lies left: all of it is shown, without an error.
+// A tree from a pickle cannot lie any more: all of it is shown, without an error.
 void walk(const Tree& tree) {
   const uint64_t count = tree.file_count() + tree.directory_count();
   const auto tried = [](const auto& ask) {

@@ -1,7 +1,7 @@
-// What the kernel sends (native/fuse/request.h, handshake.h): any bytes give a request whose name
-// lies inside of them, or none.
+// Messages from the kernel (native/fuse/request.h, handshake.h): any bytes give a request whose
+// name lies inside them, or no request.
 //
-// The input: a message as from /dev/fuse, whose length is mended; the same as the parts of a
+// The input is used as a message from /dev/fuse, whose length is corrected; as the parts of a
 // ring's entry; and as the body of INIT.
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void check(const std::optional<Request>& found, std::span<const std::byte> bytes
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // On the heap, in its own size: the sanitizer sees each byte beyond.
+  // On the heap, in memory of its size, so that a sanitizer sees a read beyond it.
   std::vector<std::byte> message(size);
   if (size > 0) std::memcpy(message.data(), data, size);
   require(!parse_header(message) || size >= sizeof(InHeader), "a header is whole");

@@ -1,11 +1,11 @@
 """Runs the fuzz targets, each a fixed number of times or for a time.
 
     python -m tests.fuzz.run BUILD                 as in `make check`: a few seconds for each target
-    python -m tests.fuzz.run BUILD --minutes 10    goes on from what earlier long runs have found
+    python -m tests.fuzz.run BUILD --minutes 10    continues with the inputs of earlier long runs
 
-BUILD is where native/CMakeLists.txt has built them (-DFFRFS_FUZZ=ON). The golden files and
-what is made here are the seeds. A line for each target; where one fails,
-its whole output, and the input that did it stays in BUILD/failed.
+BUILD is the folder where native/CMakeLists.txt has built them (-DFFRFS_FUZZ=ON). Their seeds
+come from seeds.py. Each target prints one line. If a target fails, its whole output is printed,
+and the input that made it fail stays in BUILD/failed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.fuzz.seeds import SIZE_LIMIT, write_seeds
 from tests.golden_files import write_golden_files
 
 HERE = Path(__file__).resolve().parent
-# A few seconds each.
+# So many runs take a few seconds for each target.
 RUN_COUNTS = {
     "example_fuzz": 100_000,
     "header_fuzz": 20_000,
@@ -35,12 +35,12 @@ RUN_COUNTS = {
     "tfrecord_fuzz": 20_000,
     "union_fuzz": 10_000,
 }
-# One input may take; the sanitizers make all of it some ten times slower.
+# The time for one input. The sanitizers make it about ten times slower.
 INPUT_TIMEOUT_S = 10
-# Of one input of at most SIZE_LIMIT bytes, and of the process with what the sanitizers keep.
+# For one allocation (an input has SIZE_LIMIT bytes at most); for the process with sanitizers.
 ALLOCATION_LIMIT_MB = 64
 MEMORY_LIMIT_MB = 1024
-# Above all that a fixed number of runs takes on a busy machine.
+# Longer than a fixed number of runs takes on a busy machine.
 TARGET_TIMEOUT_S = 300
 
 
@@ -58,7 +58,7 @@ def command(build: Path, target: str, found: Path, duration_s: int | None) -> li
         f"-artifact_prefix={build / 'failed'}/{target}-",
         "-print_final_stats=1",
         # Leaks of a short run are found at its end. libFuzzer would look for them after each input
-        # that leaves memory in a cache, which takes ten times as long as all inputs.
+        # that leaves memory in a cache, and this takes ten times as long as all inputs.
         *(["-detect_leaks=0"] if duration_s is None else []),
         *([f"-dict={dictionary}"] if dictionary.exists() else []),
         str(found),
@@ -67,10 +67,10 @@ def command(build: Path, target: str, found: Path, duration_s: int | None) -> li
 
 
 def fuzz(build: Path, target: str, duration_s: int | None) -> tuple[bool, str]:
-    """(did it hold, a line or the whole output)."""
+    """Return whether all runs held, and one line about them or the whole output."""
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ffrfs-fuzz-") as scratch:
-        # Short runs are the same each time: they neither use nor leave what was found.
+        # Short runs are the same each time: they neither use nor keep the inputs that were found.
         found = Path(scratch, "found") if duration_s is None else build / "found" / target
         found.mkdir(parents=True, exist_ok=True)
         process = subprocess.Popen(

@@ -1,7 +1,7 @@
-"""What the fuzzers begin with: small sound inputs, out of the golden files and made here.
+"""The inputs that the fuzzers begin with: small and sound, from golden files or made here.
 
-`write_seeds(folder, golden)` makes a folder for each target in `folder`. The inputs that a
-target takes are described at its head (pickle_fuzz.cc and so on).
+`write_seeds(folder, golden)` makes a folder for each target in `folder`. The first comment of a
+target (pickle_fuzz.cc and so on) describes its inputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.index_file import INDEX_MAGIC, Index, Link, Tree, indexed_pack
 
-# Larger ones make every run slow, and show no more.
+# Larger inputs make every run slow, and find no more.
 SIZE_LIMIT = 16 << 10
 
 
@@ -32,7 +32,7 @@ def last_record(file: bytes) -> bytes:
 
 
 def frames(file: bytes) -> Iterator[bytes]:
-    """The frames of a TFRecord file: a length, its checksum, the record, its checksum."""
+    """Yield the frames of a TFRecord file: a length, its checksum, the record, its checksum."""
     at = 0
     while at < len(file):
         (length,) = struct.unpack_from("<Q", file, at)
@@ -62,7 +62,7 @@ def headers(golden: Path) -> Iterator[bytes]:
         file = path.read_bytes()
         header = header_of(file)
         yield struct.pack("<Q", len(file)) + header
-        yield struct.pack("<Q", len(file)) + bytes(4) + header[4:]  # as an old writer's
+        yield struct.pack("<Q", len(file)) + bytes(4) + header[4:]  # as from an old writer
     yield struct.pack("<Q", 12) + bytes(12)
 
 
@@ -100,7 +100,7 @@ TREES: list[Tree] = [
 
 
 def share_records(index: Index) -> None:
-    """Two names of one record, and a file of a set of shards."""
+    """Give all files the same record, and make the pack one of a set of shards."""
     files = [inode for inode in index.inodes if inode.mode >> 12 == 8]
     for inode in files:
         inode.value = files[0].value
@@ -114,7 +114,7 @@ def packs(golden: Path) -> Iterator[bytes]:
 
 
 def requests(_: Path) -> Iterator[bytes]:
-    """Messages of /dev/fuse: a header of 40 bytes, then what the opcode has."""
+    """Yield messages of /dev/fuse: a header of 40 bytes, then the body for the opcode."""
     read = struct.pack("<QQIIQII", 0, 4096, 131072, 0, 0, 0, 0)
     bodies = {1: b"name\0", 3: bytes(16), 14: bytes(8), 15: read, 44: read, 17: b""}
     bodies |= {22: struct.pack("<II", 64, 0) + b"user.ffrfs.record\0", 23: bytes(8)}

@@ -1,8 +1,8 @@
 // A TFRecord file and the sidecar beside it (native/tfrecord): any bytes give records that
 // lie inside the file, or FormatError.
 //
-// The input is both files: the TFRecord file's size in four bytes, that file, its sidecar.
-// A mutated frame gets the checksum of its length right, three times in four.
+// The input is both files: the TFRecord file's size in four bytes, that file, its sidecar. In three
+// of four cases the mutator corrects the checksums of the frames' lengths.
 
 #include <algorithm>
 #include <filesystem>
@@ -34,7 +34,7 @@ Input parts(std::span<const std::byte> bytes) {
   return {rest.first(size), rest.subspan(size)};
 }
 
-// Both in a folder of their own, since a sidecar is found by its name.
+// Both files are in a folder of their own, since a sidecar is found by its name.
 class Files {
  public:
   Files(const Files&) = delete;

@@ -1,8 +1,8 @@
-// Two trees as one (tree/union_tree), each from an index that may lie: a tree that ends,
-// shows no name twice and finds what it lists; or an error of the kinds that are promised.
+// Two trees as one (tree/union_tree), each from an index that may lie: the tree is finite, shows no
+// name twice and finds what it lists; or there is one of the promised kinds of errors.
 //
-// The input is a pack as index_fuzz.cc has it. It is united with itself: so every path is in
-// both parts, and the lies meet each other.
+// The input is a pack as in index_fuzz.cc. It is united with itself, so every path is in both
+// parts, and their lies meet.
 
 #include <memory>
 #include <utility>
@@ -22,7 +22,7 @@ using ffrfs::fuzz::require;
 namespace {
 
 void walk(const UnionTree& tree, uint64_t slot_count) {
-  // What else is thrown ends the input, or the process.
+  // Errors of any other kind end this input, or the process.
   const auto tried = [](const auto& ask) {
     try {
       ask();
