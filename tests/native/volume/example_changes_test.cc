@@ -23,11 +23,10 @@ namespace {
 constexpr size_t kCount = 6;
 const std::vector<Bytes> kNames{"a", "b", "c", "example.json", "record.bin"};
 
-// Small; several fit into the cache; larger than kWholeRecordSize.
+// Records that are small, of which several fit into the cache, and larger than kWholeRecordSize.
 const std::vector<size_t> kSizes{6'000, 400'000, 1'500'000};
 
-// In the first layout "a" is half as long as "b", in the other twice as long; both have as many
-// bytes.
+// First layout: "a" is half as long as "b"; other: twice as long. Both have as many bytes.
 enum class Layout { kFirst, kOther };
 
 std::vector<Bytes> records_of(Layout layout, size_t size) {
