@@ -25,7 +25,7 @@ constexpr size_t kFixedSize = 12;
 constexpr size_t kPerRecordSize = 12;
 constexpr uint64_t kFileSizeMax = uint64_t{8} << 20;
 
-// The checksum also covers zeros from the hole in the file, but only a few of them here.
+// The file's real checksum also covers zeros in the hole, but this one ends with the input.
 void mend_checksum(std::span<std::byte> header) {
   if (header.size() < kFixedSize) return;
   const auto count = load_le<uint64_t>(header, 4);

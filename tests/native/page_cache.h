@@ -20,7 +20,7 @@ inline void drop_cached_pages(const std::string& path) {
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-// True if any page of the file is in memory.
+// Return whether any page of the file is in memory.
 inline bool is_cached(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const auto size = static_cast<size_t>(lseek(file.get(), 0, SEEK_END));

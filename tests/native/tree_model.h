@@ -32,7 +32,7 @@ struct Model {
     for (const auto& [name, entry] : entries) count += entry.is_directory() ? 1 : 0;
     return count;
   }
-  // Return how many entries of this kind are in the whole tree, itself included.
+  // Return how many entries of this kind are in the whole tree, this entry included.
   [[nodiscard]] uint64_t count(InodeKind of) const {
     uint64_t found = kind == of ? 1 : 0;
     for (const auto& [name, entry] : entries) found += entry.count(of);
@@ -123,8 +123,8 @@ inline std::vector<Dentry> list_all(const Tree& tree, Ino directory, uint64_t li
   }
 }
 
-// How exact a directory's counts are. kShared: the entry count may be too high, where packs share
-// the directory. kHidden: also that of subdirectories, where an entry hides another.
+// How exact a directory's counts are. kShared: its entry count may be too high, where packs share
+// the directory. kHidden: so may its subdirectory count, where an entry hides another.
 enum class Counts { kExact, kShared, kHidden };
 
 // Checks that a tree equals a model.

@@ -26,7 +26,7 @@ void check_name(const std::string& name, const std::string& before, const auto& 
 }
 
 // require(holds, what) ends the program unless `holds`. tried(ask) calls ask() and returns whether
-// it ended without an error; it lets the errors pass that are allowed.
+// it ended without an error; it catches the errors that are allowed.
 template <typename Require, typename Tried> struct TreeWalk {
   const Tree& tree;
   const uint64_t inode_limit;  // no inode above this is shown

@@ -127,7 +127,7 @@ TEST_CASE("a truncated file gives errors, and its bytes once they are back") {
                          doctest::Contains("cannot read the index (part) at offset 135176: the "
                                            "disk has failed, or the file was cut off"),
                          StorageError);
-    // The block was checked before, but this page was not read then.
+    // The block was checked before, but this page was not requested, so it is not kept.
     CHECK_THROWS_AS((void)copy(range, 3 * kBlock + kPage, 10), StorageError);
     CHECK(copy(range, 3 * kBlock, 10) == blocks.content.substr(3 * kBlock, 10));
     CHECK(copy(range, 0, 10) == blocks.content.substr(0, 10));

@@ -101,7 +101,7 @@ TEST_CASE("where all lists are open, a finished one makes room, else none") {
   CHECK_THROWS_AS((void)rig.lists.make_room(), std::length_error);
   CHECK(rig.lists.finish(ids[7]));
   CHECK(rig.lists.finish(ids[3]));
-  CHECK(rig.lists.make_room());  // drops that one of the two that was used longest ago
+  CHECK(rig.lists.make_room());  // drops the one of the two that was used longest ago
   CHECK_FALSE(rig.lists.contains(ids[7]));
   CHECK(rig.lists.contains(ids[3]));
   CHECK_FALSE(rig.lists.make_room());

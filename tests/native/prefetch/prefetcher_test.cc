@@ -124,7 +124,8 @@ TEST_CASE("a record of any size, larger ones in one unit too") {
           {.cache_bytes = 128 * kMib});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(7)));
-  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));  // not 0 (empty), not 6
+  // Record 0 is empty, and 6 is too large.
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));
   for (const uint64_t record : {0, 1, 2, 3, 4, 5}) CHECK(rig.read(record, 100'000));
   CHECK_FALSE(rig.read(6));
   CHECK(rig.wrong == 0);

@@ -80,7 +80,7 @@ TEST_CASE("a thread that waits for the event returns when another brings its res
 
 TEST_CASE("threads that read one volume need no limit of time to go on") {
   constexpr uint32_t kThreadCount = 4;
-  constexpr size_t kReadCount = 2'000;  // in each thread; about one in some hundred would be missed
+  constexpr size_t kReadCount = 2'000;  // for each thread; a race would miss one in some hundred
   const std::vector<Bytes> records = patterns(kThreadCount * kReadCount, 100);
   Volume volume({"far://bucket/plain.ffr"},
                 {.packs = {.open_source = open_trial(std::make_shared<Trial>(ffrecord(records)))}});

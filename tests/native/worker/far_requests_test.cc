@@ -98,7 +98,7 @@ class FarIndex {
     });
   }
   ~FarIndex() {
-    // A real worker may end amid its requests; here they refer to objects that are destroyed.
+    // A real worker may end while requests run; here they use objects that are destroyed next.
     fetcher.release();
     while (worked_off() < unique_) std::this_thread::sleep_for(1ms);
     is_over = true;
