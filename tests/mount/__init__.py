@@ -1,1 +1,1 @@
-"""Mounts: the rooms of ffrfs/mount, and what their tests share."""
+"""Tests of ffrfs/mount, in one folder for each of its packages, and the helpers they share."""

@@ -2,8 +2,8 @@
 
     all_mounts.py ENGINE PACK FOLDER
 
-Run by test_ps.py in namespaces of its own, so there are no others. Prints, as JSON, what
-the commands said, and what is left.
+test_ps.py runs this in namespaces of its own, so there are no other mounts. It prints as JSON
+the output of the commands, and the traces that are left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
         name: folder / name
         for name in ("live", "busy", "dead", "gone", "unknown", "unknown dead", "covered")
     }
-    # What is made once, for good: the runtime directory, and mount(8)'s own.
+    # A first mount makes the files that stay: the runtime directory, and mount(8)'s own.
     mount(engine, pack, places["live"])
     subprocess.run(["umount", places["live"]], check=True, timeout=20)
     wait_for_daemons()
@@ -60,7 +60,7 @@ def main() -> None:
     hidden["unknown"].rename(hidden["unknown"].with_suffix(".json"))
     seen["in the end"] = [run("umount", "--all"), conditions(folder)]
     reap()
-    # Nobody knew that these were made.
+    # Without its state file, no command knows that a mount made these.
     places["unknown dead"].rmdir()
     for kept in hidden["unknown dead"].parent.glob(f"{hidden['unknown dead'].stem}.*"):
         kept.unlink()
@@ -87,7 +87,7 @@ def kill(place: Path) -> None:
 
 
 def lose_state(place: Path) -> Path:
-    """Where it is kept from now on."""
+    """Hide the mount's state file, and return its new path."""
     (directory, _) = state.find(str(place)) or (None, None)
     assert directory is not None
     path = Path(state._path(directory, str(place)))
@@ -95,7 +95,7 @@ def lose_state(place: Path) -> Path:
 
 
 def conditions(folder: Path) -> dict[str, str]:
-    """By place, as soon as no worker is on its way out, and all others have answered."""
+    """Return each mount's condition by its place, once all have ended or answered."""
     found: list[MountStatus] = []
 
     def are_settled() -> bool:

@@ -1,7 +1,7 @@
 """Reading files of a mount that should be in the kernel's page cache; for child.py.
 
-A machine may give pages up that nobody has touched for a while, whatever a test expects of
-them. It tells which (cachestat, Linux 6.5): those are left out of account.
+The kernel may drop pages that nobody has touched for a while, whatever a test expects. It
+tells how many (cachestat, Linux 6.5), so that a test can leave these files out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Statistics(ctypes.Structure):
 
 
 def _statistics(path: str) -> _Statistics | None:
-    """None: this kernel tells nothing."""
+    """Return None if the kernel does not answer cachestat."""
     libc = ctypes.CDLL(None, use_errno=True)
     found = _Statistics()
     fd = os.open(path, os.O_RDONLY)
@@ -40,7 +40,7 @@ def _statistics(path: str) -> _Statistics | None:
 
 
 def given_up_pages(path: str) -> int:
-    """How many pages of the file the kernel has had, and dropped."""
+    """Return how many pages of the file the kernel had cached and has dropped."""
     found = _statistics(path)
     return 0 if found is None else int(found.evicted)
 
@@ -56,16 +56,16 @@ def drop(folder: str, names: list[str]) -> None:
 def given_up_and_act(
     root: str, names: list[str], act: Callable[..., Any], *arguments: Any
 ) -> tuple[list[str], Any]:
-    """Those files and directories of which the kernel has dropped pages; what `act` then returns.
+    """Return the files and directories with dropped pages, and then the result of `act`.
 
-    In one step, as the kernel may drop pages at any time (DAMON does on an idle machine).
+    Both in one step, as the kernel may drop pages at any time (DAMON does on an idle machine).
     """
     names = [name for name in names if given_up_pages(os.path.join(root, name)) > 0]
     return names, act(root, *arguments)
 
 
 def pages_had(folder: str, names: list[str]) -> dict[str, int]:
-    """How many pages of each file the kernel has, or has had and dropped."""
+    """Return how many pages of each file the kernel has cached, or had cached and has dropped."""
     found = {name: _statistics(os.path.join(folder, name)) for name in names}
     return {
         name: int(page_counts.cached + page_counts.evicted)
@@ -77,7 +77,7 @@ def pages_had(folder: str, names: list[str]) -> dict[str, int]:
 def misread_and_given_up(
     folder: str, digests: dict[str, str], names: list[str]
 ) -> tuple[list[str], dict[str, int]]:
-    """As probes.misread(), and of which how many pages had been given up when their turn came."""
+    """Return probes.misread(), and how many pages each file had lost just before its read."""
     misread = []
     given_up = {}
     for name in names:
@@ -90,9 +90,9 @@ def misread_and_given_up(
 
 
 def read_and_given_up(path: str) -> tuple[int, str, int]:
-    """Of reading it once: the errno or 0, the digest or "", and how many pages had been given up.
+    """Return the errno or 0, the digest or "", and how many pages were dropped before the read.
 
-    Once: what the kernel had then, it may have given up before a second time.
+    The file is read only once, as the kernel may drop more of its pages before a second read.
     """
     page_count = given_up_pages(path)
     try:

@@ -26,17 +26,17 @@ def is_right(name: str, data: bytes) -> bool:
 
 
 def read_past_cache(path: str) -> bytes:
-    """From the daemon, not from what the kernel holds."""
+    """Read the file from the daemon, not from the page cache."""
     with open(path, "rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return file.readall()
 
 
 def read_through_deaths(folder: str, seed: int) -> Iterator[dict[str, int]]:
-    """Each time it is asked: read until the mount dies and, after that, is there again.
+    """At each next(): read until the mount dies and, after that, works again.
 
-    Answers with the errors that it got, by name. One file stays open from before the mount
-    dies until then.
+    Yields the errors that it got, by name. One file stays open from before the mount dies
+    until it works again.
     """
     order = random.Random(seed)
     names = os.listdir(folder)
@@ -59,7 +59,7 @@ def read_through_deaths(folder: str, seed: int) -> Iterator[dict[str, int]]:
             if not is_right(name, data):
                 raise ValueError(f"wrong bytes in {name}")
             reads_after_death += bool(errors)
-        # close() asks a dead mount to flush, if its server died before it refused one.
+        # close() sends FLUSH to a dead mount, if its server died before it refused a FLUSH.
         with contextlib.suppress(OSError):
             os.close(held_fd)
         yield dict(errors)

@@ -1,11 +1,11 @@
 """Child processes that touch a mount, so that the test process never hangs with it.
 
-What they do is a function of probes.py, or of another module beside it. One that returns
-is asked once (ask), or by a Caller, whose process goes on to the next; one that yields is a
-conversation: each next() runs it to its next yield. Every wait has a limit, and a child that
-overruns it is killed, and not waited for, as the kernel may hold it.
+A child runs a function of probes.py, or of another module beside it. A function that returns
+is called once by ask(), or by a Caller, whose process then calls the next one. A generator is
+a conversation: each next() runs it to its next yield. Every wait has a limit. A child that
+exceeds it is killed, and nobody waits long for its end, as the kernel may hold it.
 
-Not here: the child's side (child_program.py), the process that it is a fork of (preloaded.py).
+Not here: the child's side (child_program.py), and the process that forks it (preloaded.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK_SIZE = 1 << 20
 
 
 class ChildTimeoutError(Exception):
-    """The child did not answer in time: what it touched hangs."""
+    """The child did not answer in time: the mount that it touched hangs."""
 
 
 class Child:
@@ -49,7 +49,7 @@ class Child:
         self._send((function.__module__, self.name, arguments, user_id))
 
     def next(self, timeout_s: float = TIMEOUT_S) -> Any:
-        """What the function yields or returns next; raises what it raises."""
+        """Return the next value that the function yields or returns; raise its exception."""
         self.ask_next()
         return self.answer(timeout_s)
 
@@ -57,7 +57,7 @@ class Child:
         self._send(None)
 
     def ask_other(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """From now on it runs another function."""
+        """Let the process run another function from now on."""
         self.name = function.__name__
         self._send((function.__module__, self.name, arguments, None))
 
@@ -70,14 +70,14 @@ class Child:
         return value
 
     def signal_end(self) -> None:
-        """Tell a function that goes on until SIGUSR1 to come to its end."""
+        """Send SIGUSR1 to end a function that runs until then."""
         os.kill(self.pid, signal.SIGUSR1)
 
     def has_answered(self) -> bool:
         return bool(select.select([self._stdout], [], [], 0)[0])
 
     def wait_in_call(self, path: str) -> None:
-        """Until the kernel holds it in a call on that file, which it has open; or it answers."""
+        """Wait until the kernel holds the child in a call on this open file, or it answers."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while path not in files_in_calls(self.pid) and not self.has_answered():
             if time.monotonic() > deadline_s:
@@ -85,11 +85,11 @@ class Child:
             time.sleep(0.005)
 
     def wait(self, timeout_s: float) -> None:
-        """Until it has ended. Raises TimeoutError."""
+        """Wait until the process has ended. Raises TimeoutError."""
         self._process.wait(timeout_s)
 
     def kill(self) -> None:
-        """End it at once; waits a little, not for ever."""
+        """Kill the process; wait a little for its end, not for ever."""
         if self._stdout.closed:
             return
         with self._process, contextlib.suppress(TimeoutError):
@@ -118,7 +118,7 @@ class Child:
 
 
 class Caller:
-    """A process that calls one function after another; to start one for each takes longer."""
+    """A process that calls one function after another, as one process for each takes longer."""
 
     def __init__(self) -> None:
         self._child: Child | None = None
@@ -126,7 +126,7 @@ class Caller:
     def ask(
         self, function: Callable[..., Any], *arguments: Any, timeout_s: float = TIMEOUT_S
     ) -> Any:
-        """As ask() below. A process that does not answer, or dies, is not asked again."""
+        """Like ask() below. A process that does not answer, or dies, is not used again."""
         if self._child is None:
             self._child = Child(function, *arguments)
             self._child.ask_next()
@@ -161,6 +161,6 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     user_id: int | None = None,
 ) -> Any:
-    """Call the function in a child of its own, and give back what it returns or raises."""
+    """Call the function in a child of its own; return its result, or raise its exception."""
     with child(function, *arguments, user_id=user_id) as process:
         return process.next(timeout_s)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-LENGTH = struct.Struct("<I")  # of each message
+LENGTH = struct.Struct("<I")  # precedes each message
 
 
 def _receive_message() -> Any:

@@ -1,7 +1,7 @@
 """The ffrfs command, and the mounts that a test makes with it.
 
-Whatever a test does, close() leaves neither mount nor daemon nor worker: it unmounts,
-lazily if need be, and kills what does not end by itself by its process number.
+Whatever a test does, close() leaves no mount, daemon or worker behind: it unmounts, lazily if
+need be, and kills each process that does not end by itself, by its number.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from tests.mount.child import Caller, ask
 from tests.mount.preloaded import preloaded
 from tests.mount.waiting import of_threads, states
 
-# Until what should happen counts as what never will, on however busy a machine.
+# After this time a test gives up, however busy the machine is.
 TIMEOUT_S = 60.0
 
-# Every test of this folder that takes `engine` runs once for each.
+# Every test of this folder that takes `engine` runs once for each of these.
 ENGINES = ["pyfuse3", "native"]
-# Tests of what is answered run for each of these: the native engine over io_uring, too.
+# Tests of the answers to requests also run with the native engine over io_uring.
 WAYS = [*ENGINES, "uring"]
 
 
 def engine_settings(engine: str) -> dict[str, Any]:
-    """Of a mount by one of WAYS. "native" is over /dev/fuse, whatever the kernel offers."""
+    """Return the settings of a mount by one of WAYS. "native" always uses /dev/fuse."""
     if engine == "pyfuse3":
         return {"engine": engine}
     return {"engine": "native", "transport": "uring" if engine == "uring" else "dev"}
 
 
 def engine_words(engine: str) -> list[str]:
-    """The same as arguments of `ffrfs mount`."""
+    """Return the same settings as arguments of `ffrfs mount`."""
     return [f"--{name}={value}" for name, value in engine_settings(engine).items()]
 
 
@@ -102,7 +102,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = TI
     while not condition():
         waited_s = time.monotonic() - begun_s
         assert waited_s < timeout_s, f"waited {timeout_s:g} s in vain: {what}"
-        time.sleep(0.02 if waited_s < 2 else 0.1)  # to look may take CPU of a daemon
+        time.sleep(0.02 if waited_s < 2 else 0.1)  # the condition may cost a daemon CPU time
 
 
 class Mount:
@@ -117,16 +117,16 @@ class Mount:
         self._given_path = mountpoint
         self.log_file = log_file
         self.process: Process | None = None  # the daemon
-        self.guardian: Process | None = None  # starts another one, if the engine has a worker
-        self.worker: Process | None = None  # its child, if the engine has one
-        self.fetchers: list[Process] = []  # likewise, if a pack is at a URL
+        self.guardian: Process | None = None  # starts another daemon, if the engine has a worker
+        self.worker: Process | None = None  # the daemon's child, if the engine has one
+        self.fetchers: list[Process] = []  # further children, if a pack is at a URL
         self._expected: list[str] = []
         self._log_before_kill: str | None = None
         self._caller = Caller()
 
     @property
     def pack(self) -> Path:
-        """The only one, or the first."""
+        """The only pack, or the first."""
         return self.packs[0]
 
     @property
@@ -134,7 +134,7 @@ class Mount:
         return engine_words(self.engine)
 
     def mount(self, *arguments: str, **more: Any) -> Done:
-        """`ffrfs mount` with these further arguments."""
+        """Run `ffrfs mount` with these further arguments."""
         if self.engine == "uring":
             uring_switch.keep_on()
         done = ffrfs(
@@ -177,7 +177,7 @@ class Mount:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Daemon and worker live, and answer nothing."""
+        """Stop daemon and worker for a while: they live, but answer nothing."""
         served_by = [process for process in (self.process, self.worker) if process]
         assert served_by
         for process in served_by:
@@ -189,26 +189,26 @@ class Mount:
                 os.kill(process.pid, signal.SIGCONT)
 
     def signal(self, number: int) -> None:
-        """To the daemon alone."""
+        """Send a signal to the daemon alone."""
         assert self.process is not None
         os.kill(self.process.pid, number)
 
     def kill(self) -> None:
-        """The daemon, for good."""
+        """Kill the daemon so that no other one takes over."""
         assert self.process is not None
         kill_for_good(self.process.pid)
 
     def wait_for_daemon(self, timeout_s: float = TIMEOUT_S) -> None:
-        """And for its worker."""
+        """Wait until the daemon and its worker have ended."""
         assert self.process is not None
         assert self.process.wait(timeout_s), "the daemon has not ended"
         assert self.worker is None or self.worker.wait(timeout_s), "the worker has not ended"
 
     def requests(self) -> dict[str, int]:
-        """How many requests the kernel has sent so far, of each kind.
+        """Return how many requests of each kind the kernel has sent so far.
 
-        A request is counted when it has been answered, of which its reader may hear
-        before; and the kernel does not wait for all of them. So: once nothing changes.
+        A request is counted after its answer, which the reader may get before that; and the
+        kernel does not wait for all answers. So wait until the numbers no longer change.
         """
         before = None
         while (found := self.requests_now()) != before:
@@ -221,13 +221,13 @@ class Mount:
         return {kind: times["count"] for kind, times in requests.items()}
 
     def statistics(self) -> dict[str, Any]:
-        """As `ffrfs stats --json` shows them; the mount is not touched."""
+        """Return the statistics as `ffrfs stats --json` shows them, without touching the mount."""
         return control_client.ask(str(self.path), "stats", TIMEOUT_S)
 
     def checked(self, status: int, *words: str, timeout_s: float = TIMEOUT_S) -> str:
-        """The line of `ffrfs check`, once it has that status and these words.
+        """Return the line of `ffrfs check`, once it has this status and these words.
 
-        On a busy machine an answer may be late: each has less than a second.
+        On a busy machine an answer may be late: each check waits less than a second.
         """
         found: list[Done] = []
 
@@ -249,31 +249,31 @@ class Mount:
 
     @staticmethod
     def _kill_worker(pid: int | None) -> None:
-        """It may have died with the daemon before: then it is not replaced yet."""
+        """Kill the worker, unless it died with an earlier daemon and is not replaced yet."""
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def signal_daemon(self, number: int) -> None:
-        """To the daemon that serves now, which may be a later one."""
+        """Send a signal to the daemon that serves now, which need not be the first."""
         os.kill(self.statistics()["daemon_pid"], number)
 
     def replace_daemon(self, *, with_worker: bool = False) -> None:
-        """Kill the daemon, and wait until another one goes on with the mount."""
+        """Kill the daemon, and wait until another one takes over the mount."""
         found = self.statistics()
         if with_worker:
-            stop(found["daemon_pid"])  # it would replace the worker itself
+            stop(found["daemon_pid"])  # otherwise it would replace the worker itself
             self._kill_worker(found["worker_pid"])
         os.kill(found["daemon_pid"], signal.SIGKILL)
         before = found["daemon_starts"]
         wait_until(lambda: self.statistics()["daemon_starts"] > before, "another daemon serves")
 
     def wait_until_anew(self, count: int = 1) -> None:
-        """Until it was made anew so many times, or other daemons went on with it."""
+        """Wait until it was made again, or taken over by another daemon, so many times."""
         wait_until(lambda: self.log().count(": mounted at ") > count, "it is mounted anew")
 
     def peak_memory_mb(self) -> float:
-        """Of daemon and worker together."""
+        """Return the sum of the peaks of daemon and worker."""
         kilobytes = 0
         for process in (self.process, self.worker):
             if process is not None:
@@ -285,39 +285,39 @@ class Mount:
         return self.log_file.read_text() if self.log_file.exists() else ""
 
     def count_logged(self, text: str) -> int:
-        """How often that is in the log, where a worker's lines come a moment later."""
+        """Return how often the text is in the log, once it is: a worker's lines come late."""
         wait_until(lambda: text in self.log(), f"{text} is logged")
         return self.log().count(text)
 
     def expect_log(self, pattern: str) -> None:
-        """This warning or error belongs to the test; it must be there at the end."""
+        """Expect this warning or error, which must be in the log at the end."""
         self._expected.append(pattern)
 
     def hint_too_large(self, name: str) -> None:
-        """Hint a file that no cache of this size holds, until the log has its warning.
+        """Hint a file that no cache of this size holds, and wait for the warning in the log.
 
-        Which is given once: a flood of random hints comes to such a file by chance.
+        The warning comes only once, and a flood of random hints may cause it or not.
         """
         self.expect_log("hinted files of more than [0-9,]+ bytes are not read ahead")
         assert ffrfs("prefetch", self.path, name).status == 0
         self.count_logged("are not read ahead")
 
     def check_log(self) -> None:
-        """Fail on a WARNING or worse that was not expected, or an expected one missing.
+        """Fail on a WARNING or worse that was not expected, or if an expected one is missing.
 
-        What the others log of a process that close() had to kill is not the test's.
+        Lines that other processes log about one that close() had to kill do not count.
         """
         log = self.log() if self._log_before_kill is None else self._log_before_kill
         lines = re.findall(r"^.* (?:WARNING|ERROR|CRITICAL) .*$", log, re.MULTILINE)
         for pattern in self._expected:
             assert any(re.search(pattern, line) for line in lines), f"not logged: {pattern}"
         unexpected = [line for line in lines if not any(re.search(p, line) for p in self._expected)]
-        assert not unexpected, log  # with the traceback of a crash
+        assert not unexpected, log  # the whole log, for the traceback of a crash
         if not any("Traceback" in pattern for pattern in self._expected):
             assert "Traceback" not in log, log
 
     def close(self) -> None:
-        """Leave nothing behind, whatever state it is in."""
+        """Leave nothing behind, whatever state the mount is in."""
         self._caller.close()
         while self.is_mounted:
             with contextlib.suppress(MountError):  # its daemon has just unmounted it
@@ -329,20 +329,20 @@ class Mount:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
                 process.wait(5)
-        found = state.find(str(self.path))  # of a daemon that was killed
+        found = state.find(str(self.path))  # the state of a daemon that was killed
         if found is not None and found[1].process.wait(5) and not found[1].is_guarded:
             state.release(*found)
 
     def remove_kept(self) -> None:
-        """What stays of it for a week: a mount looks at all of them, 1000 at most."""
+        """Remove the files kept for a week: each mount looks at all of them, 1000 at most."""
         for directory in state.runtime_directories():
             log = state.log_path(directory, str(self.path))
             for suffix in state.KEPT:
                 Path(log.removesuffix(state.LOG) + suffix).unlink(missing_ok=True)
 
     def processes(self) -> list[Process]:
-        """Daemons by their command line, as some may never have come to mount anything,
-        and workers."""
+        """Return the workers, and the daemons found by command line: some may never have
+        mounted anything."""
         word, place = os.fsencode(self.log_file), os.fsencode(self.path)
         found = []
         for pid in filter(str.isdecimal, os.listdir("/proc")):
@@ -358,14 +358,14 @@ class Mount:
 
 
 def children(process: Process) -> list[Process]:
-    """Those whom it has started itself, and who live."""
+    """Return the live processes that it has started itself."""
     pids = " ".join(of_threads(process.pid, "children")).split()
     return [child for child in (Process.of(int(pid)) for pid in pids) if child is not None]
 
 
 def kill_for_good(daemon: int) -> None:
-    """Kill a daemon that no other one follows: its guardian dies first."""
-    stop(daemon)  # else it would start another guardian
+    """Kill a daemon so that no other one takes over: its guardian dies first."""
+    stop(daemon)  # otherwise it would start another guardian
     for child in children(Process(daemon, 0)):
         if is_guardian(child) and "--if-stuck" not in words_of(child):
             os.kill(child.pid, signal.SIGKILL)
@@ -383,7 +383,7 @@ def is_worker(process: Process) -> bool:
 
 
 def words_of(process: Process) -> list[str]:
-    """Its command line; nothing if it has ended."""
+    """Return its command line, which is empty if it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return os.fsdecode(Path(f"/proc/{process.pid}/cmdline").read_bytes()).split("\0")
     return []
@@ -394,16 +394,16 @@ def is_fetcher(process: Process) -> bool:
 
 
 def stop(pid: int) -> None:
-    """SIGSTOP, and wait until no thread runs: all go on until one of them has taken it.
+    """Send SIGSTOP, and wait until no thread runs: all run on until one takes the signal.
 
-    A thread that waits for a disk stops when that answers.
+    A thread that waits for a disk stops when the disk answers.
     """
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: states(pid) <= {"T", "D"}, "stopped")
 
 
 def mount_command_fails(done: Done, status: int, *words: str) -> None:
-    """Check that it failed as a command should: one line that has these words."""
+    """Check that the command failed as it should, with one line that has these words."""
     assert done.status == status, done
     assert done.out == ""
     lines = done.err.splitlines()
@@ -413,8 +413,8 @@ def mount_command_fails(done: Done, status: int, *words: str) -> None:
         assert word in lines[0]
 
 
-# What a reader may get once daemon or worker are gone. ECANCELED: it was on its way into a
-# ring of io_uring.
+# The errors that a reader may get once daemon or worker are gone. ECANCELED: its request was
+# on its way into a ring of io_uring.
 ENDED = (errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED, errno.EIO)
 
 

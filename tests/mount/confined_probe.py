@@ -1,8 +1,8 @@
-"""Tries what a confined service may not do; prints the errno of each attempt, 0 if it worked.
+"""Tries acts that a confined service may not do; writes the errno of each, 0 if it worked.
 
     confined_probe.py FILE
 
-Run by the unit itself, so under all that it confines a mount by. FILE is for its answer, as JSON.
+The unit itself runs this, so it is confined as a mount is. FILE receives the answer as JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fixtures of the mount tests: packs, and mounts over every engine.
 
-The files to be mounted are in places that other users may enter, and nothing is removed
-there before it is certain that nothing is mounted there.
+The mount points are in a folder that other users may enter. Nothing is removed there before
+it is certain that nothing is mounted there.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def engine(request: pytest.FixtureRequest, fuse: None) -> str:
 
 @pytest.fixture
 def places() -> Iterator[Path]:
-    """A folder for mount points that other users may enter, which pytest's own are not."""
-    # Which bears that a daemon removes the mount point that it has made, at the same time.
+    """A folder for mount points, which other users may enter, unlike pytest's own folders."""
+    # Its cleanup() tolerates that a daemon removes its own mount point at the same time.
     folder = tempfile.TemporaryDirectory(prefix="ffrfs-test-")
     path = Path(folder.name)
     path.chmod(0o755)
@@ -88,11 +88,11 @@ def pack_tree(tmp_path: Path) -> PackTree:
 
 @pytest.fixture
 def as_ordinary_user(root_user: None, fuse: None, pack_tree: PackTree, places: Path) -> AskAsUser:
-    """Runs a program of this folder as ordinary_user.py is, on a pack of one file; its JSON.
+    """Runs a program of this folder, like ordinary_user.py, on a pack of one file; gives its JSON.
 
-    Its arguments are PACK HOME USER-ID and those given.
+    The program's arguments are PACK HOME USER-ID and those given.
     """
-    # A copy: the user may not be let into the folders above the program itself.
+    # A copy, as the user may have no access to the folders above the program itself.
     worker = worker_path()
     assert worker is not None
     shutil.copy(worker, places / "worker")
@@ -136,7 +136,7 @@ def machine(root_user: None, fuse: None, places: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
-    """Makes a Mount of packs, not mounted yet; ended and checked after the test."""
+    """Makes a Mount of packs, not mounted yet; closes and checks it after the test."""
     with closing_mounts(places, tmp_path) as new:
         yield functools.partial(new, engine)
 
@@ -164,7 +164,7 @@ def pack(request: pytest.FixtureRequest, pack_tree: PackTree) -> Path:
 
 @pytest.fixture
 def tree(request: pytest.FixtureRequest, mount: MakeMount, pack: Path) -> Mount:
-    """It is mounted with the module's OPTIONS, if it has any."""
+    """A mount of `pack` with the module's OPTIONS, if it has any."""
     return mount(pack, *getattr(request.module, "OPTIONS", ()))
 
 
@@ -177,7 +177,7 @@ def manager(tmp_path: Path) -> Iterator[ServiceManager]:
 
 @pytest.fixture
 def start_service(manager: ServiceManager, new_mount: MakeMount) -> Iterator[StartService]:
-    """Starts what mounts a pack: start_service(pack, "--cache-mb", "8", WATCHDOG_USEC="1")."""
+    """Starts a service with a mount: start_service(pack, "--cache-mb", "8", WATCHDOG_USEC="1")."""
     services: list[Service] = []
 
     def start(pack: Path, *arguments: str, **environment: str) -> Service:
@@ -201,7 +201,7 @@ def hinted_tree(mount: MakeMount, tmp_path: Path) -> Mount:
 
 @pytest.fixture
 def new_disk(fuse: None, places: Path) -> Iterator[MakeDisk]:
-    """Makes a Disk of a pack and the extents of its parts; one a test, which ends with it."""
+    """Makes a Disk of a pack and the extents of its parts; one per test, closed at its end."""
     with ExitStack() as stack:
 
         def make(pack: Path, extents: dict[str, tuple[int, int]]) -> Disk:
@@ -214,7 +214,7 @@ def new_disk(fuse: None, places: Path) -> Iterator[MakeDisk]:
 
 @pytest.fixture
 def disk(new_disk: MakeDisk, pack_tree: PackTree) -> Disk:
-    """It holds a pack of disk_files.py's; a module may have another one."""
+    """A Disk with a pack of disk_files.py's files; a module may have another one."""
     pack = pack_tree({name: content(name) for name in ALL_NAMES})
     *files, _ = record_extents(pack)
     return new_disk(pack, dict(zip(ALL_NAMES, files, strict=True)))
@@ -222,7 +222,7 @@ def disk(new_disk: MakeDisk, pack_tree: PackTree) -> Disk:
 
 @pytest.fixture
 def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
-    """What `disk` holds, mounted: it stalls when the disk does, and nothing is read ahead."""
+    """A mount of the pack on `disk`: it stalls when the disk does, and reads nothing ahead."""
     made: Mount = new_mount(disk.pack)
     assert made.mount("--read-around", "off").status == 0
     yield made
@@ -232,7 +232,7 @@ def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
 
 @pytest.fixture
 def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
-    """A mount as state.find() tells it, whose daemon is this process; nothing is mounted."""
+    """A mount that state.find() finds, whose daemon is this process; nothing is mounted."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(state, "runtime_directories", lambda: [str(tmp_path)])
     known = state.MountState(
@@ -248,6 +248,6 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
 
 @pytest.fixture
 def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
-    """What its daemon answers by, and takes hints with."""
+    """The server of the control socket of `known`, which takes hints."""
     with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
         yield taker

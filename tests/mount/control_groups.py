@@ -1,4 +1,4 @@
-"""Control groups of a test's own, real ones, of either version; skips where none can be made."""
+"""Real control groups for a test, of either version; skips it where none can be made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNIFIED = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]  # hybrid, or
 
 
 class MemoryGroup:
-    """A group with a limit of memory, which is written when it is wanted."""
+    """A group with a memory limit, which limit() sets."""
 
     def __init__(self, folder: Path, limit_file: str) -> None:
         self.folder = folder
@@ -27,14 +27,14 @@ class MemoryGroup:
         self._limit.write_text(str(size_mb * MIB))
 
     def kills(self) -> int:
-        """How many processes in it the kernel has killed for want of memory."""
+        """Return how many of its processes the kernel has killed because memory ran out."""
         told = "memory.oom_control" if self._limit.name.startswith("memory.limit") else ""
         text = (self.folder / (told or "memory.events")).read_text()
         return int(re.findall(r"^oom_kill (\d+)$", text, re.MULTILINE)[0])
 
 
 def legacy_memory_group() -> str | None:
-    """The name of ours in version 1's tree for memory; None: version 2 has the memory."""
+    """Return our group in version 1's memory tree, or None if version 2 controls memory."""
     own = Path("/proc/self/cgroup").read_text()
     line = next((line for line in own.splitlines() if ":memory:" in line), None)
     return line and line.split(":")[2]
@@ -80,6 +80,6 @@ def is_removed(folder: Path) -> bool:
 
 
 def joining(*folders: Path) -> list[str]:
-    """What stands before a command, to let it join them first."""
+    """Return the words before a command that let it join these groups first."""
     join = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in folders)
     return ["sh", "-c", f'{join}exec "$@"', "sh"]

@@ -14,7 +14,7 @@ from tests.mount.preloaded import preloaded
 
 
 class Disk:
-    """`source`, as the file `pack`; `extents`: (offset, size) of its parts, by name."""
+    """Shows `source` as the file `pack`; `extents` has (offset, size) of its parts, by name."""
 
     def __init__(self, source: Path, place: Path, extents: dict[str, tuple[int, int]]) -> None:
         self._extents = extents
@@ -33,7 +33,7 @@ class Disk:
         self._order("stall", name)
 
     def stall_all(self, begin: int = 0) -> None:
-        """From that offset on."""
+        """Stall all reads from this offset on."""
         self._write(f"stall {begin} {1 << 60}")
 
     def fail(self, name: str) -> None:
@@ -46,18 +46,18 @@ class Disk:
         self._write(f"slow 0 {1 << 60}")
 
     def come_short(self) -> None:
-        """Reads of its parts, not of what lies around them."""
+        """Shorten the reads of its parts, but not those of the bytes around them."""
         self._order_parts("short")
 
     def make_trouble(self, *, everywhere: bool) -> None:
-        """Reads fail and come late at random; if not `everywhere`, those of its parts."""
+        """Let reads fail or come late at random: of its parts, or of all if `everywhere`."""
         if everywhere:
             self._write(f"trouble 0 {1 << 60}")
         else:
             self._order_parts("trouble")
 
     def die(self) -> None:
-        """Its mount stays, and says ENOTCONN to all that is asked."""
+        """Kill the disk's process; its mount stays, and answers every request with ENOTCONN."""
         self._process.kill_group()
         self._process.wait(TIMEOUT_S)
 
@@ -66,11 +66,11 @@ class Disk:
             self._write("go")
 
     def refuse(self) -> None:
-        """Let what stalls fail from now on."""
+        """Let the reads that stall fail from now on."""
         self._write("refuse")
 
     def wait_for(self, word: str) -> None:
-        """Wait until the disk has said that."""
+        """Wait until the disk has said this word."""
         while word not in self._lines:
             is_ready = select.select([self._socket], [], [], TIMEOUT_S)[0]
             assert is_ready, f"the disk has not said {word!r}"
@@ -92,7 +92,7 @@ class Disk:
 
     def _order(self, word: str, name: str) -> None:
         offset, size = self._extents[name]
-        # The middle: a neighbour's read ahead or alignment must not reach it.
+        # Only the middle, so that a neighbour's readahead or alignment does not reach it.
         self._write(f"{word} {offset + size // 3} {offset + 2 * size // 3}")
 
     def _order_parts(self, word: str) -> None:

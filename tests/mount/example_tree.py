@@ -1,8 +1,8 @@
-"""Examples, and the folders that a mount must show of them: written from the format and from
-what docs/semantics.md promises, independently of ffrfs.
+"""Examples, and the folders that a mount must show for them. This is written from the format
+and from the promises of docs/semantics.md, independently of ffrfs.
 
-A feature is (kind, values), as the golden files' JSON has it but for bytes, which it has in
-hexadecimal: {"label": ("int64_list", [7]), "missing": None}. Its name may be any bytes, as
+A feature is (kind, values): {"label": ("int64_list", [7]), "missing": None}. The golden files'
+JSON has the same form, but writes bytes in hexadecimal. A name may be any bytes, as
 os.fsdecode() gives them.
 """
 
@@ -87,13 +87,13 @@ def _varint(value: int) -> bytes:
     return data + bytes([value])
 
 
-# What is to be seen: path → bytes, None for a folder, an array for a .npy.
+# The expected tree: path → bytes, None for a folder, an array for a .npy.
 
 Shown = dict[str, "bytes | np.ndarray[Any, Any] | None"]
 
 
 def shown(record: bytes, features: Features, lists: FeatureLists | None = None) -> Shown:
-    """The folder of one record, but for example.json."""
+    """Return the folder of one record, without example.json."""
     found: Shown = {"record.bin": record}
     for name, feature in features.items():
         _show(found, name, feature)
@@ -126,7 +126,7 @@ def _show_folder(found: Shown, name: str) -> None:
 
 
 def extension(value: bytes) -> str:
-    """Of the kinds that the golden files hold."""
+    """Return a value's extension, for the kinds of data in the golden files."""
     if value.startswith(b"\xff\xd8\xff"):
         return ".jpg"
     if value.startswith(b"\x89PNG"):
@@ -135,7 +135,7 @@ def extension(value: bytes) -> str:
 
 
 def loaded(contents: dict[str, bytes | None]) -> Shown:
-    """What was read from a mount, with arrays where .npy files are."""
+    """Return contents read from a mount, with arrays for .npy files."""
     return {
         path: np.load(io.BytesIO(data), allow_pickle=False)
         if data is not None and path.endswith(".npy")

@@ -29,7 +29,7 @@ class Figures:
         return self._samples[name, frozenset(labels.items())]
 
     def by_label(self, name: str, label: str, **labels: str) -> dict[str, float]:
-        """Of the samples that have these labels, the values by another label's."""
+        """Return the values of the samples with these labels, keyed by another label's value."""
         wanted = labels.items()
         return {
             dict(given)[label]: value
@@ -38,7 +38,7 @@ class Figures:
         }
 
     def histogram(self, name: str, **labels: str) -> Mapping[float, float]:
-        """Cumulative counts by their bound, in order; checked as Prometheus wants it."""
+        """Return cumulative counts by bound, in order; check them as Prometheus requires."""
         buckets = {
             float(bound): count
             for bound, count in self.by_label(f"{name}_bucket", "le", **labels).items()

@@ -16,14 +16,14 @@ _TIMEOUT_S = 60
 
 
 def exit_status_of(act: Callable[[], object]) -> int:
-    """What becomes of a forked child that does this: 0, or what waitpid() says."""
+    """Return the waitpid() status of a forked child that does this: 0 if it succeeded."""
     return os.waitpid(fork(act), 0)[1]
 
 
 def fork(act: Callable[[], object]) -> int:
     process_id = os.fork()
     if process_id == 0:
-        signal.alarm(_TIMEOUT_S)  # one that hangs is ended by it
+        signal.alarm(_TIMEOUT_S)  # ends a child that hangs
         status = 1
         try:
             act()
@@ -36,7 +36,7 @@ def fork(act: Callable[[], object]) -> int:
 def fork_while_reading(
     folder: str, digests: dict[str, str], thread_count: int, fork_count: int
 ) -> tuple[list[str], list[int]]:
-    """Fork beside threads that read, uncached; what was misread, and how the children ended."""
+    """Fork beside threads that read uncached; return the misread files and the exit statuses."""
     is_over = threading.Event()
     misread_names: list[str] = []
 
@@ -77,11 +77,11 @@ def hint_and_fork(
 ) -> Iterator[object]:
     """Hint; fork a child that "closes", "reads", "hints", "sleeps" or "executes"; close.
 
-    Yields when each is done; for the child its status, or None if it lives on.
+    Yields after each step; for the child its status, or None if it lives on.
     """
     import ffrfs
 
-    # By number: the kernel is not to learn of them.
+    # By record number, so that the kernel does not look them up.
     hints = ffrfs.prefetch([int(os.path.basename(path)) for path in hinted], mountpoint)
     yield hints.wait(_TIMEOUT_S)
 

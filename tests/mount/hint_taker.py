@@ -1,4 +1,4 @@
-"""A daemon's control socket with the test in the place of the engine: hints end here."""
+"""A daemon's control socket where the test takes the hints, in place of the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 60.0
 
 
 class HintTaker:
-    """What the server hands over, in the order of its coming."""
+    """The connections that the server hands over, in order of arrival."""
 
     def __init__(self) -> None:
         self._taken: queue.Queue[socket.socket] = queue.Queue()
@@ -28,7 +28,7 @@ class HintTaker:
         self._taken.put(socket.socket(fileno=os.dup(fd)))
 
     def client(self) -> socket.socket:
-        """The next client's connection, to be closed by the caller."""
+        """Return the next client's connection, which the caller must close."""
         client = self._taken.get(timeout=TIMEOUT_S)
         client.settimeout(TIMEOUT_S)
         return client
@@ -39,7 +39,7 @@ class HintTaker:
 
 
 def received(client: socket.socket) -> bytes:
-    """All that comes until its end."""
+    """Return all data until the connection ends."""
     data = bytearray()
     with contextlib.suppress(ConnectionResetError):
         while chunk := client.recv(1 << 16):
@@ -58,7 +58,7 @@ def receive(client: socket.socket, size: int) -> bytes:
 
 @contextlib.contextmanager
 def hint_taker(path: Path | str, **commands: Handler) -> Iterator[HintTaker]:
-    """Serves a control socket of that name, with "prefetch", from a thread."""
+    """Serves a control socket at this path from a thread, with "prefetch" and these commands."""
     taker = HintTaker()
     is_ready = threading.Event()
     loop: list[trio.lowlevel.TrioToken] = []

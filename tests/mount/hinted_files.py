@@ -1,7 +1,6 @@
-"""The files that prefetch tests hint and read, and what a mount tells of its reading ahead.
+"""The files that prefetch tests hint and read, and a mount's figures about reading ahead.
 
-They lie in the folder "d", which nobody has listed: the kernel does not know their inodes
-before it is.
+The files are in the folder "d". The kernel does not know their inodes until somebody lists it.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from tests.ffrecord_file import write_folder
 from tests.mount.command import TIMEOUT_S, Mount
 from tests.mount.waiting import is_at_rest
 
-COUNT = 256  # half a window: all is read ahead though nobody reads, the last few, too
+COUNT = 256  # half a window: all are read ahead though nobody reads, even the last few
 _SIZES = [1, 3000, 4096, 12_000, 20_000, 40_000, 70_000, 200_000]
 _STEADY_S = 0.2
-SOON_S = 30.0  # before what is held expires, which is after 60 s
+SOON_S = 30.0  # before the files held expire, after 60 s
 NAMES = [f"{i:04d}" for i in range(COUNT)]
 FILES = {name: random.Random(name).randbytes(_SIZES[i % 8]) for i, name in enumerate(NAMES)}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
@@ -30,7 +29,7 @@ SIZE_BYTES = sum(map(len, FILES.values()))
 
 
 def write_hinted_files(folder: Path) -> Path:
-    """A pack of them; the records have the order of the names."""
+    """Write a pack of them, with its records in the order of the names."""
     return write_folder(folder / "hinted.ffr", {"d": dict(FILES)})
 
 
@@ -41,13 +40,13 @@ def shuffled(seed: int, names: Iterable[str] = NAMES) -> list[str]:
 
 
 def texts(names: Iterable[str]) -> list[bytes]:
-    """The hints for them: by number, as who hints paths looks them up."""
+    """Return the hints for these, by number, as a client that hints paths looks them up."""
     return [b"%d" % int(name) for name in names]
 
 
 @contextmanager
 def hinted(tree: Mount, hints: Iterable[bytes]) -> Iterator[HintStream]:
-    """A client that has sent these, and goes without another word."""
+    """A client that has sent these, and closes without another message."""
     stream = HintStream(str(tree.path))
     try:
         stream.send(hints)
@@ -57,13 +56,13 @@ def hinted(tree: Mount, hints: Iterable[bytes]) -> Iterator[HintStream]:
 
 
 def hint_all(tree: Mount, hints: Iterable[bytes]) -> None:
-    """As a client that has said all, and gone."""
+    """Send these hints as a client that finishes, and closes."""
     with hinted(tree, hints) as stream:
         stream.finish()
 
 
 def figures(tree: Mount) -> dict[str, int]:
-    """All that its statistics say of bytes, records and requests, as one flat table."""
+    """Return all numbers in its statistics as one flat table."""
     return dict(_flat(tree.statistics()))
 
 
@@ -76,12 +75,12 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
 
 
 def settled(tree: Mount) -> dict[str, int]:
-    """The same, once nothing waits for storage or a CPU, and nothing has changed for a while."""
+    """Return the same once nothing waits for storage or a CPU, or has changed for a while."""
     processes = [process for process in (tree.process, tree.worker) if process is not None]
     before = None
     since_s = start_s = time.monotonic()
     while True:
-        # Asked before the figures are, which wakes them.
+        # Before figures(), which wakes the processes.
         is_resting = all(is_at_rest(process.pid) for process in processes)
         found = _steady(figures(tree))
         now_s = time.monotonic()

@@ -1,10 +1,10 @@
 """A worker of a native mount that lets itself be held in the kernel.
 
-It shows one file, "file". Its first READ is never answered; the page that it is for is
-stored instead (FUSE_NOTIFY_STORE), by another thread, which the kernel then holds until
-the READ has ended. So would the real worker be held, at the wrong moment of its death.
+It shows one file, "file", and never answers a READ of it. Another thread stores the page
+instead (FUSE_NOTIFY_STORE), and the kernel then holds this thread until the READ has ended.
+The kernel would hold the real worker like this if it died at the wrong moment.
 
-Run as a program it takes the arguments of ffrfs-worker; structures are linux/fuse.h's.
+As a program it takes the arguments of ffrfs-worker; the structures are those of linux/fuse.h.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOKUP, GETATTR, OPEN, READ, STATFS, INIT, OPENDIR, READDIR = 1, 3, 14, 15, 17, 
 RELEASE, RELEASEDIR, READDIRPLUS = 18, 29, 44
 NOTIFY_STORE, NOTIFY_RESEND = 4, 7
 ENOENT, ENOSYS = 2, 38
-# The one that takes over answers each READ: its first argument is a file that exists by then.
+# A second worker, which takes over, answers each READ: its first argument exists as a file then.
 IS_SECOND = os.path.exists(sys.argv[1])
 
 IN_HEADER = struct.Struct("<IIQQIIII")
@@ -45,7 +45,7 @@ def store(connection: int) -> None:
 
 
 def answer(opcode: int, ino: int, body: bytes) -> tuple[int, bytes]:
-    """(errno, what follows the header)."""
+    """Return (errno, the bytes after the header)."""
     if opcode == INIT:
         return 0, INIT_OUT.pack(7, 31, 1 << 17, 0, 12, 9, 1 << 17, 1, 32, 0, 0)
     if opcode == LOOKUP and body == b"file\0":
@@ -79,7 +79,7 @@ def main() -> None:
     with socket.socket(fileno=int(options["--daemon-socket"])) as daemon:
         daemon.send(b"opened\0")
         _, fds, _, _ = socket.recv_fds(daemon, 1, 1)
-        if IS_SECOND:  # what the first has received comes again
+        if IS_SECOND:  # the kernel sends the first worker's requests again
             os.write(fds[0], OUT_HEADER.pack(OUT_HEADER.size, NOTIFY_RESEND, 0))
         serve(fds[0])
 

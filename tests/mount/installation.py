@@ -24,7 +24,7 @@ class Installation:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
         self.python = place / "bin" / "python"
         packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
-        # The path alone: what an editable install of ffrfs has put there is not obeyed.
+        # Only the path: the .pth file of an editable install of ffrfs there has no effect.
         (packages / "needed.pth").write_text(sysconfig.get_path("purelib"))
         self._installed = packages / "ffrfs"
 

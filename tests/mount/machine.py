@@ -1,8 +1,8 @@
-"""A machine of a test's own, as mount(8) sees one: a mount namespace with our helpers in it.
+"""A test's own machine, as far as mount(8) can see: a mount namespace with our helpers in it.
 
 Its /sbin has everything that the real one has, and mount.ffrfs and mount.fuse.ffrfs; its
-/run and /etc/fstab are its own. Whatever is mounted there is seen by nobody else. close()
-leaves neither mount nor process.
+/run and /etc/fstab are its own. Nobody else sees its mounts. close() leaves neither mount
+nor process.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ FUSE_DEVICE = "/dev/fuse"
 
 
 def helper_text(interpreter: str = sys.executable) -> str:
-    """The helper as it is installed."""
+    """Return the text of the installed helper."""
     return TEMPLATE.read_text().replace("@PYTHON@", interpreter)
 
 
 class Machine:
-    """One mount namespace; `folder` is for what it is built of, and other users may enter it."""
+    """One mount namespace; its files are built in `folder`, which other users may enter."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -90,7 +90,7 @@ class Machine:
                 self._open_folder(above)
 
     def _open_folder(self, folder: Path) -> None:
-        """Put another folder in its place, with the same entries, if users may not pass it."""
+        """Cover a folder that users may not pass with another one that has the same subfolders."""
         if folder.stat().st_mode & stat.S_IXOTH or (self._folder / folder.name).exists():
             return
         old = self._folder / folder.name
@@ -113,7 +113,7 @@ class Machine:
         folder: Path | str = "/",
         environment: Sequence[str] = (),
     ) -> Done:
-        """Run it with an environment of nothing but these, to its end."""
+        """Run the command to its end, with no other variables in its environment."""
         user = str(user_id)
         become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"]
         process = subprocess.Popen(
@@ -137,11 +137,11 @@ class Machine:
         return Done(process.returncode, out, err)
 
     def mount(self, *arguments: str | os.PathLike[str], **more: Any) -> Done:
-        """The mount(8) that everybody has."""
+        """Run mount(8)."""
         return self.run("/usr/bin/mount", *arguments, **more)
 
     def umount(self, place: Path, **more: Any) -> Done:
-        """The umount(8)."""
+        """Run umount(8)."""
         return self.run("/usr/bin/umount", place, **more)
 
     def ffrfs(
@@ -157,7 +157,7 @@ class Machine:
         return Done(*preloaded().run(words, only, TIMEOUT_S, **where))
 
     def find(self, place: Path) -> dict[str, str] | None:
-        """What findmnt(8) says of it; None: nothing is mounted there."""
+        """Return findmnt(8)'s columns for the place, or None if nothing is mounted there."""
         columns = "SOURCE,TARGET,FSTYPE,OPTIONS"
         done = self.run("/usr/bin/findmnt", "--json", "-o", columns, "--mountpoint", place)
         return json.loads(done.out)["filesystems"][0] if done.out else None
@@ -168,7 +168,7 @@ class Machine:
         return done.out.encode()
 
     def processes(self) -> list[Process]:
-        """Daemons and workers that live in here."""
+        """Return the daemons and workers in this namespace."""
         here = os.readlink(self.namespace)
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
@@ -180,12 +180,12 @@ class Machine:
         return found
 
     def worker_arguments(self) -> list[str]:
-        """Of the only worker there is."""
+        """Return the arguments of the only worker."""
         (worker,) = filter(is_worker, self.processes())
         return words_of(worker)[1:-1]
 
     def check_nothing_left(self) -> None:
-        """Neither mount nor process; nor what was written down for them."""
+        """Check that no mount, process or state file is left."""
         wait_until(lambda: not self.processes(), "daemon and worker have ended")
         left = self.run("sh", "-c", "grep fuse.ffrfs /proc/self/mountinfo; ls /run/ffrfs; true")
         lines = [line for line in left.out.splitlines() if not line.endswith(state.KEPT)]

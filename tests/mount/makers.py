@@ -1,4 +1,4 @@
-"""What the fixtures of the mount tests give: the types, and what makes files."""
+"""Types and helper functions for the fixtures of the mount tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mount.notify_socket import Service
 
 ORDINARY_USER_ID = 65534
 
-# For tests that are not run by the engines of their directory.
+# For tests that do not run with the engines of their directory.
 by_all_ways = pytest.mark.parametrize("engine", WAYS, indirect=True)
 by_both = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 by_native = pytest.mark.parametrize("engine", ["native"], indirect=True)
@@ -30,7 +30,7 @@ MakeDisk = Callable[[Path, dict[str, tuple[int, int]]], Disk]
 
 
 def engine_of(request: pytest.FixtureRequest) -> str:
-    """What a fixture `engine` gives: one of WAYS, and what that needs."""
+    """Return the value of a fixture `engine`, one of WAYS; switch io_uring on if it needs that."""
     if request.param == "uring":
         request.getfixturevalue("uring")
         uring_switch.keep_on()
@@ -38,7 +38,7 @@ def engine_of(request: pytest.FixtureRequest) -> str:
 
 
 def ways_of(request: pytest.FixtureRequest) -> list[str]:
-    """What a fixture `ways` gives: all that can be had here at once."""
+    """Return the value of a fixture `ways`: all the ways that work on this machine."""
     if uring_switch.why_not() is not None:
         return ENGINES
     request.getfixturevalue("uring")
@@ -48,9 +48,9 @@ def ways_of(request: pytest.FixtureRequest) -> list[str]:
 
 @contextlib.contextmanager
 def closing_mounts(places: Path, logs: Path) -> Iterator[MakeMount]:
-    """Gives what makes a Mount of an engine and its packs, paths or URLs, not mounted yet.
+    """Gives a function that makes a Mount of an engine and packs (paths or URLs), not mounted yet.
 
-    At the end all are closed, whatever happens, and then their logs checked.
+    At the end all mounts are closed, whatever happens, and then their logs are checked.
     """
     mounts: list[Mount] = []
 

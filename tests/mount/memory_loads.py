@@ -1,6 +1,7 @@
-"""Loads that make a mount hold as much as it can; run in children (child.py).
+"""Loads that make a mount hold as much memory as it can; they run in children (child.py).
 
-Direct reads ask the mount each time; half of the others find the kernel's pages gone.
+Half of the reads are direct, so the mount gets all of them. After each read the kernel drops
+the file's pages, so that the mount gets most of the others, too.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _HINTS_OF_EACH = 20_000
 
 
 def read_at_random(folder: str, reader_count: int, seed: int, time_s: float) -> int:
-    """How many bytes so many threads have read, in so many seconds.
+    """Read with so many threads for so many seconds; return the number of bytes.
 
-    On a busy machine it takes longer: until it is a load, of `_LOAD_MIN` bytes.
+    On a busy machine this takes longer, until it has read `_LOAD_MIN` bytes.
     """
     names = [entry.path for entry in os.scandir(folder)]
     totals = [0] * reader_count
@@ -58,13 +59,13 @@ def _read_some(chance: random.Random, names: list[str], buffer: mmap.mmap) -> in
 
 
 def flood(mountpoint: str, client_count: int, record_count: int) -> Iterator[int]:
-    """Clients that hint far more than anybody reads; first how many were let in."""
+    """Hint far more than anybody reads, from many clients; yield how many were accepted."""
     streams: list[HintStream] = []
 
     def send(stream: HintStream, serial: int) -> None:
         chance = random.Random(serial)
         hints = [b"%d" % chance.randrange(record_count) for _ in range(_HINTS_OF_EACH)]
-        with contextlib.suppress(MountError):  # one too many; or stopped
+        with contextlib.suppress(MountError):  # one client too many, or stopped
             stream.send(hints)
 
     threads = []
@@ -83,7 +84,7 @@ def flood(mountpoint: str, client_count: int, record_count: int) -> Iterator[int
 
 
 def knock(mountpoint: str, count: int) -> int:
-    """So many clients one after the other, who hint and die; how many were let in."""
+    """Connect so many clients in turn, which hint and close; return how many were accepted."""
     let_in = 0
     for serial in range(count):
         with contextlib.suppress(MountError):

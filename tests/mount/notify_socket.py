@@ -1,6 +1,6 @@
-"""A service manager of the test's own: the socket that NOTIFY_SOCKET names, and a service.
+"""A test's own service manager: the socket that NOTIFY_SOCKET names, and a service.
 
-The protocol is sd_notify(3)'s; who sent a message is asked of the kernel, as systemd does. A
+The protocol is sd_notify(3)'s. As for systemd, the kernel says which process sent a message. A
 thread takes messages, also while the test does something else: the socket holds few of them.
 """
 
@@ -19,14 +19,14 @@ from pathlib import Path
 from tests.mount.command import TIMEOUT_S, Mount, kill_group, start_ffrfs
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-_SO_TIMESTAMPNS = 35  # as x86-64 and arm64 have it
+_SO_TIMESTAMPNS = 35  # on x86-64 and arm64
 _TIME = struct.Struct("qq")  # s, ns
-# Those of a manager above the tests themselves.
+# Set by a service manager that runs the tests themselves.
 _OTHERS = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "SYSTEMD_EXEC_PID", "JOURNAL_STREAM"}
 
 
 class ServiceManager:
-    """Takes messages; `place`: where its socket lies, None: nowhere, its name is abstract."""
+    """Takes messages. `place` is the path of its socket, or None for an abstract name."""
 
     def __init__(self, place: Path | None = None) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -38,19 +38,19 @@ class ServiceManager:
         else:
             self.address = str(place)
             self._socket.bind(self.address)
-        # In the order in which they came: the lines, who sent them, when.
+        # In order of arrival: the lines, the sender's process number, the time.
         self.messages: list[tuple[dict[str, str], int, float]] = []
         self._taken: queue.SimpleQueue[tuple[dict[str, str], int, float]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._take)
         self._thread.start()
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What a service is started with."""
+        """Return the environment to start a service with."""
         inherited = {name: value for name, value in os.environ.items() if name not in _OTHERS}
         return inherited | {"NOTIFY_SOCKET": self.address} | more
 
     def wait_for(self, name: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-        """The next message that has that name."""
+        """Return the next message that has this name."""
         deadline_s = time.monotonic() + timeout_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             message = self._receive(left_s)
@@ -59,7 +59,7 @@ class ServiceManager:
         raise AssertionError(f"no {name} within {timeout_s:g} s: {self.messages}")
 
     def heard_within(self, timeout_s: float) -> list[str]:
-        """The names in all messages of that time, and in those that have come before."""
+        """Return the names in all messages within this time, and in those not yet taken before."""
         deadline_s = time.monotonic() + timeout_s
         names: list[str] = []
         while (message := self._receive(max(deadline_s - time.monotonic(), 0))) is not None:
@@ -113,11 +113,11 @@ class Service:
         return message
 
     def end(self, timeout_s: float = TIMEOUT_S) -> int:
-        """Its exit status, when it has ended."""
+        """Wait until it has ended, and return its exit status."""
         return self.process.wait(timeout_s)
 
     def close(self) -> None:
-        """Leave no process; the mount is its Mount's to take away."""
+        """Leave no process behind; its Mount unmounts it."""
         if self.process.poll() is None:
             kill_group(self.process)
         for pipe in (self.process.stdout, self.process.stderr):

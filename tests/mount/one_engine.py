@@ -1,8 +1,9 @@
-"""The engine of tests of what both engines share: the native one, unless a test names others.
+"""The engine for tests of code that both engines share: the native one, unless a test names
+others.
 
-Not here: the tests of what each engine does for itself (tests/mount/engines), which run by both,
-or by those that their module names. A test elsewhere is marked `by_both` (makers.py) where
-its path leads through an engine's own code.
+Not here: the tests of each engine's own code (tests/mount/engines), which run with both, or with
+the engines that their module names. A test elsewhere is marked `by_both` (makers.py) if it
+reaches an engine's own code.
 """
 
 from __future__ import annotations

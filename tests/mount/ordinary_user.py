@@ -1,10 +1,10 @@
 """Scenes of a user who is not root and mounts through fusermount3.
 
-Started by the tests as a program, by root, in a mount namespace of its own (unshare -m):
-ordinary_user.py PACK HOME USER-ID [ENGINE [SCENE]], where SCENE is a name of SCENES. There
-/dev/fuse is opened to all, as most systems have it. All modules are loaded while still root,
-who may be the only one to reach them; the worker program must be in a place that the user can
-reach (FFRFS_WORKER). Prints what was seen as JSON.
+The tests start this as a program, as root, in a mount namespace of its own (unshare -m):
+ordinary_user.py PACK HOME USER-ID [ENGINE [SCENE]], where SCENE is a name in SCENES. It opens
+/dev/fuse there to all users, as on most systems. It loads all modules while it is still root, as
+the user may have no access to them; the worker program must be in a place that the user can
+reach (FFRFS_WORKER). It prints its findings as JSON.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.mount.command import (
 )
 from tests.mount.process_status import privileges
 
-# Loaded now: they are used only later.
+# Loaded now, as root, though they are used only later.
 assert native_engine.Worker
 assert pyfuse3_engine.pyfuse3
 codecs.lookup("ascii")
@@ -67,13 +67,13 @@ def open_fuse_to_all(home: Path) -> None:
 class Arguments(NamedTuple):
     pack: str
     home: Path
-    place: Path  # to mount at
+    place: Path  # the mount point
     user_id: int
     engine: str
 
 
 def begin() -> Arguments:
-    """What all of these programs begin with; still as root."""
+    """Prepare one of these programs, still as root, and return its arguments."""
     pack, home, user_id = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     engine = sys.argv[4] if len(sys.argv) > 4 else "pyfuse3"
     open_fuse_to_all(home)
@@ -94,7 +94,7 @@ def say(fd: int, text: str) -> None:
 def start_daemon(
     pack: str, place: Path, options: TreeOptions, engine: str = "pyfuse3"
 ) -> tuple[int, str]:
-    """Its process number, and "ready" or why not."""
+    """Return its process number, and "ready" or its error."""
     reading, writing = os.pipe()
     daemon_id = os.fork()
     if daemon_id == 0:
@@ -114,9 +114,9 @@ def start_daemon(
 
 
 def serve_as_user(given: Arguments, tell: Callable[[int], str] = str) -> tuple[int, str]:
-    """Mount in a child process that is the user, and ends with the daemon.
+    """Mount in a child process that becomes the user, and ends with the daemon.
 
-    Return its number, and what `tell` says there of the daemon's number, or why it did not mount.
+    Return its number, and the result of `tell(daemon_id)` there, or the error of the mount.
     """
     reading, writing = os.pipe()
     server_id = os.fork()
@@ -169,7 +169,7 @@ def left_in(home: Path) -> list[str]:
 
 
 def mounts(given: Arguments) -> Seen:
-    """Mount, read and unmount, idle and busy; and be refused."""
+    """Mount, read and unmount, idle and busy; then try options that may be refused."""
     place = given.place
     seen: Seen = {"nameless": refusal_of_nameless(given)}
     become(given.user_id)
@@ -192,7 +192,7 @@ def mounts(given: Arguments) -> Seen:
     daemon_id, seen["nosymfollow"] = start_daemon(
         given.pack, place, TreeOptions(symfollow=False), given.engine
     )
-    if seen["nosymfollow"] == "ready":  # by a newer fusermount3
+    if seen["nosymfollow"] == "ready":  # a newer fusermount3 knows the option
         unmount(str(place))
         os.waitpid(daemon_id, 0)
     _, seen["refusal"] = start_daemon(
@@ -203,7 +203,7 @@ def mounts(given: Arguments) -> Seen:
 
 
 def unmounts_for_a_program(given: Arguments) -> Seen:
-    """Busy mounts; the program speaks another language, or ignores the ends of its children."""
+    """Unmount busy mounts in a program that has another language, or ignores SIGCHLD."""
     become(given.user_id)
     seen: Seen = {}
     for name, change in (
@@ -247,7 +247,7 @@ def check_as(user_id: int, place: Path) -> list[str]:
 
 
 def checks(given: Arguments) -> Seen:
-    """Check a mount as its user, as root and as another user; then with its daemon killed."""
+    """Check a mount as its user, as root and as another user; then again with its daemon killed."""
     place = given.place
     server_id, daemon_id = serve_as_user(given)
     seen = {
@@ -280,7 +280,7 @@ def is_killed(given: Arguments) -> Seen:
 
 
 def spares_others(given: Arguments) -> Seen:
-    """As root, whose daemon has died at the place before, see and unmount all."""
+    """As root, list and unmount all, after a daemon of root's own has died at the same place."""
     server_id, daemon_id = serve_as_user(given)
     place, directory = str(given.place), str(given.home.parent / "root")
     os.mkdir(directory, 0o700)
@@ -327,7 +327,7 @@ def has_privileges(given: Arguments) -> Seen:
 
 
 def mounts_again(given: Arguments) -> Seen:
-    """Kill its daemon as the user, and mount over the dead mount."""
+    """As the user, kill the daemon, and mount over the dead mount."""
     place = given.place
     become(given.user_id)
     daemon_id = mount_as_user(given)
@@ -354,6 +354,6 @@ SCENES = {
 
 
 if __name__ == "__main__":
-    # First: it reads the arguments and prepares /dev/fuse, as root.
+    # begin() comes first: as root, it reads the arguments and prepares /dev/fuse.
     arguments = begin()
     print(json.dumps(SCENES[sys.argv[5]](arguments)))

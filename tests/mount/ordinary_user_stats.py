@@ -1,7 +1,7 @@
 """Asks the daemon of a user who is not root, as that user and as root.
 
-Started by the tests as ordinary_user.py is, with the same arguments. Prints what was told
-as JSON.
+The tests start this like ordinary_user.py, with the same arguments. It prints the answers as
+JSON.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lists the mount of a user who is not root, as root does with `ffrfs top`.
 
-Started by the tests as ordinary_user.py is, with the same arguments. Prints what was shown
+The tests start this like ordinary_user.py, with the same arguments. It prints the rows shown
 as JSON.
 """
 
@@ -17,7 +17,7 @@ from tests.mount.ordinary_user import begin, serve_as_user
 
 
 def make_session(user_id: int) -> None:
-    """A runtime directory as a login makes it; nobody else of this machine sees it."""
+    """Make a runtime directory as a login does; nobody else on this machine sees it."""
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True, timeout=20)
     session = Path(f"/run/user/{user_id}")
     session.parent.mkdir()

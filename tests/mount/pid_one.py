@@ -1,9 +1,9 @@
-"""A systemd of a test's own, which is process 1 of namespaces that end with it.
+"""A test's own systemd, which is process 1 of namespaces that end with it.
 
 It sees the machine's files, and our installed ones in their places; its /run, /srv and /mnt are
-its own, and so is its tree of control groups. Of units it knows those that were installed, and
-what every unit stands on, empty. Nothing is left of it after close(): the kernel kills all that
-is in a process namespace with its process 1, and mounts go with their namespace.
+its own, and so is its tree of control groups. It knows the installed units, and an empty version
+of each target that every unit needs. close() leaves nothing behind: when process 1 ends, the
+kernel kills all processes of its namespace, and the mounts end with their namespace.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SYSTEMD = "/lib/systemd/systemd"
 UNIT_FOLDER = "usr/local/lib/systemd/system"
 _TARGETS = ("sysinit", "basic", "shutdown", "umount", "local-fs-pre", "local-fs", "remote-fs")
 _TARGET = "[Unit]\nDescription=Nothing, at once\nDefaultDependencies=no\n"
-# There is no journal; and, as in tests/conftest.py, the machine's memory pressure shrinks no cache.
+# There is no journal. As in tests/conftest.py, memory pressure of the machine shrinks no cache.
 _LOG = f"""[Service]
 StandardOutput=append:{{log}}
 StandardError=append:{{log}}
 Environment={WATCH_VARIABLE}={os.devnull}
 """
 
-# $1: our files; $2: where ours and those of the test lie; $3: where units lie; $4: the checkout
+# $1: the installed files; $2: the folder of /srv and /mnt; $3: the unit path; $4: the checkout
 _BEGIN = f"""set -e
 mount -t tmpfs tmpfs /run
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
@@ -58,7 +58,7 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin SYSTEMD_UNIT_PATH
 
 
 class PidOne:
-    """`installed`: the root folder of what `ffrfs install-units` has written."""
+    """`installed` is the root folder into which `ffrfs install-units` has written."""
 
     def __init__(self, folder: Path, installed: Path) -> None:
         self.srv, self.mnt = folder / "srv", folder / "mnt"
@@ -82,7 +82,7 @@ class PidOne:
         )
 
     def wait_for_begin(self) -> None:
-        """Until it takes orders; skips the test if it may not run here."""
+        """Wait until it takes commands; skip the test if it may not run here."""
         wait_until(self._has_begun, "systemd has begun")
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -113,12 +113,12 @@ class PidOne:
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
 
     def write_settings(self, instance: str, **variables: str) -> None:
-        """Its /etc/ffrfs/INSTANCE.conf, an environment file."""
+        """Write its /etc/ffrfs/INSTANCE.conf, an environment file."""
         lines = (f'{name}="{value}"\n' for name, value in variables.items())
         (self._etc / f"{instance}.conf").write_text("".join(lines))
 
     def write_configuration(self, name: str, text: str) -> None:
-        """Its /etc/ffrfs/NAME.toml."""
+        """Write its /etc/ffrfs/NAME.toml."""
         (self._etc / f"{name}.toml").write_text(text)
 
     def add_drop_in(self, unit: str, text: str) -> None:
@@ -127,7 +127,7 @@ class PidOne:
         (folder / "test.conf").write_text(text)
 
     def enable(self, template: str, unit: str) -> None:
-        """As `systemctl enable` does, which may not write into our /etc."""
+        """Enable a unit here, as `systemctl enable` may not write into our /etc."""
         wanted_by = Unit.load(self._installed / UNIT_FOLDER / template).setting(
             "WantedBy", "Install"
         )
@@ -144,7 +144,7 @@ class PidOne:
         return self.log_file.read_text() if self.log_file.exists() else ""
 
     def run(self, *command: str) -> Done:
-        """Run a command where systemd is."""
+        """Run a command in the namespaces of this systemd."""
         process = self._enter(*command)
         try:
             out, err = process.communicate(timeout=TIMEOUT_S)
@@ -168,7 +168,7 @@ class PidOne:
         return self.run("systemctl", "--no-pager", *arguments)
 
     def show(self, unit: str, *names: str) -> list[str]:
-        """Properties of a unit, in this order."""
+        """Return properties of a unit, in this order."""
         found = dict(
             line.split("=", 1)
             for line in self.systemctl("show", unit, f"--property={','.join(names)}").out.split(
@@ -186,14 +186,14 @@ class PidOne:
         return os.readlink(f"/proc/{self._first_child()}/ns/mnt")
 
     def mounts(self) -> list[tuple[str, str]]:
-        """(place, type) of ours, as process 1 sees them."""
+        """Return (place, type) of our mounts, as process 1 sees them."""
         text = Path(f"/proc/{self._first_child()}/mountinfo").read_text(errors="surrogateescape")
         rows = [line.split() for line in text.splitlines()]
         found = [(row[4], row[row.index("-") + 1]) for row in rows]
         return [(place, fstype) for place, fstype in found if fstype in ("fuse.ffrfs", "autofs")]
 
     def processes(self) -> list[Path]:
-        """Ours in there, by their folders in our /proc."""
+        """Return our processes in there, as their folders in our /proc."""
         here = os.readlink(f"/proc/{self._first_child()}/ns/pid")
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -204,7 +204,7 @@ class PidOne:
         return found
 
     def daemon_and_worker(self) -> tuple[int, int]:
-        """Of the only mount there is, by their numbers out here."""
+        """Return their process numbers out here; there must be only one mount."""
         words: dict[int, list[bytes]] = {}
         parents: dict[int, int] = {}
         for folder in self.processes():
@@ -214,13 +214,13 @@ class PidOne:
                 words[pid] = (folder / "cmdline").read_bytes().split(b"\0")
         (worker,) = (pid for pid in words if words[pid][0].endswith(b"/ffrfs-worker"))
         named = {pid for pid in words if words[pid][3:6] == [b"ffrfs", b"mount", b"-f"]}
-        # A process that the daemon starts has its name until it runs its own program.
+        # A child of the daemon has the daemon's command line until it executes its own program.
         (daemon,) = (pid for pid in named if parents[pid] not in named)
         return daemon, worker
 
     @contextlib.contextmanager
     def open_file(self, path: str) -> Iterator[str]:
-        """Somebody in there has it open: yields the name of that open file."""
+        """Hold the file open in a process in there; yield the descriptor's path in our /proc."""
         process = self._enter("sh", "-c", f"exec 9<{path}; echo; exec sleep 60")
         try:
             assert process.stdout is not None
@@ -231,12 +231,12 @@ class PidOne:
             kill_group(process)
 
     def close(self) -> None:
-        self._process.send_signal(signal.SIGKILL)  # and by --kill-child process 1
+        self._process.send_signal(signal.SIGKILL)  # --kill-child makes process 1 die with it
         self._process.wait(TIMEOUT_S)
         self._remove_control_group()
 
     def _remove_control_group(self) -> None:
-        """And those in it; each is in use until the last of its processes is gone."""
+        """Remove the group and those in it; each is in use until its last process has ended."""
         deadline_s = time.monotonic() + 10
         while self._control_group.exists() and time.monotonic() < deadline_s:
             with contextlib.suppress(OSError):
@@ -246,7 +246,7 @@ class PidOne:
 
 
 def _new_control_group() -> Path:
-    """In that of this process."""
+    """Make a control group inside the one of this process."""
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         mount, _, source = line.partition(" - ")
         if source.startswith("cgroup2 "):

@@ -1,4 +1,4 @@
-"""What a child does with the files of a mount that hints were given for (child.py)."""
+"""A function that a child (child.py) runs on the hinted files of a mount."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def read_files(folder: str, names: list[str]) -> list[bytes]:
-    """In that order."""
+    """Return the contents of the files, read in this order."""
     return [Path(folder, name).read_bytes() for name in names]

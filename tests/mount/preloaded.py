@@ -1,14 +1,14 @@
-"""The ffrfs command, and children, in forks of a process that has imported all of it already.
+"""The ffrfs command, and children, as forks of a process that has imported all modules already.
 
-The suite runs it some thousand times, and a start takes longer than what it does: 160 ms of CPU
-for a mount, most of it imports. What is run is the same: arguments, environment, directory,
-umask, cores, descriptors, session and, for those who look for a daemon, the command line are as
-a start gives them, and so are the user and the mount namespace of a machine.py. What needs another
-start (a limit, another namespace) takes subprocess.
+The suite runs the command some thousand times, and its start takes longer than its work: 160 ms
+of CPU for a mount, most of it imports. A fork has the same arguments, environment, directory,
+umask, cores, descriptors and session as a started program; the same command line, for code that
+looks for a daemon; and the user and mount namespace of a machine.py. A test that needs another
+start (a limit, another namespace) uses subprocess.
 
-Run as a program, this file is the process that forks. One for each process that tests; it ends
-when that does.
-Concurrency: any thread of the process that tests.
+Run as a program, this file is the process that forks. Each test process has one, which ends
+with it.
+Concurrency: any thread of the test process.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COMMAND = (sys.executable, "-m", "ffrfs")
 _COMMAND_LINE_SIZE = 8192  # bytes
 _MESSAGE_SIZE = 1 << 20
 _CHUNK_SIZE = 1 << 16
-# Of the fields of /proc/PID/stat that come after the name.
+# Indexes into the fields of /proc/PID/stat that come after the name.
 _ARG_START, _ARG_END = 45, 46
 _CLONE_NEWNS = 0x20000
 _PR_SET_DUMPABLE = 4
@@ -58,7 +58,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Preloaded:
-    """The process that forks, from the side of the tests."""
+    """The tests' side of the process that forks."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -77,7 +77,7 @@ class Preloaded:
         return self._process.pid
 
     def can_run(self, arguments: Sequence[str], environment: dict[str, str]) -> bool:
-        """An interpreter reads its variables when it starts; and a command line has its size."""
+        """Return False if PYTHON… variables, read only at start, differ, or if it is too long."""
         return (
             _of_interpreter(environment) == self._environment
             and len(_command_line(arguments)) <= _COMMAND_LINE_SIZE
@@ -90,9 +90,10 @@ class Preloaded:
         timeout_s: float,
         **elsewhere: object,
     ) -> tuple[int, str, str]:
-        """Status, standard output and error. subprocess.TimeoutExpired: it has been killed.
+        """Return status, standard output and error.
 
-        `elsewhere`: directory, namespace (its path below /proc), user_id.
+        `elsewhere`: directory, namespace (its path below /proc), user_id. Raises
+        subprocess.TimeoutExpired, after it has killed the command.
         """
         pipes = [os.pipe() for _ in range(3)]
         with open(os.devnull, "rb") as nothing:
@@ -110,15 +111,15 @@ class Preloaded:
             except TimeoutError:
                 process.kill_group()
                 raise subprocess.TimeoutExpired(["ffrfs", *arguments], timeout_s) from None
-        # Without a status it was killed; by which signal is known to its parent alone.
+        # A command without a status was killed; only its parent knows by which signal.
         return int(status or b"-9"), _text(out), _text(err)
 
     def start_child(self, stdin: int, stdout: int) -> Forked:
-        """The process that runs what child.py asks for."""
+        """Start a process that calls functions for child.py."""
         return self._start_main("tests.mount.child_program", [], [stdin, stdout, 2])
 
     def start_program(self, module: str, *arguments: str, fd: int) -> Forked:
-        """Its main(), with that descriptor as standard input and output."""
+        """Run the module's main() with this descriptor as standard input and output."""
         return self._start_main(module, arguments, [fd, fd, 2])
 
     def _start_main(self, module: str, arguments: Sequence[str], fds: list[int]) -> Forked:
@@ -140,14 +141,14 @@ class Preloaded:
 
 @functools.cache
 def preloaded() -> Preloaded:
-    """One for this process."""
+    """Return the one of this process."""
     return Preloaded()
 
 
 class Forked:
-    """A process that nobody waits for: once it has ended, its number may be another process's.
+    """A process that no parent waits for: once it has ended, another one may get its number.
 
-    Where threads are many, numbers come again within minutes.
+    With many threads on a machine, numbers are used again within minutes.
     """
 
     def __init__(self, pid: int, pidfd: int) -> None:
@@ -160,7 +161,7 @@ class Forked:
         os.close(self._pidfd)
 
     def wait(self, timeout_s: float) -> None:
-        """Until it has ended. Raises TimeoutError."""
+        """Wait until it has ended. Raises TimeoutError."""
         if not select.select([self._pidfd], [], [], timeout_s)[0]:
             raise TimeoutError
 
@@ -182,18 +183,18 @@ def _command_line(arguments: Sequence[str]) -> bytes:
 
 
 def _umask() -> int:
-    """Without setting it, which is for all threads."""
+    """Return the umask without setting it for all threads, as os.umask() would."""
     status = Path("/proc/self/status").read_text()
     return int(re.findall(r"^Umask:\s+(\d+)$", status, re.MULTILINE)[0], 8)
 
 
 def _text(data: bytes) -> str:
-    """As subprocess has it."""
+    """Decode it as subprocess does."""
     return io.TextIOWrapper(io.BytesIO(data)).read()
 
 
 def _read_all(fds: list[int], timeout_s: float) -> list[bytes]:
-    """What comes from each until all have ended."""
+    """Return all data of each descriptor, once all have ended."""
     deadline_s = time.monotonic() + timeout_s
     data = {fd: bytearray() for fd in fds}
     try:
@@ -221,8 +222,8 @@ def _read_all(fds: list[int], timeout_s: float) -> list[bytes]:
 def _serve(requests: socket.socket) -> None:
     for module in _PRELOADED:
         importlib.import_module(module)
-    gc.freeze()  # or the first collection of each fork copies all of it
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are of no interest here
+    gc.freeze()  # or the first garbage collection of each fork copies all the memory
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
     while True:
         data, fds, _, _ = socket.recv_fds(requests, _MESSAGE_SIZE, 4)
         if not data:
@@ -281,7 +282,7 @@ def _become_user(user_id: int) -> None:
     os.setgroups([])
     os.setresgid(user_id, user_id, user_id)
     os.setresuid(user_id, user_id, user_id)
-    # As after a start: else what is in /proc of it is root's.
+    # As after a start; otherwise root owns its files in /proc.
     assert _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0) == 0
 
 
@@ -300,7 +301,7 @@ def _run_command(arguments: list[str]) -> int:
 
 
 def _show_command_line(arguments: Sequence[str]) -> None:
-    """Over the one that the kernel shows, which is memory of ours, as setproctitle does."""
+    """Overwrite the line that the kernel shows, in memory of ours, as setproctitle does."""
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     start, end = int(fields[_ARG_START]), int(fields[_ARG_END])

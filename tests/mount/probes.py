@@ -1,4 +1,4 @@
-"""What child processes do in a mount. Only what child.py may run there; no asserts here."""
+"""Functions that child processes (child.py) run in a mount; no asserts here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_all_on_cpu_in(root: str, cpu: int, names: list[str]) -> list[bytes]:
 
 
 def read_all_by_descriptor_in(root: str, names: list[str]) -> list[bytes]:
-    """As a program in C does it: open() of Python asks whether it is a terminal, besides."""
+    """Read as a C program does; Python's open() also asks whether the file is a terminal."""
     found = []
     for name in names:
         file = os.open(f"{root}/{name}", os.O_RDONLY)
@@ -52,7 +52,7 @@ def read_ranges(path: str, ranges: list[tuple[int, int]]) -> list[bytes]:
 
 
 def take_turns_beside_a_reader(pack: str, record: int, turns: int) -> Iterator[bytes | None]:
-    """What FileReader reads, after another thread had so many turns and says so."""
+    """Yield None after so many turns beside FileReader's thread; then the bytes it read."""
     from ffrfs import FileReader
 
     reader = FileReader(pack)
@@ -72,7 +72,7 @@ def read_mapped(path: str) -> bytes:
 
 
 def read_direct(path: str) -> bytes:
-    """With O_DIRECT, in large pieces at page boundaries."""
+    """Read with O_DIRECT, in large pieces at page boundaries."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
     try:
         memory = mmap.mmap(-1, CHUNK_SIZE)
@@ -85,7 +85,7 @@ def read_direct(path: str) -> bytes:
 
 
 def read_late(path: str, offset: int) -> Iterator[bytes | int]:
-    """The first byte; then, when asked again, the one at `offset`, or the errno."""
+    """Yield the first byte; at the next call the one at `offset`, or the errno."""
     with open(path, "rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no readahead
         yield file.read(1)
@@ -130,7 +130,7 @@ def digests(root: str) -> dict[str, str | None]:
 
 
 def digests_shuffled(folder: str, seed: int) -> dict[str, str]:
-    """SHA-256 of each file by name, read in an order of their own."""
+    """SHA-256 of each file by name, read in a random order."""
     names = os.listdir(folder)
     random.Random(seed).shuffle(names)
     return {name: digest(os.path.join(folder, name)) for name in names}
@@ -145,7 +145,7 @@ def digest(path: str) -> str:
 
 
 def readable(folder: str) -> list[str]:
-    """Those of its files that can be read, tried in byte order."""
+    """Return the files in it that can be read, tried in byte order."""
     found = []
     for name in sorted(os.listdir(folder)):
         with contextlib.suppress(OSError):
@@ -155,14 +155,14 @@ def readable(folder: str) -> list[str]:
 
 
 def misread(folder: str, digests: dict[str, str], names: list[str]) -> list[str]:
-    """Which of the files, read in this order, have not the SHA-256 that they should have."""
+    """Return the files, read in this order, that have a wrong SHA-256."""
     return [name for name in names if digest(os.path.join(folder, name)) != digests[name]]
 
 
 def misread_in_batches(
     folder: str, digests: dict[str, str], names: list[str], count: int
 ) -> Iterator[list[str]]:
-    """The same, for so many of them each time it is asked."""
+    """Yield the same for the next `count` files each time."""
     for begin in range(0, len(names), count):
         yield misread(folder, digests, names[begin : begin + count])
 
@@ -176,9 +176,9 @@ def statvfs(path: str) -> os.statvfs_result:
 
 
 def wander(root: str, names: list[str], seed: int) -> Iterator[list[str]]:
-    """Ask at random, for a moment each time; what was answered and was wrong.
+    """Read, look up and list at random, for a moment each time; yield the wrong answers.
 
-    `names` are files; beside each are others that are not there. A file's content is its name.
+    `names` are files whose content is their name; a name with a suffix does not exist.
     """
     chance = random.Random(seed)
     while True:
@@ -190,7 +190,7 @@ def wander(root: str, names: list[str], seed: int) -> Iterator[list[str]]:
                 if read(path).decode() != os.path.basename(path):
                     wrong.append(path)
             with contextlib.suppress(OSError):
-                os.stat(f"{path}-{chance.random()}")  # one that the kernel has not asked for yet
+                os.stat(f"{path}-{chance.random()}")  # a name that the kernel has not looked up yet
                 wrong.append(f"{path}-")
             with contextlib.suppress(OSError):
                 if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
@@ -203,7 +203,7 @@ def listdir(path: str) -> list[str]:
 
 
 def inodes(root: str) -> dict[str, int]:
-    """The inode number of everything, by path."""
+    """Return the inode number of each file and folder, by path."""
     found = {}
     for folder, folders, files in os.walk(root):
         for name in [*folders, *files]:
@@ -213,7 +213,7 @@ def inodes(root: str) -> dict[str, int]:
 
 
 def inodes_in(root: str, folders: list[str]) -> dict[str, dict[str, int]]:
-    """The same of each of `folders`, by folder."""
+    """Return the same for each of `folders`, by folder."""
     return {folder: inodes(os.path.join(root, folder)) for folder in folders}
 
 
@@ -228,7 +228,7 @@ def sizes(path: str) -> dict[str, int]:
 
 
 def touch(root: str, files: list[str], folders: list[str]) -> dict[str, list[object]]:
-    """What reading and listing these gives; everything else that a program may ask, too."""
+    """Return what reading and listing these gives; make all other kinds of requests, too."""
     found: dict[str, list[object]] = {"contents": [], "listings": []}
     for name in files:
         path = os.path.join(root, name)
@@ -263,7 +263,7 @@ def getxattr(path: str, name: str) -> bytes:
 
 
 def own_xattrs(path: str) -> list[str]:
-    """Of a link itself, if it is one."""
+    """Return the names for a link itself, if it is one."""
     return os.listxattr(path, follow_symlinks=False)
 
 
@@ -285,21 +285,21 @@ def errno_of(path: str, act: str, *arguments: str) -> int:
 
 
 def errnos_of(root: str, paths: list[str], act: str) -> dict[str, int]:
-    """The same of each of `paths`, by path."""
+    """Return the same for each of `paths`, by path."""
     return {path: errno_of(os.path.join(root, path), act) for path in paths}
 
 
 def hold_open(path: str) -> Iterator[bytes]:
-    """Open, then read the rest of the file when asked again."""
+    """Open the file and read a byte; read the rest at the next call."""
     with open(path, "rb") as file:
         yield file.read(1)
-        # The mount may have read the rest ahead, and given it to the kernel.
+        # The mount may have read the rest ahead, and put it into the page cache.
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         yield file.read()
 
 
 def kill_in_lookups(folder: str) -> Iterator[None]:
-    """Let processes look up names that are not there, and kill them while they do."""
+    """Let processes look up names that do not exist, and kill them meanwhile."""
     serial = 0
     while True:
         yield
@@ -328,7 +328,7 @@ def work_inside(path: str) -> Iterator[str]:
 def read_directly_until_it_fails(
     folder: str, contents: dict[str, bytes], seed: int
 ) -> Iterator[object]:
-    """With O_DIRECT, so that each read is a request: "going", then the errno."""
+    """Read with O_DIRECT, so that each read is a request; yield "going", then the errno."""
     yield "going"
     try:
         _read_directly(folder, contents, seed)
@@ -337,9 +337,9 @@ def read_directly_until_it_fails(
 
 
 def _read_directly(folder: str, contents: dict[str, bytes], seed: int) -> NoReturn:
-    """One file after another, each by one request. Raises OSError, or ValueError if one differs.
+    """Read file after file, each by one request. Raises OSError, or ValueError on a wrong byte.
 
-    It rests between them, so that those who replace a daemon or a worker have the processor.
+    It pauses between them, so that processes that replace a daemon or a worker get the CPU.
     """
     order = random.Random(seed)
     memory = mmap.mmap(-1, CHUNK_SIZE)
@@ -356,7 +356,7 @@ def _read_directly(folder: str, contents: dict[str, bytes], seed: int) -> NoRetu
 
 
 def read_directly_in_turn(folder: str, contents: dict[str, bytes]) -> Iterator[list[str]]:
-    """With O_DIRECT, all of them each time it is asked; which were misread."""
+    """Read all with O_DIRECT each time; yield the names of those misread."""
     while True:
         yield [
             name
@@ -422,7 +422,7 @@ class DirectoryStream:
 
 
 def seek_in_listing(path: str, counts: list[int]) -> list[tuple[list[str], list[str]]]:
-    """For each count: what follows after that many entries, read on and after seekdir."""
+    """Return, for each count, the names after that many entries: read on, and after seekdir."""
     stream = DirectoryStream(path)
     pairs = []
     for count in counts:
@@ -437,7 +437,7 @@ def seek_in_listing(path: str, counts: list[int]) -> list[tuple[list[str], list[
 
 
 def inodes_of_listing(path: str) -> dict[str, int]:
-    """By name, as readdir(3) gives them, "." and ".." too."""
+    """Return the inodes by name, as readdir(3) gives them, with "." and ".."."""
     return dict(DirectoryStream(path).entries())
 
 
@@ -450,7 +450,7 @@ def list_twice(path: str) -> tuple[list[str], list[str]]:
 
 
 def hint(mountpoint: str, hints: list[bytes]) -> Iterator[str]:
-    """Send these; close without another word when asked again."""
+    """Send these; at the next call close without another message."""
     from ffrfs.mount.client.hint_stream import HintStream
 
     stream = HintStream(mountpoint)
@@ -475,7 +475,7 @@ def unmount_within(path: str, timeout_s: float) -> str | None:
 
 
 def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str, str]]:
-    """Run a daemon here whose engine "ends", "fails" or "hangs"; what it raises."""
+    """Run a daemon here whose engine "ends", "fails" or "hangs"; yield its exception."""
     import trio
 
     from ffrfs.mount.config.request import MountRequest
@@ -495,7 +495,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         def close(self) -> None:
             pass
 
-        def limit_cache(self, size_bytes: int) -> None:  # memory may be short here
+        def limit_cache(self, size_bytes: int) -> None:  # called when memory is short
             pass
 
         def limit_pushed(self, size_bytes: int) -> None:
@@ -523,7 +523,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
 
 
 def load_image(path: str) -> tuple[object, object]:
-    """As OpenCV sees it (BGR), and as PIL does (RGB)."""
+    """Return the image as OpenCV sees it (BGR), and as PIL does (RGB)."""
     import cv2
     import numpy as np
     from PIL import Image
@@ -533,7 +533,7 @@ def load_image(path: str) -> tuple[object, object]:
 
 
 def load_array(path: str) -> tuple[object, object]:
-    """np.load, whole and mapped."""
+    """Return the array by np.load, once read whole and once mapped."""
     import numpy as np
 
     return np.load(path), np.array(np.load(path, mmap_mode="r"))
@@ -549,7 +549,7 @@ def _write(path: str) -> None:
 
 
 def _fallocate(path: str) -> None:
-    """The system call, without the writes that the C library tries in its place."""
+    """Make the system call itself: posix_fallocate() would try writes in its place."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(path, os.O_WRONLY)
     try:

@@ -1,4 +1,4 @@
-"""What /proc tells of a process's privileges, of every thread of it, and what it has open."""
+"""The privileges of all threads of a process, and its open files, from /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIELDS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Secco
 
 
 def privileges(pid: int) -> dict[str, set[int]]:
-    """Of each field its values, over all threads: one, if they are alike."""
+    """Return each field's values over all threads: only one if the threads are alike."""
     found: dict[str, set[int]] = {field: set() for field in FIELDS}
     for status in of_threads(pid, "status"):
         told = dict(re.findall(r"^(\w+):\s*(\w+)$", status, re.MULTILINE))
@@ -25,14 +25,14 @@ def privileges(pid: int) -> dict[str, set[int]]:
 
 
 def open_files(pid: int) -> Counter[str]:
-    """How many of its descriptors are which file, or kind ("pipe", "socket", "[eventfd]")."""
+    """Count its descriptors by file, or by kind ("pipe", "socket", "[eventfd]")."""
     return Counter(
         re.sub(r"^anon_inode:|:\[\d+\]$", "", name) for name in descriptors(pid).values()
     )
 
 
 def descriptors(pid: int) -> dict[int, str]:
-    """Its descriptors, and what they are; those that it closes meanwhile may be left out."""
+    """Return its descriptors, each with its link in /proc; some closed meanwhile may be missing."""
     found = {}
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

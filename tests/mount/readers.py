@@ -1,4 +1,4 @@
-"""Readers of a mount that go on until they are told, and notice each error and each wrong byte."""
+"""Readers of a mount that go on until the test ends them, and notice errors and wrong bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READER_COUNT = 4
 
 @contextmanager
 def readers_at_work(tree: Mount, folder: str, contents: Mapping[str, bytes]) -> Iterator[None]:
-    """Several, who ask the worker for every byte; an error or a wrong byte fails the test."""
+    """Run readers that ask the worker for every byte; an error or a wrong byte fails the test."""
     with ExitStack() as stack:
         readers: list[Child] = []
         for seed in range(READER_COUNT):

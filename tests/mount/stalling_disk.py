@@ -1,15 +1,15 @@
 """A disk that stalls or fails on command: a FUSE file system with one file, "pack".
 
 It passes every read on to the file it was given, past the page cache, and takes orders
-on its standard input, one a line:
+on its standard input, one per line:
 
     stall START END   reads of a byte in [START, END) wait, and say "stalled" on stdout
     fail START END    they fail with EIO instead
-    short START END   they bring a half of what was asked for, as direct I/O may
+    short START END   they return half of the bytes, as direct I/O may
     trouble START END most fail with EIO or ESTALE, some come late
     slow START END    they all come late
-    go                all wait and fail no longer
-    refuse            what waits fails with EIO, and so do later reads of it
+    go                no read waits or fails any longer
+    refuse            waiting reads fail with EIO, and so do later reads of the range
 
 The tests start its main() in a process of its own; the arguments are FILE MOUNTPOINT.
 """
@@ -29,12 +29,12 @@ import trio
 PACK_INO = 2
 NAME = b"pack"
 LATE_MAX_S = 0.05
-# Of reads in trouble; a read is tried again in other ways before it is an error.
+# Shares of the reads in trouble; ffrfs tries a read again in other ways before it fails.
 FAILING_SHARE, LATE_SHARE = 0.6, 0.2
 
 
 class StallingDisk(pyfuse3.Operations):
-    """Handlers of root and "pack"."""
+    """The handlers for the root folder and "pack"."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class StallingDisk(pyfuse3.Operations):
         return ino
 
     async def open(self, ino, _flags, _ctx):
-        # direct_io: no page cache in between, so that every read is the disk's.
+        # direct_io: no page cache in between, so that every read reaches the disk.
         return pyfuse3.FileInfo(fh=ino, direct_io=True)
 
     async def release(self, _fh):

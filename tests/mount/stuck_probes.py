@@ -1,4 +1,4 @@
-"""What child processes do to a daemon that is to be stuck (engines/test_stuck_push.py)."""
+"""Functions that child processes run to make a daemon stuck (engines/test_stuck_push.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PTRACE_CONT, PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 7, 0x4206, 0x4207, 0x4000000
 
 
 def hint_in_turn(mountpoint: str, hints: list[bytes]) -> Iterator[bytes]:
-    """Send one of these each time."""
+    """Send one of these hints each time."""
     from ffrfs.mount.client.hint_stream import HintStream
 
     stream = HintStream(mountpoint)
@@ -22,9 +22,9 @@ def hint_in_turn(mountpoint: str, hints: list[bytes]) -> Iterator[bytes]:
 
 
 def hold_loop(daemon: int) -> Iterator[None]:
-    """Stop its first thread, and no other one, until this process ends.
+    """Stop the daemon's first thread, and no other one, until this process ends.
 
-    Where it waits for events: anywhere else it may keep Python's lock from all other threads.
+    The thread must wait for events then: elsewhere it may hold Python's interpreter lock.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -44,7 +44,7 @@ def hold_loop(daemon: int) -> Iterator[None]:
 
 
 def open_and_read(path: str) -> Iterator[bytes | int | None]:
-    """Nothing; then, when asked again, the bytes, or the errno."""
+    """Open the file; at the next call yield its bytes, or the errno."""
     with open(path, "rb", buffering=0) as file:
         yield None
         try:

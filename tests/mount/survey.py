@@ -1,8 +1,8 @@
-"""Everything that a program can ask a mounted tree, and the answers: for comparing mounts.
+"""Asks a mounted tree everything that a program can ask, to compare the answers of mounts.
 
-Runs in a child (child.py). An answer is a value that can be compared, an error among
-them as ("errno", number). What may differ between two mounts of one pack is left out: the
-device's number, and nothing else.
+Runs in a child (child.py). An answer is a value that can be compared; an error is
+("errno", number). Only the device number is left out, as it may differ between two mounts
+of one pack.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILE_HANDLE_SIZE_MAX = 128
 _FS_IOC_GETFLAGS = 0x80086601
 _BLOCK_SIZE_OF = 2  # FIGETBSZ
 _READS_PER_FILE = 12
-_FILES_OF_SIZE = 2  # of a folder, that all is asked of; of the others, what they are
+_FILES_OF_SIZE = 2  # files of a folder that get all questions; the others only get a stat
 _DIRECT = os.O_RDONLY | os.O_DIRECT
 
 ODD_NAMES: list[bytes] = [
@@ -43,7 +43,7 @@ OPEN_FLAGS = {
     "O_RDONLY": os.O_RDONLY,
     "O_WRONLY": os.O_WRONLY,
     "O_RDWR": os.O_RDWR,
-    "3": 3,  # neither for reading nor for writing: as for ioctl() alone
+    "3": 3,  # neither for reading nor for writing: for ioctl() alone
     "O_TRUNC": os.O_RDONLY | os.O_TRUNC,
     "O_WRONLY|O_TRUNC": os.O_WRONLY | os.O_TRUNC,
     "O_APPEND": os.O_WRONLY | os.O_APPEND,
@@ -58,7 +58,7 @@ OPEN_FLAGS = {
     "O_SYNC": os.O_RDONLY | os.O_SYNC,
     "O_TMPFILE": os.O_RDWR | os.O_TMPFILE,
 }
-# Those of probes.errno_of that would change something.
+# The acts of probes.errno_of that would change something.
 CHANGES = [
     *("create", "mkdir", "rmdir", "unlink", "link", "symlink", "mknod", "chmod", "chown"),
     *("utime", "truncate", "setxattr", "removexattr"),
@@ -67,14 +67,14 @@ ACTS = ["read a byte", "readlink", "list", "getxattr", "getxattr of another name
 
 
 def differences(roots: list[str], seed: int) -> tuple[int, list[tuple[str, object, object]]]:
-    """How many questions were asked of each, and those that one answers unlike the first."""
+    """Return how many questions each mount got, and the answers unlike the first mount's."""
     count = 0
     found = []
     surveys = (survey(os.fsencode(root), random.Random(seed)) for root in roots)
     for first, *others in zip(*surveys, strict=True):
         count += 1
         unlike = [other for other in others if other != first]
-        # If the questions differ, an earlier answer has.
+        # The questions differ only after an answer that differs.
         found += [(f"{first[0]} / {other[0]}", first[1], other[1]) for other in unlike]
         if any(other[0] != first[0] for other in unlike):
             break
@@ -82,7 +82,7 @@ def differences(roots: list[str], seed: int) -> tuple[int, list[tuple[str, objec
 
 
 def survey(root: bytes, order: random.Random) -> Iterator[Answer]:
-    """Folder by folder from the top; `order` decides what is tried, not what is so."""
+    """Ask folder by folder from the top; `order` chooses the questions, not the answers."""
     yield "statvfs", answer(lambda: _statvfs(root))
     yield from _folder(root, b"", order)
 
@@ -92,7 +92,7 @@ def answer(act: Callable[[], Any]) -> object:
         return act()
     except OSError as error:
         return "errno", error.errno
-    except ValueError as error:  # Python's own refusal, as of a name with NUL
+    except ValueError as error:  # Python itself refuses, such as a name with NUL
         return "refused", str(error)
 
 
@@ -130,7 +130,7 @@ def _folder(root: bytes, name: bytes, order: random.Random) -> Iterator[Answer]:
 
 
 def _entry(path: bytes, name: bytes, order: random.Random) -> Iterator[Answer]:
-    """What can be asked of files and folders."""
+    """Ask the questions that fit both files and folders."""
     yield f"stat {name!r}", answer(lambda: _stat(path))
     for mode in (os.F_OK, os.R_OK, os.W_OK, os.X_OK, os.R_OK | os.X_OK):
         yield f"access {mode} {name!r}", answer(lambda m=mode: os.access(path, m))
@@ -138,7 +138,7 @@ def _entry(path: bytes, name: bytes, order: random.Random) -> Iterator[Answer]:
         yield f"open {word} {name!r}", answer(lambda f=flags: _opened(path, f))
     for act in (*ACTS, *order.sample(CHANGES, len(CHANGES))):
         further = [path + b"x"] if act == "link" else []
-        if name or act not in ("rmdir", "unlink"):  # of a mount point: EBUSY, or not
+        if name or act not in ("rmdir", "unlink"):  # on a mount point they may give EBUSY, or not
             yield f"{act} {name!r}", _tried(path, act, *further)
     yield f"rename {name!r}", answer(lambda: os.rename(path, path + b"x"))
     for xattr in (b"user.ffrfs.record", b"user.ffrfs.crc32", b"user.other", b"security.selinux"):
@@ -273,7 +273,7 @@ def _listxattr(path: bytes, size: int) -> tuple[int, bytes]:
 
 
 def _handle(path: bytes) -> tuple[int, bytes, object]:
-    """As for NFS: (type, bytes), and whether the entry can be opened by it."""
+    """Return a handle as for NFS: (type, bytes), and inode and size of the entry opened by it."""
     handle = ctypes.create_string_buffer(8 + _FILE_HANDLE_SIZE_MAX)
     struct.pack_into("<Ii", handle, 0, _FILE_HANDLE_SIZE_MAX, 0)
     mount_id = ctypes.c_int()

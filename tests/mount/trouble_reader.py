@@ -13,9 +13,9 @@ from tests.mount.disk_files import ALL_NAMES, content
 
 
 def read_through_trouble(folder: str, duration_s: float, seed: int) -> Iterator[Any]:
-    """Be ready; then read files and list for that long: (right reads, errnos, wrong, longest).
+    """Yield "ready", then read and list for a time; yield (right reads, errnos, wrong, longest).
 
-    And until something was right, which takes longer on a busy machine.
+    It goes on until one read was right, which takes longer on a busy machine.
     """
     order = random.Random(seed)
     contents = {name: content(name) for name in ALL_NAMES}

@@ -1,4 +1,4 @@
-"""What a process waits for, as the kernel says it."""
+"""What a process waits for, according to the kernel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 
 def files_in_calls(pid: int) -> set[str | None]:
-    """What file_in_call() says of each of its threads."""
+    """Return file_in_call() of each of its threads."""
     return {file_in_call(pid, int(thread)) for thread in os.listdir(f"/proc/{pid}/task")}
 
 
 def file_in_call(pid: int, thread: int) -> str | None:
-    """The open file, pipe or socket ("socket:[123]") that this thread waits for in a call.
+    """Return the open file, pipe or socket ("socket:[123]") that this thread waits for in a call.
 
-    By the call's first argument: "0 0x3 …" is read() of descriptor 3 on x86-64. None if that is no
-    descriptor, and if the thread runs or has ended.
+    It is the call's first argument: "0 0x3 …" is read() of descriptor 3 on x86-64. Return None
+    if that is no descriptor, or if the thread runs or has ended.
     """
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
@@ -28,17 +28,17 @@ def file_in_call(pid: int, thread: int) -> str | None:
 
 
 def is_at_rest(pid: int) -> bool:
-    """Each of its threads sleeps: none runs, waits for a CPU, or waits for a disk."""
+    """Return whether all its threads sleep: none runs, waits for a CPU, or waits for a disk."""
     return states(pid) <= {"S"}
 
 
 def states(pid: int) -> set[str]:
-    """Those of its threads, by proc(5)."""
+    """Return the states of its threads, as in proc(5)."""
     return {text.rpartition(")")[2].split()[0] for text in of_threads(pid, "stat")}
 
 
 def of_threads(pid: int, name: str) -> list[str]:
-    """The text of /proc/PID/task/*/NAME; nothing of a thread or a process that has ended."""
+    """Return the texts of /proc/PID/task/*/NAME, without threads that have ended."""
     found = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -48,9 +48,9 @@ def of_threads(pid: int, name: str) -> list[str]:
 
 
 def waited_s() -> float:
-    """A clock of this thread that stops while it runs, and while it waits for a CPU.
+    """Return a clock of this thread that stops while it runs, and while it waits for a CPU.
 
-    So it says how long something else was waited for, however busy the machine is.
+    So it measures how long the thread waits for anything else, however busy the machine is.
     """
     with open("/proc/thread-self/schedstat") as file:
         run_ns, queued_ns, _ = map(int, file.read().split())
@@ -58,5 +58,5 @@ def waited_s() -> float:
 
 
 def sends(pid: int, before: Set[str | None] = frozenset()) -> bool:
-    """It waits for the other end of a socket; of one for which it did not wait `before`."""
+    """Return whether it waits for the other end of a socket that is not in `before`."""
     return any((file or "").startswith("socket:") for file in files_in_calls(pid) - before)

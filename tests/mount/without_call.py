@@ -1,6 +1,6 @@
-"""Runs a command where the kernel has not a certain system call, as in a container without it.
+"""Runs a command as on a kernel without a certain system call, or in a container without it.
 
-without_call.py NAME[=ERROR] COMMAND...: the command, and all that it starts, get ENOSYS from the
+without_call.py NAME[=ERROR] COMMAND...: the command and all its children get ENOSYS from the
 call, or ERROR.
 """
 

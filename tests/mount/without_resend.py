@@ -1,4 +1,4 @@
-"""A worker as on a kernel before Linux 6.9: INIT does not offer HAS_RESEND, nor is it obeyed."""
+"""A worker as on a kernel before Linux 6.9: INIT does not offer HAS_RESEND, and a RESEND fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
 
 
 def worker_without_resend(folder: Path) -> Path:
-    """The program, made in that folder; for the variable PATH_VARIABLE."""
+    """Make this program in the folder, for the variable PATH_VARIABLE, and return its path."""
     source, library, program = (folder / name for name in ("hidden.c", "hidden.so", "worker"))
     source.write_text(_PRELOADED)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
