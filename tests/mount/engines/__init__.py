@@ -1,1 +1,1 @@
-"""What programs see in a mount, over every engine."""
+"""Tests of the answers that programs get from a mount, over every engine."""

@@ -1,4 +1,4 @@
-"""What an engine answers, over every way in which the kernel's requests come to it."""
+"""Fixtures for tests of an engine's answers, over every way by which requests reach it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.mount.makers import engine_of, ways_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test over all WAYS, those of its own, or those that its module's SERVED_BY has.
+    """Run a test over all WAYS, over its own ones, or over those in its module's SERVED_BY.
 
-    What lies above the transports, or above the engines, is the same for each of them.
+    Code above the transports, or above the engines, is the same for each of them.
     """
     own = (mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if "engine" in metafunc.fixturenames and not any("engine" in names for names in own):
@@ -26,5 +26,5 @@ def engine(request: pytest.FixtureRequest, fuse: None) -> str:
 
 @pytest.fixture
 def ways(request: pytest.FixtureRequest, fuse: None) -> list[str]:
-    """All that can be compared here."""
+    """All the ways that work on this machine, to be compared."""
     return ways_of(request)

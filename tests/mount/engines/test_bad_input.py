@@ -1,6 +1,6 @@
-"""Packs that are no packs: one line, exit status 1, and nothing left behind.
+"""A mount of a file that is no pack fails with one line and status 1, and leaves nothing.
 
-Every other way of being none: tests/native/record/record_test.cc, tests/native/pickle.
+All other kinds of bad files: tests/native/record/record_test.cc, tests/native/pickle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.mount.makers import MakeMount
 
 TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
 
-# Most of it is never served.
+# Not over each transport, as most of these packs are never served.
 pytestmark = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 
 
@@ -40,7 +40,7 @@ def spoil_index_checksum(header: Header) -> None:
 
 
 class RunsCode:
-    """Unpickled without care, this makes a file."""
+    """An object that makes a folder if it is unpickled without care."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class RunsCode:
 
 @pytest.fixture
 def refused(new_mount: MakeMount) -> Callable[..., None]:
-    """Tries to mount the file; what a refusal must look like."""
+    """Gives a function that tries to mount a file, and checks the refusal."""
 
     def check(pack: Path, *words: str, **more: object) -> None:
         mount = new_mount(pack)
@@ -129,7 +129,7 @@ def test_fifo_and_device_instead_of_a_file(refused: Callable[..., None], tmp_pat
 def test_no_permission(refused: Callable[..., None], tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "tree.ffr", TREE)
     pack.chmod(0)
-    # Root may read all the same, unless these capabilities are taken from it.
+    # Root may read it anyway, unless it loses these capabilities.
     dropped = "-dac_override,-dac_read_search"
     prefix = [] if os.geteuid() else ["setpriv", f"--bounding-set={dropped}"]
     refused(pack, "Permission denied", prefix=prefix)

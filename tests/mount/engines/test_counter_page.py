@@ -1,4 +1,4 @@
-"""Counters that are true, and counters that a worker which went bad has written."""
+"""Counters of a sound worker, and those that a worker has written after it went bad."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def histogram_of(pack: Path, elapsed_ns: list[int]) -> list[int]:
-    """As the engines count them."""
+    """Return the histogram of these durations, as the engines count them."""
     volume = open_volume(pack)
     try:
         slow = [volume.count_request("read", each_ns) for each_ns in elapsed_ns]
@@ -92,7 +92,7 @@ def test_every_kind_and_every_row_is_known(pack: Path) -> None:
     }
     assert len(single) == 39 + len(KINDS)
     unknown = [name for name in single if "9876" not in json.dumps(counted({name: [9876000]}))]
-    # The transport of NativeEngine; what its next worker has to suspect.
+    # For NativeEngine only: its transport, and the inode that its next worker must suspect.
     assert sorted(unknown) == ["on_trial", "uring_queues"]
 
 

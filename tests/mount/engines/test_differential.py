@@ -1,7 +1,7 @@
 """All engines and transports give the same answers, to the last errno and attribute.
 
-The trees are random, and other ones at every run; the seed that pytest prints first
-brings one back (-p randomly --randomly-seed=N).
+The trees are random, and differ in every run; the seed that pytest prints first repeats a run
+(-p randomly --randomly-seed=N).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SURVEY_TIMEOUT_S = 100
 
 def random_name(order: random.Random) -> str:
     kind = order.randrange(6)
-    if kind == 0:  # any bytes but the two that no name holds
+    if kind == 0:  # any bytes but the two that a name cannot contain
         data = bytes(order.choice(range(1, 256)) for _ in range(order.choice([1, 2, 20, 255])))
         name = os.fsdecode(data.replace(b"/", b"\n"))
     elif kind == 1:
@@ -60,7 +60,7 @@ def random_tree(order: random.Random, depth: int) -> Tree:
 
 
 def files_in(tree: Tree, folder: str = "") -> Iterator[tuple[str, bytes]]:
-    """As folder_records() orders them."""
+    """Yield path and content of each file, in the order of folder_records()."""
     for name in sorted(tree):
         entry = tree[name]
         if isinstance(entry, dict):
@@ -85,7 +85,7 @@ def tree(order: random.Random) -> Tree:
 
 @pytest.fixture
 def mounts(ways: list[str], places: Path, tmp_path: Path) -> Iterator[list[Mount]]:
-    """One over each engine and transport, not mounted yet."""
+    """A Mount over each engine and transport, not mounted yet."""
     pack = tmp_path / "tree.ffr"
     with closing_mounts(places, tmp_path) as new:
         yield [new(name, pack) for name in ways]
@@ -112,7 +112,7 @@ def check_same(
         assert count >= count_min
 
 
-# -o, and whom the survey is made as.
+# The value of -o, and the user who makes the survey.
 SURVEYS = [
     ("", None),
     ("xattr,uid=1000,gid=1001,umask=027,noexec", None),
@@ -139,9 +139,9 @@ def test_engines_answer_alike(
         assert mount.mount("-o", options).status == 0
         if options != "allow_root":
             mount.expect_log("cannot read damaged: ")
-    count_min = 100 if options == "allow_root" else 1000  # of a tree that is closed to him
+    count_min = 100 if options == "allow_root" else 1000  # the user may not enter this tree
     check_same(mounts, order.getrandbits(64), user_id, count_min)
-    for mount in mounts:  # alike, and right
+    for mount in mounts:  # the answers are alike, and right
         paths = [path for path, _ in files if path != "damaged"]
         contents = mount.ask(probes.read_all_in, "", paths)
         assert contents == [data for path, data in files if path != "damaged"]

@@ -1,4 +1,4 @@
-"""Which engine serves a mount, and worker programs that are none."""
+"""Which engine serves a mount, and worker programs that do not work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 
 @pytest.fixture
 def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
-    """Not mounted yet."""
+    """A Mount, not mounted yet."""
     made: Mount = new_mount(pack_tree(TREE))
     return made
 
@@ -64,8 +64,8 @@ def test_native_that_was_not_built_is_refused_with_advice(
 def test_there_are_as_many_threads_as_were_asked_for(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(dict(TREE))
     one, many = (mount(pack, "--threads", str(count)) for count in (1, THREADS_MAX))
-    # Besides those that take requests there are some whose number does not depend on it. One of
-    # these begins with the first request that takes a millisecond, in either mount.
+    # A worker also has threads whose number does not depend on --threads. In either mount, one of
+    # these begins with the first request that takes a millisecond.
     wait_until(
         lambda: abs(thread_count(many) - thread_count(one) - (THREADS_MAX - 1)) <= 1, "all began"
     )
@@ -78,7 +78,7 @@ def thread_count(tree: Mount) -> int:
     return len(os.listdir(f"/proc/{tree.worker.pid}/task"))
 
 
-# A worker's part of the talk: `socket` is its end.
+# Acts of a worker; `socket` is its end of the connection to the daemon.
 BAD_WORKERS = {
     "exits": "os._exit(7)",
     "is killed": "os.kill(os.getpid(), 9)",
@@ -93,7 +93,7 @@ BAD_WORKERS = {
     "fails in two lines": "socket.send(b'failed\\0FormatError\\0one\\ntwo\\0')",
     "shouts": "os.write(2, b'\\xff\\0\\x1b' * 20_000); os._exit(7)",
 }
-# Those who get the connection; and what the daemon logs.
+# Acts of a worker that gets the connection, and the daemon's log line.
 BAD_SERVERS = {
     "ends": ("receive(); os.write(2, b'<3>oh\\n')", "ERROR oh$"),
     "fails": ("receive(); os.write(2, b'<6>no\\n'); os._exit(7)", "ended with status 7: no$"),
@@ -129,7 +129,7 @@ UseWorker = Callable[[str], None]
 
 @pytest.fixture
 def use_worker(places: Path, monkeypatch: pytest.MonkeyPatch) -> UseWorker:
-    """Lets mounts be served by a program that does these acts."""
+    """Lets a program that does these acts serve the mounts."""
 
     def use(act: str) -> None:
         program = places / "worker"

@@ -1,5 +1,5 @@
-"""Packs on a disk that fails, comes short or dies: errors for what it does not give, no wrong
-byte, and all is well again when the disk is.
+"""Packs on a disk that fails, returns too few bytes or dies: readers get an error for bytes that
+the disk does not give, but no wrong byte, and all works again when the disk does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SERVED_BY = ENGINES
 NAMES = ("cold", "stalled", "colder")
 READERS = 3
 TROUBLE_S = 1.0
-UMOUNT_MAX_S = 15.0  # an interpreter's start on a busy machine; nothing waits for the disk
-# What the disk says is what readers hear.
+UMOUNT_MAX_S = 15.0  # time to start an interpreter on a busy machine; nothing waits for the disk
+# Readers get the errors of the disk.
 TROUBLES = {errno.EIO, errno.ESTALE}
 
 
@@ -80,7 +80,7 @@ def test_disk_that_dies(stalling: Mount, disk: Disk) -> None:
     disk.die()
     stalling.expect_log("cannot read cold: ")
     assert stalling.ask(probes.errno_of, "cold", "read") in (errno.ENOTCONN, errno.EIO)
-    # It is the disk that is dead, and not the mount.
+    # Only the disk is dead, not the mount.
     assert stalling.ask(probes.statvfs, "").f_files > 0
     (told,) = [line for line in ffrfs("ps").out.splitlines() if str(stalling.path) in line]
     assert told.startswith("live ")
@@ -91,7 +91,7 @@ def test_disk_that_dies(stalling: Mount, disk: Disk) -> None:
 
 
 def has_open(pid: int, path: str) -> bool:
-    """The file system is not asked."""
+    """Return whether the process has the file open, without a request to the file system."""
     return path in descriptors(pid).values()
 
 
@@ -121,7 +121,7 @@ def test_umount_while_the_disk_stalls_is_done_in_time(stalling: Mount, disk: Dis
 @pytest.mark.long
 @pytest.mark.promise("S16")
 def test_disk_that_fails_while_a_pack_is_opened(new_mount: MakeMount, disk: Disk) -> None:
-    """It is mounted, or refused with a line that names the pack; never half of it."""
+    """The pack is mounted, or refused with a line that names it, but never half mounted."""
     disk.make_trouble(everywhere=True)
     tree = new_mount(disk.pack)
     for _ in range(2):
@@ -131,7 +131,7 @@ def test_disk_that_fails_while_a_pack_is_opened(new_mount: MakeMount, disk: Disk
             assert len(done.err.splitlines()) == 1, done.err
             assert not tree.path.exists()
             wait_until(lambda: not tree.processes(), "the daemon has ended")
-        else:  # it may be, after all, perhaps without its index
+        else:  # it was mounted after all, perhaps without its index
             assert ffrfs("umount", tree.path).status == 0
             tree.wait_for_daemon()
             if "ignored until then" in tree.log():

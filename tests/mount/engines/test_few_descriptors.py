@@ -1,4 +1,4 @@
-"""A daemon that may open few files: it is mounted and serves, or nothing is left of it."""
+"""A daemon that may open few files: it mounts and serves, or leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mount_with(tree: Mount, limit: int, *options: str) -> int:
 @pytest.mark.long
 @pytest.mark.promise("S16")
 def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
-    """Any: every eighth, from another one at each run."""
+    """This tries every eighth limit, from a random first one."""
     tree = new_mount(pack_tree(TREE))
     statuses = []
     for limit in range(8 + random.randrange(8), 72, 8):
@@ -55,7 +55,7 @@ def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: 
     assert statuses[0] != 0
     assert statuses[-1] == 0
     if tree.log_file.exists():
-        tree.log_file.unlink()  # it has said what was wanting
+        tree.log_file.unlink()  # its warnings are about the limits that were too low
 
 
 @by_native
@@ -63,7 +63,7 @@ def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: 
 def test_packs_leave_enough_or_are_refused(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
-    """The worker has opened all packs when it lacks the descriptors to serve them."""
+    """The worker has opened all packs, but then lacks the descriptors to serve them."""
     pack = pack_tree(TREE).read_bytes()
     packs = [tmp_path / f"{number:02d}.ffr" for number in range(20)]
     for path in packs:
@@ -79,10 +79,10 @@ def test_packs_leave_enough_or_are_refused(
 
 @contextlib.contextmanager
 def no_descriptor_left(tree: Mount) -> Iterator[None]:
-    """The daemon may have no more than it has, and idle clients take what is free below that."""
+    """Let the daemon get no more descriptors, and let idle clients take its free ones."""
     assert tree.process is not None
     pid = tree.process.pid
-    assert ffrfs("stats", tree.path).status == 0  # its loop runs, with all that it has opened
+    assert ffrfs("stats", tree.path).status == 0  # its loop runs, and all its files are open
     opened = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     limit = max(opened) + 1
     _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -98,7 +98,7 @@ def no_descriptor_left(tree: Mount) -> Iterator[None]:
             return len(os.listdir(f"/proc/{pid}/fd")) == limit
 
         wait_until(connect, "all are taken")
-        connect()  # this one gets none
+        connect()  # this client gets none
         tree.expect_log(r"accept returned EMFILE \(Too many open files\)")
         wait_until(lambda: "accept returned EMFILE" in tree.log(), "it has none left")
         yield
@@ -113,11 +113,11 @@ def times_woken(tree: Mount) -> int:
 
 @by_both
 def test_daemon_without_descriptors_serves(mount: MakeMount, pack_tree: PackTree) -> None:
-    """What it does every second needs none."""
+    """The daemon's work of every second needs no new descriptor."""
     tree = mount(pack_tree(TREE))
     with no_descriptor_left(tree):
         before = times_woken(tree)
-        # Ten times a second it tries to accept, and twice it looks whether its worker lives.
+        # Each second it tries to accept ten times, and looks twice whether its worker lives.
         wait_until(lambda: times_woken(tree) > before + 15, "its clock has struck")
         assert tree.ask(probes.read, "a") == TREE["a"]
     assert tree.is_mounted
@@ -128,16 +128,16 @@ def test_daemon_without_descriptors_serves(mount: MakeMount, pack_tree: PackTree
 def test_reader_waits_until_there_are_descriptors_for_a_worker(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    """After so many deaths reads would fail; five attempts take eight seconds."""
+    """After so many deaths reads would fail, but not here; five attempts take eight seconds."""
     tree = mount(pack_tree(TREE))
     assert tree.process is not None
     assert tree.worker is not None
     tree.expect_log("killed by SIGKILL")
     tree.expect_log("Too many open files")
-    assert ffrfs("stats", tree.path).status == 0  # its loop runs, with all that it has opened
+    assert ffrfs("stats", tree.path).status == 0  # its loop runs, and all its files are open
     limits = resource.prlimit(tree.process.pid, resource.RLIMIT_NOFILE)
     with child(probes.read, tree / "a") as reader:
-        # It keeps those that it has, and gets no other.
+        # The daemon keeps its descriptors, and gets no others.
         resource.prlimit(tree.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
         os.kill(tree.worker.pid, signal.SIGKILL)
         reader.ask_next()
@@ -150,7 +150,7 @@ def test_reader_waits_until_there_are_descriptors_for_a_worker(
 
 @by_both
 def test_daemon_without_descriptors_unmounts(mount: MakeMount, pack_tree: PackTree) -> None:
-    """Whatever else has taken its descriptors, there are some for that."""
+    """The daemon has descriptors for this, whatever has taken the others."""
     tree = mount(pack_tree(TREE))
     with no_descriptor_left(tree):
         assert ffrfs("umount", tree.path).status == 0

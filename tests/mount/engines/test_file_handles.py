@@ -1,4 +1,4 @@
-"""File handles: those of NFS clients, and of open_by_handle_at(), for CAP_DAC_READ_SEARCH."""
+"""File handles, as NFS clients use them, and open_by_handle_at() with CAP_DAC_READ_SEARCH."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TREE = {"d": {"deeper": {"file": b"content"}}}
 AT_FDCWD = -100
 HEAD = struct.Struct("Ii")  # of struct file_handle: bytes that follow, type
 BYTES_MAX = 128
-UNKNOWN = HEAD.pack(12, 0x81) + struct.pack("III", 1 << 8, 0, 0)  # FUSE's: high, low, generation
+UNKNOWN = HEAD.pack(12, 0x81) + struct.pack("III", 1 << 8, 0, 0)  # inode (high, low), generation
 
 
 pytestmark = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
@@ -31,7 +31,7 @@ def handle_of(path: str) -> bytes:
 
 
 def open_by(root: str, handle: bytes) -> tuple[str, bytes | list[str]] | int:
-    """The path (of a file: "/") and the content of what the handle names there, or the errno."""
+    """Return path (of a file: "/") and content of the handle's file or folder, or the errno."""
     libc = ctypes.CDLL(None, use_errno=True)
     file = libc.open_by_handle_at(os.open(root, os.O_RDONLY), handle, os.O_RDONLY)
     if file < 0:
@@ -43,7 +43,7 @@ def open_by(root: str, handle: bytes) -> tuple[str, bytes | list[str]] | int:
 
 @pytest.mark.promise("S3")
 def test_handles_outlive_what_the_kernel_knows(mount: MakeMount, pack_tree: PackTree) -> None:
-    """Which is why they also hold at another mount of the pack, where nothing was looked up."""
+    """Handles also work in another mount of the pack, where nothing was looked up."""
     pack = pack_tree(TREE)
     tree, other = mount(pack), mount(pack)
     handles = {path: tree.ask(handle_of, path) for path in ("d/deeper", "d/deeper/file")}

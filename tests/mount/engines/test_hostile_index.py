@@ -1,4 +1,4 @@
-"""A mount of a pack whose mapped index lies: EIO for what it lies about."""
+"""A mount of a pack whose mapped index has false entries: these give EIO, the others work."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LIES = [
 
 
 def lie(index: Index) -> None:
-    """In four places, each of them alone."""
+    """Falsify four entries, each independent of the others."""
     inner = index.directories[index.inodes[6].value]
-    inner.first_child, inner.entry_count = 2, 1  # what it stands in, in it
+    inner.first_child, inner.entry_count = 2, 1  # it contains its own parent
     index.inodes[7].name_offset, index.inodes[7].name_size = len(index.names), 2
     index.names += b".."
-    index.inodes[9].value = len(index.targets) - 2  # a target that goes on behind its section
-    index.inodes[10].value = 1000  # a record
+    index.inodes[9].value = len(index.targets) - 2  # the target goes on behind its section
+    index.inodes[10].value = 1000  # a record that does not exist
 
 
 @pytest.mark.usefixtures("fuse")
@@ -48,7 +48,7 @@ def test_lies(new_mount: MakeMount, tmp_path: Path) -> None:
     for act, path in LIES:
         assert mount.ask(probes.errno_of, path, act) == errno.EIO, path
     assert mount.ask(probes.errno_of, "entries/a", "read") == errno.ENOENT
-    assert len(mount.ask(probes.inodes, "")) < 12  # which ends
+    assert len(mount.ask(probes.inodes, "")) < 12  # the walk ends
     assert mount.is_served
     mount.expect_log(r"bad index: slot \d+")
     mount.expect_log("damaged index")

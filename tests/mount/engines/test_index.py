@@ -1,4 +1,4 @@
-"""Mounts of packs with an index that is mapped: what it tells, and what becomes of damage."""
+"""Mounts of packs with a mapped index: its values, its damage, and the index in a sidecar."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.mount.command import Mount, ffrfs
 from tests.mount.makers import MakeMount, PackTree, by_both
 
 MIB = 1 << 20
-BLOCK_SIZE = 64 << 10  # of an index, with a checksum of its own
+BLOCK_SIZE = 64 << 10  # of each part of an index that has its own checksum
 INODE_SIZE = 32
 TRAILER_SIZE = 256
-SERVED_BY = ["native"]  # unless its answers or its death are tested
-LARGE_COUNT = 100_001  # files: without an index, worth a sidecar
+SERVED_BY = ["native"]  # unless a test is about the engine's answers or its death
+LARGE_COUNT = 100_001  # a pack of so many files without an index gets a sidecar
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def pack(source: Path, **how: object) -> Path:
 
 
 def section(pack: Path, number: int) -> tuple[int, int]:
-    """(offset in the file, size) of a section of the index at the end of it."""
+    """Return (offset in the file, size) of a section of the index at the file's end."""
     data = pack.read_bytes()
     trailer = data[-TRAILER_SIZE:]
     assert trailer[:8] == b"ffrfsidx"
@@ -56,7 +56,7 @@ def section(pack: Path, number: int) -> tuple[int, int]:
 
 
 def many_files(path: Path, count: int) -> Path:
-    """A pack of `count` small files in one folder; 1,000 in each of others."""
+    """Write a pack of `count` small files, with 1,000 in each folder."""
     listed = EntryList()
     for first in range(0, count, 1000):
         folder = listed.add_folder(0, b"d%07d" % first, 0o755, 0)
@@ -100,7 +100,7 @@ def test_modes_and_times_are_those_that_were_packed(mount: MakeMount, source: Pa
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> tuple[Path, int]:
-    """A pack of 8,000 files, whose inodes from number 4096 to 6143 are damaged; and their slot."""
+    """A pack of 8,000 files whose inodes in slots 4096 to 6143 are damaged, and the first slot."""
     path = many_files(tmp_path / "many.ffr", 8000)
     offset, _ = section(path, 0)
     slot = 2 * BLOCK_SIZE // INODE_SIZE
@@ -119,7 +119,7 @@ def test_damage_of_the_index_is_eio_for_what_it_tells_and_the_rest_is_there(
     assert tree.mount().status == 0
     # The root and eight folders come before the files, which follow by folder and name.
     names = {i: f"d{i // 1000 * 1000:07d}/f{i:07d}" for i in range(8000)}
-    for i in (0, 2999, 7000, 7999):  # of folders that the block does not touch
+    for i in (0, 2999, 7000, 7999):  # in folders that the damaged block does not touch
         assert tree.ask(probes.read, names[i]) == struct.pack("<I", i)
     for _ in range(3):
         assert tree.ask(probes.errno_of, names[slot - 9 + 100], "stat") == errno.EIO
@@ -128,7 +128,7 @@ def test_damage_of_the_index_is_eio_for_what_it_tells_and_the_rest_is_there(
     assert tree.ask(probes.statvfs, "").f_files == 8009
     assert tree.count_logged("cannot read ") <= 4
     lines = re.findall("cannot read .*", tree.log())
-    assert len(lines) == len(set(lines))  # one a folder, however often it is asked
+    assert len(lines) == len(set(lines))  # one per folder, however often it is asked
 
 
 @pytest.mark.promise("S32", "S40")
@@ -200,7 +200,7 @@ def spoil_block_checksums(path: Path) -> None:
 def test_index_that_cannot_be_used_is_left_aside_but_the_record_must_be_sound(
     new_mount: MakeMount, tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """The pickle stands in the same record, whose checksum tells of the damage."""
+    """The pickle is in the same record, whose checksum shows the damage."""
     path = many_files(tmp_path / "many.ffr", 10)
     spoil(path)
     tree = new_mount(path)
@@ -230,7 +230,7 @@ def test_index_that_cannot_be_used_in_a_sound_record_is_left_aside_with_a_warnin
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A pack of more than 100,000 files without an index that is mapped."""
+    """A pack of more than 100,000 files without a mapped index."""
     names = {f"{i:06d}": b"" for i in range(LARGE_COUNT - 1)}
     return write_folder(tmp_path / "large.ffr", {"d": names, "file": b"content"})
 
@@ -285,7 +285,7 @@ def test_sidecar_that_cannot_be_written_is_told_and_no_hindrance(
 
 
 def test_worker_program_tells_which_packs_have_no_sound_index(large: Path, tmp_path: Path) -> None:
-    """The daemon makes sidecars for these alone: a sound one costs it nothing."""
+    """The daemon makes sidecars for these packs alone; a sound index costs it nothing."""
     own = many_files(tmp_path / "own.ffr", 3)
     absent = tmp_path / "absent.ffr"
     sidecar = large.with_name("large.ffr.idx")
@@ -359,7 +359,7 @@ def test_memory_does_not_grow_with_the_number_of_files(mount: MakeMount, tmp_pat
 
 
 def private_bytes(tree: Mount) -> int:
-    """Of the worker: what no other process has, but for what it has mapped."""
+    """Return the worker's anonymous memory: private, and not of a mapped file."""
     assert tree.worker is not None
     text = Path(f"/proc/{tree.worker.pid}/smaps_rollup").read_text()
     return 1024 * int(re.findall(r"^Anonymous:\s*(\d+) kB", text, re.MULTILINE)[0])

@@ -29,7 +29,7 @@ TARGETS = {
 
 @pytest.fixture
 def linked(tmp_path: Path) -> Path:
-    """A pack of a folder with links, of which some lead to files of it."""
+    """A pack of a folder with links, some of which lead to files in it."""
     source, pack = tmp_path / "source", tmp_path / "linked.ffr"
     (source / "d").mkdir(parents=True)
     (source / "file").write_bytes(b"content")

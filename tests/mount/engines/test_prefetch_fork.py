@@ -1,4 +1,4 @@
-"""A program that forks: in the middle of a read, and with hints under way."""
+"""Programs that fork in the middle of a read, or while they give hints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATHS = [f"d/{name}" for name in NAMES]
 DIGESTS_OF_PATHS = {f"d/{name}": digest for name, digest in DIGESTS.items()}
 FORK_COUNT = 30
 
-SERVED_BY = ["native"]  # whose hints they are is known above the engines
+SERVED_BY = ["native"]  # code above the engines knows whose hints they are
 pytestmark = pytest.mark.promise("S36")
 
 

@@ -1,4 +1,4 @@
-"""Hints for files that take all, or more than all, that may be held of what is read ahead."""
+"""Hints for files that are larger than all bytes that a mount may read ahead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.page_cache import forget_pages
 SERVED_BY = ENGINES
 MIB = 1 << 20
 COUNT = 10
-CACHE_MB = 32  # an eighth of it is one file of 4 MiB
+CACHE_MB = 32  # an eighth of it may be read ahead: 4 MiB
 
 pytestmark = pytest.mark.promise("S33")
 
@@ -56,6 +56,6 @@ def test_program_that_hints_what_is_too_large_is_told(
     tree, files = mount_files(mount, tmp_path, 5 * MIB)
     tree.expect_log("are not read ahead")
     with caplog.at_level(logging.WARNING, "ffrfs"):
-        library.prefetch(list(files), tree.path)  # forgotten: it is sent to its end
+        library.prefetch(list(files), tree.path)  # dropped at once: all hints are sent anyway
         wait_until(lambda: "of the hinted files are larger" in caplog.text, "it is told")
     wait_until(lambda: "are not read ahead" in tree.log(), "the log says so")

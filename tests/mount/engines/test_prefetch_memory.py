@@ -1,4 +1,4 @@
-"""What is read ahead takes bounded memory, and gives it back."""
+"""Reading ahead takes bounded memory, and gives it back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str
             stack.enter_context(child(probes.misread, tree / "d", DIGESTS, shuffled(serial)))
             for serial in range(4)
         ]
-        # It goes on: what is given to the kernel at once is held too shortly to be seen.
+        # It reads on until held bytes were seen: the mount holds pushed ones too briefly for that.
         other = stack.enter_context(
             child(probes.read_directly_until_it_fails, tree / "d", FILES, 9)
         )
@@ -81,7 +81,7 @@ def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -
     tree = cold(mount, pack, "--prefetch-ttl", "1")
     with hinted(tree, texts(NAMES)) as stream:
         wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
-        stream.finish()  # only now: what is not taken a second later is dropped
+        stream.finish()  # only now: hints that nobody reads expire a second later
         wait_until(lambda: figures(tree)["cache_bytes"] == 0, "it is given back", SOON_S)
         found = settled(tree)
         assert found["prefetch.wasted_bytes"] == SIZE_BYTES
@@ -113,4 +113,4 @@ def test_client_that_dies_gives_all_back_at_once(mount: MakeMount, pack: Path, e
         assert found["prefetch.dropped"] == COUNT // 2
         before = settled(tree)
         assert tree.ask(probes.misread, "d", DIGESTS, others) == []
-        assert increase(before, settled(tree))["bytes_storage"] == 0  # theirs were not dropped
+        assert increase(before, settled(tree))["bytes_storage"] == 0  # the others' were kept

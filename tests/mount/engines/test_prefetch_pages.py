@@ -1,6 +1,6 @@
-"""What was hinted is there when it is read: in the kernel's page cache, or in memory.
+"""A hinted file is there when it is read: in the page cache, or in the mount's memory.
 
-All of it is smaller than the window and than what may be held, unless a test says otherwise.
+All files together fit into the window and into that memory, unless a test says otherwise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tree(hinted_tree: Mount) -> Mount:
 
 
 def read_all(tree: Mount, names: list[str]) -> dict[str, int]:
-    """What that has added to the mount's figures; "given_up": pages that were cached before."""
+    """Read these; return the increase of the figures, and the pages dropped before ("given_up")."""
     before = settled(tree)
     misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", DIGESTS, names)
     assert misread == []
@@ -64,7 +64,7 @@ def test_nothing_is_asked_where_the_kernel_knows_the_inode(tree: Mount, order: s
         assert 0 < found["requests.read.count"] <= 0.05 * COUNT + given_up
         assert found["bytes_storage"] == 0 or given_up
     found = increase(start, settled(tree))
-    # Those behind the last READ are not known of.
+    # The mount does not learn of the files read after its last READ.
     assert 0.75 * COUNT - given_up <= found["prefetch.hit"] <= COUNT
     assert found["prefetch.late"] <= given_up
     assert found["prefetch.dropped"] == 0
@@ -93,7 +93,7 @@ def test_bytes_are_held_where_it_does_not(tree: Mount, order: str) -> None:
 
 
 def test_records_of_several_megabytes(mount: MakeMount, tmp_path: Path) -> None:
-    """Verified whole, and pushed whole."""
+    """Each record is verified and pushed as a whole."""
     files = {str(i): bytes([i]) * (5 << 20) for i in range(3)}
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     pack = write_folder(tmp_path / "large.ffr", {"d": dict(files)})

@@ -1,6 +1,6 @@
-"""Hints: readers get the right bytes, and nobody is disturbed.
+"""With hints, readers get the right bytes, and nobody is disturbed.
 
-What is false of them, and who breaks the rules: tests/native/prefetch.
+False hints, and clients that break the rules: tests/native/prefetch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_all_can_be_read(tree: Mount, names: list[str] = NAMES) -> None:
 @pytest.mark.promise("S13")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
 def test_many_clients_and_many_readers(tree: Mount, listed: str) -> None:
-    """All orders differ; clients end in every way."""
+    """The orders of all clients and readers differ; clients end in every way."""
     if listed == "listed":
         tree.ask(probes.sizes, "d")
     with ExitStack() as stack:
@@ -88,7 +88,7 @@ def test_pushed_bytes_are_the_files_in_every_way_of_reading(tree: Mount) -> None
     check_all_can_be_read(tree)
 
 
-# Bytes that are not what was packed.
+# Bytes that differ from the packed ones.
 
 
 def spoil(pack: Path, name: str) -> None:
@@ -134,7 +134,7 @@ def test_damaged_record_among_the_hints(mount: MakeMount, tmp_path: Path, listed
 @pytest.mark.promise("S12")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
 def test_record_that_is_overwritten_when_it_was_read_ahead(tree: Mount, listed: str) -> None:
-    """It was verified then, and what was verified is read."""
+    """Readers get the bytes that were verified when they were read ahead."""
     if listed == "listed":
         tree.ask(probes.sizes, "d")
     hint_all(tree, texts(NAMES))
@@ -144,7 +144,7 @@ def test_record_that_is_overwritten_when_it_was_read_ahead(tree: Mount, listed: 
         spoil(tree.pack, name)
     for name in spoilt:
         number, digest, given_up = tree.ask(cached_files.read_and_given_up, f"d/{name}")
-        if number:  # what the kernel had was right, but it has to ask again
+        if number:  # the kernel had the right bytes, but it dropped them and has to ask again
             assert (number, given_up > 0) == (errno.EIO, True)
             tree.expect_log(f"cannot read d/{name}: .*checksum mismatch")
         else:

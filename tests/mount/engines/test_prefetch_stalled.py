@@ -1,4 +1,4 @@
-"""Hints and a disk that does not answer, or a mount that ends: nobody waits who need not."""
+"""Hints for a disk that does not answer, or a mount that ends: nobody waits without need."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_others_can_be_read(tree: Mount, names: list[str]) -> None:
     assert tree.ask(probes.read_all_in, "", names) == contents
 
 
-# Whoever mounts has listed the root, so the kernel knows all of these inodes.
+# Mounting lists the root, so the kernel knows all of these inodes.
 
 
 @by_both
@@ -73,7 +73,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
     disk.stall("small12")
     check_others_can_be_read(stalling, SMALL_NAMES[:9])
     disk.wait_for("stalled")  # it is read ahead
-    # All but those that share a page of the disk with it.
+    # All files but those that share a page of the disk with it.
     check_others_can_be_read(stalling, SMALL_NAMES[9:11] + SMALL_NAMES[14:])
     disk.go()
     assert stalling.ask(probes.read, "small12") == content("small12")
@@ -82,7 +82,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
 @by_both
 @pytest.mark.promise("S14", "S32")
 def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Disk) -> None:
-    """However many clients hint what stalls."""
+    """This holds however many clients hint the record that stalls."""
     disk.stall("stalled")
     with ExitStack() as stack:
         for _ in range(5):
@@ -100,7 +100,7 @@ def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Di
 def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
     stalling: Mount, disk: Disk
 ) -> None:
-    """Then, and not for the hint; and it can be tried again."""
+    """The error is for a read, not for the hint; and the read can be tried again."""
     disk.fail("stalled")
     with hinted(stalling, roots(ALL_NAMES)):
         wait_until(lambda: figures(stalling)["prefetch.hinted"] == len(ALL_NAMES), "all are known")
@@ -116,7 +116,7 @@ def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
 def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
     stalling: Mount, disk: Disk
 ) -> None:
-    """They may be waiting for the same batch when it fails."""
+    """Readers of neighbours may be waiting for the same batch when it fails."""
     stalling.expect_log("cannot read small11: .*Input/output error")
     disk.stall("small11")
     with hinted(stalling, roots(SMALL_NAMES)), ExitStack() as stack:
@@ -135,7 +135,7 @@ def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
         assert found.pop("small11") == errno.EIO
         assert set(found.values()) == {0}
         wait_until(lambda: "cannot read small11" in stalling.log(), "the log says so")
-        # The kernel may have asked again; no READ may fail in the first place.
+        # The kernel may repeat a failed READ for a reader, but no READ may fail at all.
         assert re.findall(r"cannot read (\w+):", stalling.log()) == ["small11"]
         disk.go()
     check_others_can_be_read(stalling, SMALL_NAMES)
@@ -144,7 +144,7 @@ def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
 @pytest.mark.promise("S18", "S32")
 @pytest.mark.parametrize("by", ["ffrfs umount", "signal"])
 def test_unmounting_while_a_hinted_record_stalls(stalling: Mount, disk: Disk, by: str) -> None:
-    """Nobody reads, so it is gone at once; the daemon ends when the disk has answered."""
+    """Nobody reads, so the mount ends at once; the daemon ends when the disk has answered."""
     disk.stall("stalled")
     with hinted(stalling, roots(["stalled", *OTHERS])):
         disk.wait_for("stalled")
@@ -181,7 +181,7 @@ def test_unmounting_while_hints_are_followed(new_mount: MakeMount, tmp_path: Pat
 def test_mount_that_is_detached_while_busy_ends_with_its_last_file(
     mount: MakeMount, tmp_path: Path
 ) -> None:
-    """And not with its last client."""
+    """The mount does not wait for its last client."""
     tree = mount(write_hinted_files(tmp_path))
     forget_pages(tree.pack)
     name = "0007"
@@ -199,7 +199,7 @@ def test_mount_that_is_detached_while_busy_ends_with_its_last_file(
 
 
 def end_of_readers(tree: Mount, kill: Callable[[], None], delay_s: float) -> set[int]:
-    """Kills something while bytes are pushed and read; the errnos that readers get."""
+    """Kill a process while bytes are pushed and read; return the errnos that readers get."""
     with ExitStack() as stack:
         readers = []
         for serial in range(2):
@@ -242,7 +242,7 @@ def test_worker_that_is_replaced_while_it_pushes(new_mount: MakeMount, tmp_path:
                 wait_for_more(lambda: figures(tree)["prefetch.pushed"], before)
                 time.sleep(random.Random(serial).random() / 100)
                 os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
-            # Another one serves.
+            # Another worker serves.
             wait_for_more(lambda: tree.requests_now()["read"], tree.requests_now()["read"] + 20)
         assert not reader.has_answered()
     assert ffrfs("umount", tree.path).status == 0

@@ -26,7 +26,7 @@ SIZE = 30_000
 
 
 def text(number: int) -> bytes:
-    """A hint for the record, in one of the ways in which it can be named."""
+    """Return a hint for the record, in one of the forms that can name it."""
     name = f"{number:09d}"
     ways = [f"/{name}/image/encoded.jpg", f"/{name}/label.npy", f"/{name}", f"/{name}/tags/", name]
     return ways[number % len(ways)].encode()
@@ -56,7 +56,7 @@ def images(tree: Mount, numbers: list[int]) -> list[bytes]:
 
 @pytest.mark.promise("S76")
 def test_records_that_are_warmed(mount: MakeMount, pack: Path) -> None:
-    """Their features need no request. The files of the whole record are not among them."""
+    """Files of features then need no request. record.bin and example.json are not warmed."""
     tree = mount(pack)
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
     assert ffrfs("warm", "-q", tree.path).status == 0
@@ -102,7 +102,7 @@ def test_every_file_of_a_hinted_record_is_right(mount: MakeMount, pack: Path, li
 
 @pytest.mark.promise("S34")
 def test_record_whose_files_the_kernel_knows_is_given_to_it(mount: MakeMount, pack: Path) -> None:
-    """They were listed long ago: nothing is left of that in memory."""
+    """The files were listed long ago: the mount's memory has nothing of the listing any more."""
     tree: Mount = mount(pack, "--cache-mb", "1")
     tree.ask(probes.inodes, "")
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")

@@ -1,5 +1,5 @@
-"""The pyfuse3 engine without a mount: nothing leaves its handlers but FUSEError, and what
-comes late reaches who waits for it.
+"""The pyfuse3 engine without a mount: its handlers raise nothing but FUSEError, and late results
+reach the tasks that wait for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTEXT: Any = None
 
 
 class BrokenVolume:
-    """Every question of the engine raises."""
+    """A volume that answers every question of the engine with an error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -107,7 +107,7 @@ def test_without_xattr_the_kernel_is_told_never_to_ask() -> None:
 
 
 class LateVolume:
-    """Every question is answered later, by finish()."""
+    """A volume that answers every question later, by finish()."""
 
     def __init__(self) -> None:
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -237,7 +237,7 @@ async def test_what_the_tree_cannot_tell_yet_is_waited_for(name: str) -> None:
 @pytest.mark.promise("S18")
 @pytest.mark.parametrize("number", [errno.ECONNABORTED, errno.ENOMEM])
 def test_a_connection_that_ends_while_a_request_is_received_has_ended(number: int) -> None:
-    """As pyfuse3.main() raises it, from a task of its nursery."""
+    """As in pyfuse3.main(), the error comes from a task of a nursery."""
 
     async def receive() -> None:
         raise OSError(number, "fuse_session_receive_buf failed")

@@ -111,7 +111,7 @@ def test_corrupt_record_is_eio_and_the_others_are_fine(
     tree.expect_log("cannot read d/bad file")
     for _ in range(3):
         assert tree.ask(probes.errno_of, "d/bad file", "read") == errno.EIO
-        # A byte far from the bad one is no better: its checksum covers both.
+        # A byte far from the bad one fails, too: one checksum covers both.
         assert tree.ask(probes.errno_of, "d/bad file", "read a byte") == errno.EIO
         for name, data in good.items():
             assert tree.ask(probes.read, f"d/{name}") == data
@@ -153,7 +153,7 @@ def test_wrong_checksum_in_the_header_is_eio_for_that_record(
     assert tree.ask(probes.errno_of, "000000001", "read") == errno.EIO
     for record in (0, 2, 3):
         assert tree.ask(probes.read, f"{record:09d}") == records[record]
-    # Where the file is mapped, that is SIGBUS.
+    # A program that has mapped the file gets SIGBUS.
     program = "import mmap, sys; file = open(sys.argv[1]); mmap.mmap(file.fileno(), 0, prot=1)[0]"
     ends = [python("-c", program, tree.path / f"{i:09d}").returncode for i in range(2)]
     assert ends == [0, -signal.SIGBUS]
@@ -177,7 +177,7 @@ def test_plain_file_cut_inside_its_last_record_loses_only_that(
 def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     mount: MakeMount, tmp_path: Path
 ) -> None:
-    # Without an index that is mapped: of that see test_mount_index.py.
+    # A pack without a mapped index; for packs with one see test_index.py.
     pack = tmp_path / "tree.ffr"
     tree = mount(write_folder(pack, {"first": content(5000), "second": content(500_000)}))
     assert tree.ask(probes.read, "first") == content(5000)

@@ -1,4 +1,4 @@
-"""Neighbours of small files that are read in no order are pushed while they are read, too."""
+"""While programs read small files in no order, the mount also pushes their neighbours."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wait_for_limit(tree: Mount) -> None:
 
 
 def listed(mount: MakeMount, pack: Path, *options: str) -> Mount:
-    """The kernel knows all names, and the daemon has said what may be pushed."""
+    """Mount and list, so that the kernel knows all names; wait until the mount may push."""
     tree: Mount = mount(pack, *options)
     tree.ask(probes.sizes, "d")
     wait_for_limit(tree)
@@ -44,7 +44,7 @@ def listed(mount: MakeMount, pack: Path, *options: str) -> Mount:
 
 
 def read(tree: Mount, names: list[str]) -> dict[str, int]:
-    """What it took to read these, each as it is in the pack."""
+    """Read these, check their bytes, and return the increase of the mount's figures."""
     before = settled(tree)
     with child(probes.misread, tree / "d", DIGESTS, names) as reader:
         reader.ask_next()

@@ -24,7 +24,7 @@ NAMES = [f"{i:04d}" for i in range(COUNT)]
 FILES = {name: random.Random(name).randbytes(1000 + 37 * i) for i, name in enumerate(NAMES)}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
 SIZE_BYTES = sum(map(len, FILES.values()))
-# A reader does not wait for what was claimed 200 ms ago and has not come: it reads that itself.
+# If a file that is being read ahead has not come after 200 ms, its reader reads it itself.
 OVERTAKEN = 1.05
 SHARE = 0.75
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.promise("S35")
 
 
 def cold(mount: MakeMount, pack: Path, listed: str = "not listed") -> Mount:
-    """Without neighbours, which a busy machine pushes before it sees that readers keep an order."""
+    """Mount without read-around: a busy machine pushes neighbours before it sees the order."""
     tree: Mount = mount(pack, "--read-around", "off")
     forget_pages(pack)
     if listed == "listed":
@@ -41,7 +41,7 @@ def cold(mount: MakeMount, pack: Path, listed: str = "not listed") -> Mount:
 
 
 def write_in_order(folder: Path) -> Path:
-    """A pack of all files; the records have the order of the names."""
+    """Write a pack of all files, with its records in the order of the names."""
     return write_folder(folder / "pack.ffr", {"d": dict(FILES)})
 
 
@@ -52,12 +52,12 @@ def test_one_reader_in_order(mount: MakeMount, tmp_path: Path, listed: str) -> N
     assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
     found = increase(before, settled(tree))
     assert found["readahead.fetched"] >= SHARE * COUNT, found
-    # A claim that takes 200 ms on a busy machine is read by its reader as well; 64 at most.
+    # On a busy machine reading ahead may take 200 ms: then readers read the files, too; 64 at most.
     assert COUNT <= found["checksums_verified"] <= OVERTAKEN * COUNT + 64, found
     assert found["bytes_storage"] >= SIZE_BYTES
-    if listed == "listed":  # they were given to the kernel
+    if listed == "listed":  # the files were pushed
         assert found["requests.read.count"] <= (1.3 - SHARE) * COUNT
     else:
-        assert found["readahead.hit"] >= 0.5 * SHARE * COUNT  # others have waited for the same
+        assert found["readahead.hit"] >= 0.5 * SHARE * COUNT  # readers waited for the others
     assert found["readahead.wasted_bytes"] == 0
     assert found["prefetch.fetched"] == found["prefetch.hinted"] == 0

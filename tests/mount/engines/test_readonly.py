@@ -32,7 +32,7 @@ ACTS = {
     "truncate": "file",
     "setxattr": "file",
     "removexattr": "file",
-    "open for reading and truncate": "file",  # last: it tells the kernel what native leaves unasked
+    "open for reading and truncate": "file",  # last: the kernel then stops asking native
 }
 
 
@@ -62,12 +62,12 @@ def test_every_change_is_refused(tree: Mount) -> None:
 
 @pytest.mark.promise("S7")
 def test_every_change_is_refused_even_after_a_remount(root_user: None, tree: Mount) -> None:
-    # Now the kernel asks the daemon.
+    # Now the kernel does not refuse by itself, but asks the daemon.
     command = ["mount", "-i", "-o", "remount,rw", str(tree.path)]
     subprocess.run(command, check=True, timeout=20)
     check_all_refused(tree)
-    # By now it has learnt that the native engine need not be asked to open a file: only
-    # what an opened file is used for is refused.
+    # By now the kernel knows that it need not ask the native engine to open a file: only the
+    # use of an opened file is refused.
     # The kernel itself answers these, once an engine has said that it does not know them.
     for act, path in (("create without a name", "empty"), ("fallocate", "file")):
         assert tree.ask(probes.errno_of, path, act) in (errno.EOPNOTSUPP, errno.EROFS), act

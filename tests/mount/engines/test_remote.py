@@ -1,4 +1,4 @@
-"""Mounts of packs at URLs, and of local ones behind a cache: the same tree, whatever dies."""
+"""Mounts of packs at URLs, and of local ones behind a cache, show one tree, whatever dies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Reach = Callable[..., Mount]
 
 @pytest.fixture
 def reach(new_mount: MakeMount, cache: list[str]) -> Reach:
-    """Mounts what a URL names: reach(url, "--cache-mode", "stream")."""
+    """Mounts the pack at a URL: reach(url, "--cache-mode", "stream")."""
 
     def make(url: str | None, *arguments: str) -> Mount:
         made = new_mount(*([] if url is None else [url]))
@@ -116,9 +116,9 @@ def test_a_tree_is_read_from_afar_and_then_from_the_cache(
 def test_the_rest_is_fetched_once_most_of_a_pack_was_read_in_no_order(
     reach: Reach, pack_tree: PackTree
 ) -> None:
-    """A block holds nine files: 110 of the 600 need four in five of the blocks.
+    """A block holds nine files, so 110 of the 600 need four fifths of the blocks.
 
-    With `on` it does not depend on how fast this machine reads.
+    With `--read-around on` the result does not depend on how fast this machine reads.
     """
     chance = random.Random(1)
     files = {f"{number:03}": chance.randbytes(110_000) for number in range(600)}
@@ -139,7 +139,7 @@ def test_a_fetcher_that_is_killed_costs_a_delay(reach: Reach, pack: Path, server
     for turn in range(1, 4):
         os.kill(tree.statistics()["fetcher_pid"], signal.SIGKILL)
         check(tree, NAMES[20 * turn : 20 * turn + 20])
-        # What was read ahead is read without it: the next may not run yet.
+        # Bytes read ahead need no fetcher, so the next one may not run yet.
         wait_until(lambda: remote(tree)["starts"] > turn, "another fetcher was started")  # noqa: B023
     tree.expect_log("the fetcher has ended; another one takes over")
 
@@ -161,7 +161,7 @@ def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, serv
     check(tree, NAMES[:5])
     other = pack.with_name("other")
     other.write_bytes(pack.read_bytes()[::-1])
-    os.utime(other, (1, 1))  # nginx's ETag is of size and second
+    os.utime(other, (1, 1))  # nginx makes its ETag from size and time in s
     other.rename(pack)
     failed = 0
     for name in NAMES:
@@ -181,13 +181,13 @@ def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, serv
 def test_next_daemon_knows_that_an_object_was_replaced(
     reach: Reach, pack: Path, server: Nginx
 ) -> None:
-    """And the counts of fetchers before its own go on."""
+    """It also adds to the counts of earlier fetchers."""
     tree = reach(f"{server.url}/{pack.name}")
     tree.expect_log("changed at its origin|the daemon before this one")
     check(tree, NAMES[:5])
     other = pack.with_name("other")
     other.write_bytes(pack.read_bytes()[::-1])
-    os.utime(other, (1, 1))  # nginx's ETag is of size and second
+    os.utime(other, (1, 1))  # nginx makes its ETag from size and time in s
     kept = pack.rename(pack.with_name("kept"))
     other.rename(pack)
     assert errno.EIO in {tree.ask(probes.errno_of, name, "read") for name in NAMES}
@@ -237,8 +237,8 @@ def test_credentials_are_the_fetchers_alone(
     if tree.worker is not None:
         assert b"SECRET" not in Path(f"/proc/{tree.worker.pid}/environ").read_bytes()
     [fetcher] = tree.fetchers
-    assert b"SECRET" in Path(f"/proc/{fetcher.pid}/environ").read_bytes()  # as root
-    assert os.stat(f"/proc/{fetcher.pid}/fd").st_uid == 0  # for nobody else
+    assert b"SECRET" in Path(f"/proc/{fetcher.pid}/environ").read_bytes()  # root may read it
+    assert os.stat(f"/proc/{fetcher.pid}/fd").st_uid == 0  # and nobody else
 
 
 @pytest.mark.promise("S65")
@@ -289,7 +289,7 @@ def test_prefetch_all_brings_everything_into_the_cache(
 
 @by_native
 def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server: Nginx) -> None:
-    """Another fetcher fills, and until it knows how much, nobody says that nothing is left."""
+    """Another fetcher fills the cache; until it knows how much, no figure says that all is done."""
     tree = reach(f"{server.url}/{pack.name}")
     with server.program.stopped():
         assert ffrfs("prefetch", "--all", tree.path).status == 0
@@ -309,7 +309,7 @@ def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server
 def test_prefetch_all_goes_on_after_its_daemon(
     reach: Reach, pack: Path, server: Nginx, engine: str
 ) -> None:
-    """What an outage has left is tried again by another daemon, and by a mount made anew."""
+    """Another daemon, or a mount made again, fetches the blocks that an outage has left."""
     tree = reach(f"{server.url}/{pack.name}", "--remote-timeout", "2")
     tree.expect_log("no answer for ")
     with server.program.stopped():
@@ -347,7 +347,7 @@ def test_prefetch_all_needs_a_cache_on_disk(
 @by_native
 @pytest.mark.promise("S75")
 def test_neighbours_fetch_nothing(reach: Reach, server: Nginx, pack: Path) -> None:
-    """Blocks that a reader has fetched are pushed from; no other block is asked for."""
+    """The mount pushes from blocks that a reader has fetched; it fetches no other block."""
     tree = reach(f"{server.url}/{pack.name}", "--read-around", "on")
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
     tree.ask(probes.listdir, "d0")

@@ -1,5 +1,5 @@
-"""Readers of a pack at a URL that are killed while its server stalls: they end at once, and what
-they have asked for comes into the cache all the same."""
+"""Readers of a pack at a URL that are killed while its server stalls: they end at once, and the
+blocks that they have requested still come into the cache."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tests.mount.command import Mount, wait_until
 from tests.mount.makers import MakeMount
 from tests.remote.servers.nginx import Nginx, nginx
 
-# Names that take several blocks of 1 MiB, of which mounting fetches some.
+# The names take several blocks of 1 MiB, and mounting fetches some of them.
 NAMES = [f"{number:05d}-{'x' * 200}" for number in range(12_000)]
 SPREAD = [f"wide/{name}" for name in NAMES[::100]]  # in all of the blocks
 LARGE = random.Random(18).randbytes(4 << 20)
 TIMEOUT_S = 60
 END_S = TIMEOUT_S / 2
 
-# What a reader is doing when it is killed: probe, its arguments, what it gives at last.
+# Acts in which a reader is killed: a probe, its arguments, and a check of its result.
 ACTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Callable[[Any], bool]]] = {
     "read": (probes.read, ("large",), LARGE.__eq__),
     "stat": (probes.errnos_of, ("", SPREAD, "stat"), dict.fromkeys(SPREAD, 0).__eq__),
     "open": (probes.errnos_of, ("", SPREAD, "open"), dict.fromkeys(SPREAD, 0).__eq__),
     "list": (probes.listdir, ("wide",), lambda found: sorted(found) == NAMES),
 }
-# With pyfuse3 the others end when they have been answered (S63).
+# With pyfuse3 the other acts only end when they have been answered (S63).
 CASES = [("pyfuse3", "read"), ("uring", "read"), ("uring", "list")]
 CASES += [("native", name) for name in ACTS]
 
@@ -96,7 +96,7 @@ def is_right(tree: Mount, name: str) -> bool:
 
 
 def kill(readers: list[Child], end_s: float = END_S) -> None:
-    """All of them, who wait; each ends before its bytes can have come."""
+    """Kill these waiting readers; each must end before its bytes can have come."""
     assert not any(reader.has_answered() for reader in readers)
     begun_s = time.monotonic()
     for reader in readers:
@@ -121,8 +121,8 @@ def test_a_killed_reader_ends_and_its_fetch_goes_on(tree: Mount, server: Nginx, 
     assert is_right(tree, name)
 
 
-# Over rings the kernel (6.18) forgets an interruption that comes before a ring's thread has its
-# request. Many who look up one name do so one after the other, so those who die do it, too.
+# Over rings the kernel (6.18) loses an interruption that comes before a ring's thread has the
+# request. Processes look up one name in turn, so they also end in turn when they are killed.
 @pytest.mark.promise("S63")
 @pytest.mark.parametrize(
     ("engine", "timeout_s", "end_s"),
@@ -134,13 +134,13 @@ def test_many_wait_and_hold_up_nobody(
 ) -> None:
     with contextlib.ExitStack() as stack, server.program.stopped():
         readers = [prepare(tree, stack, name) for name in ACTS for _ in range(8)]
-        for reader in readers:  # the first one's time begins when all are there
+        for reader in readers:  # only now, as the time of the first one begins here
             reader.ask_next()
         wait_until(lambda: remote(tree)["ranges"] > 0, "a range is under way")
         assert tree.ask(probes.stat, "small/file").st_size == 4
         assert tree.ask(probes.listdir, "small") == ["file"]
         kill(readers, end_s)
-    if timeout_s < TIMEOUT_S:  # on a busy machine the time of those that wait may be over
+    if timeout_s < TIMEOUT_S:  # on a busy machine the timeout of waiting requests may be over
         wait_until(lambda: all(is_right(tree, name) for name in ACTS), "readable")
         if "no answer for" in tree.log():
             tree.expect_log("no answer for")

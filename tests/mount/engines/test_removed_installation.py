@@ -20,7 +20,7 @@ TREE = {"file": b"content", "other": b"other content"}
 
 @pytest.fixture
 def orphan(new_mount: MakeMount, pack: Path, engine: str, tmp_path: Path) -> Mount:
-    """Its daemon has no file of ffrfs any more."""
+    """A mount whose daemon has no file of ffrfs any more."""
     installation = Installation(tmp_path)
     installation.add("removed", {})
     installation.install("removed")
@@ -30,7 +30,7 @@ def orphan(new_mount: MakeMount, pack: Path, engine: str, tmp_path: Path) -> Mou
         *(*tree.engine_words, "--", pack, tree.path),
     )
     tree.find_daemon()
-    tree.statistics()  # who answers has imported its modules
+    tree.statistics()  # a daemon that answers has imported its modules
     installation.remove()
     return tree
 

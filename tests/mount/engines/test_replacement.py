@@ -34,8 +34,8 @@ TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range
 LARGE = random.Random("large").randbytes(6 << 20)
 READER_COUNT = 8
 TROUBLE_S = 1.0
-OPTIONS = ("--read-around", "off")  # what nobody has read takes a request
-# Runs another program than the worker, or none, while such a file is there.
+OPTIONS = ("--read-around", "off")  # so that each first read of a file takes a request
+# Waits while there is a file "held", and fails if there is "broken"; else runs the worker.
 SWITCHED_WORKER = """\
 #!/bin/sh
 while test -e "$(dirname "$0")/held"; do sleep 0.05; done
@@ -54,13 +54,13 @@ def pack(pack_tree: PackTree) -> Path:
 
 
 def connections(worker: int) -> list[Path]:
-    """To the kernel: its threads' own ones, too."""
+    """Return the worker's connections to the kernel, also those of its threads."""
     found = descriptors(worker).items()
     return [Path(f"/proc/{worker}/fd/{fd}") for fd, name in found if name == "/dev/fuse"]
 
 
 def blocks(fd: Path) -> bool:
-    """Whether a read of it waits: else a worker without work would take a processor."""
+    """Return whether a read of it waits; otherwise an idle worker would use a whole CPU."""
     (flags,) = re.findall(
         r"^flags:\s+(\d+)$", (fd.parents[1] / "fdinfo" / fd.name).read_text(), re.M
     )
@@ -69,7 +69,7 @@ def blocks(fd: Path) -> bool:
 
 @pytest.fixture
 def broken(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """While that file is there, no worker starts."""
+    """The path of a file: while it exists, no worker starts."""
     program = places / "worker"
     program.write_text(SWITCHED_WORKER.format(worker=worker_path()))
     program.chmod(0o755)
@@ -123,7 +123,7 @@ def test_requests_in_flight_are_asked_for_again(new_mount: MakeMount, disk: Disk
 
 
 def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: Disk) -> None:
-    """Three workers start: after each death one, and one for the restart."""
+    """Three workers start: one after each death, and one for the restart."""
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
     tree.expect_log("killed by SIGSEGV")
@@ -139,7 +139,7 @@ def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: D
         assert reader.answer() == errno.EIO
     disk.go()
     assert worker_figures(tree)["quarantined"] == 1
-    tree.count_logged("cannot read stalled")  # after the answer
+    tree.count_logged("cannot read stalled")  # this line comes after the answer
     told = json.loads(ffrfs("stats", "--errors", "--json", tree.path).out)
     assert [file["path"] for file in told["files"]] == ["stalled"]
     tree.checked(1)
@@ -175,7 +175,7 @@ def test_after_five_deaths_in_a_row_reads_fail_until_restart(
 def test_daemon_that_dies_while_reads_fail_leaves_the_mount(
     is_mended: bool, broken: Path, mount: MakeMount, pack: Path
 ) -> None:
-    """Unless it is mended, the next one gets an error from the tree itself."""
+    """Unless the worker is mended, the next daemon itself gets an error from the tree."""
     tree = mount(pack, *OPTIONS)
     tree.expect_log("killed by SIGKILL")
     tree.expect_log("no other worker: the worker ended with status 7 before the packs were open")
@@ -198,7 +198,7 @@ def test_daemon_that_dies_while_reads_fail_leaves_the_mount(
 
 
 def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Disk) -> None:
-    """Reads fail for as long as it does."""
+    """Reads fail as long as the storage fails."""
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
     tree.expect_log("killed by SIGKILL")
@@ -219,7 +219,7 @@ def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Di
 
 
 def test_parts_are_warmed_by_the_next_worker(broken: Path, mount: MakeMount, pack: Path) -> None:
-    """Who asks between two workers asks again, and gets no error."""
+    """A client that asks between two workers asks again, and gets no error."""
     tree = mount(pack, *OPTIONS)
     tree.expect_log("killed by SIGKILL")
     held = broken.with_name("held")
@@ -279,8 +279,8 @@ def test_mount_of_a_set_goes_on_without_what_is_added(mount: MakeMount, tmp_path
     tree = mount(packs, *OPTIONS)
     pack_folder(folders[1], packs, append=True)
     names = [f"first {number}" for number in range(6)]
-    tree.expect_log("killed by SIGKILL|the worker has ended")  # unseen by another daemon
-    for _ in range(2):  # the second time after another daemon, too
+    tree.expect_log("killed by SIGKILL|the worker has ended")  # another daemon does not see how
+    for _ in range(2):  # the second time with another daemon
         os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
         assert tree.ask(probes.read_all_in, "", names) == [b"first" * 1000] * 6
         assert sorted(tree.ask(probes.listdir, "")) == names
@@ -304,7 +304,7 @@ def test_version_that_does_not_start_is_given_up(
 
 
 def test_daemon_that_dies_in_a_restart(broken: Path, mount: MakeMount, pack: Path) -> None:
-    """The next one is asked again."""
+    """The command asks the next daemon again."""
     tree = mount(pack, *OPTIONS)
     tree.expect_log("the daemon before this one")
     held = broken.with_name("held")
@@ -321,7 +321,7 @@ def test_daemon_that_dies_in_a_restart(broken: Path, mount: MakeMount, pack: Pat
 
 
 def test_restart_while_there_is_no_guardian(tree: Mount) -> None:
-    """The daemon waits until there is another one, and ends then."""
+    """The daemon waits until there is another guardian, and only then ends."""
     tree.expect_log("the guardian has died; another one begins")
     for _ in range(2):
         before = tree.statistics()["daemon_pid"]
@@ -347,13 +347,13 @@ def test_restart_under_readers(tree: Mount) -> None:
 def test_kernel_that_cannot_resend(
     places: Path, new_mount: MakeMount, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was in flight fails, and nothing hangs."""
+    """Requests in flight fail, and nothing hangs."""
     monkeypatch.setenv(PATH_VARIABLE, str(worker_without_resend(places)))
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
     tree.expect_log("killed by SIGKILL")
     contents = {"stalled": tree.ask(probes.read, "stalled")}
-    # Past the kernel's cache, which repeats a READ that has failed.
+    # Past the page cache, as the kernel repeats a READ for it that has failed.
     with child(probes.read_directly_until_it_fails, str(tree.path), contents, 0) as reader:
         assert reader.next() == "going"
         disk.stall("stalled")
@@ -369,7 +369,7 @@ def test_kernel_that_cannot_resend(
 def test_requests_that_a_dying_worker_takes_do_not_hang(
     places: Path, new_mount: MakeMount, pack_tree: PackTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its threads take what waits for them on their way out, and note nothing of it."""
+    """On their way out its threads still take waiting requests, and do not note them."""
     monkeypatch.setenv(PATH_VARIABLE, str(worker_without_resend(places)))
     tree = new_mount(pack_tree({name: content(name) for name in ALL_NAMES}))
     assert tree.mount(*OPTIONS).status == 0

@@ -1,4 +1,4 @@
-"""Threads of rings: each on the CPU of its readers, but beside a stream."""
+"""The thread of a ring runs on the CPU of its readers, but leaves it to a stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN_CPUS = len(os.sched_getaffinity(0))
 
 
 def widths(pid: int) -> dict[int, int]:
-    """Of each thread, on how many CPUs it may run."""
+    """Return, for each thread, on how many CPUs it may run."""
     return {
         int(task): len(os.sched_getaffinity(int(task))) for task in os.listdir(f"/proc/{pid}/task")
     }
@@ -46,7 +46,7 @@ def test_rings_for_which_no_memory_may_be_locked(
     engine: str, new_mount: MakeMount, tmp_path: Path
 ) -> None:
     tree: Mount = new_mount(write_folder(tmp_path / "pack.ffr", SMALL))
-    # Root may lock as much as it likes by a capability.
+    # By a capability, root may lock any amount of memory.
     dropped = [] if os.geteuid() else ["setpriv", "--bounding-set=-ipc_lock"]
     done = tree.mount(prefix=["prlimit", "--memlock=0:0", *dropped])
     assert done.status != 0

@@ -1,4 +1,4 @@
-"""Several packs as one tree, and sets of shards of which some are missing."""
+"""Several packs as one tree, and sets with missing shards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNITED = {
 }
 
 
-SERVED_BY = ["native"]  # the tree is the same for both
+SERVED_BY = ["native"]  # the tree is the same for both engines
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def shards(source: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def two_packs(tmp_path: Path) -> list[Path]:
-    """Without an index that is mapped, and of no set."""
+    """Two packs without a mapped index that belong to no set."""
     return [
         write_folder(tmp_path / "first.ffr", FIRST),
         write_folder(tmp_path / "second.ffr", SECOND),
@@ -199,10 +199,10 @@ def test_number_of_links_of_a_directory_where_files_may_hide_others(
     ]
     tree = mount(*packs, "--on-conflict", shown)
     assert tree.ask(probes.stat, "").st_nlink == root_links
-    assert tree.ask(probes.stat, "c").st_nlink == 3  # of one pack
+    assert tree.ask(probes.stat, "c").st_nlink == 3  # all its entries are of one pack
 
 
-# What is missing, or bad.
+# Missing and bad packs.
 
 
 def take_away(pack: Path) -> None:
@@ -238,7 +238,7 @@ def test_set_that_lacks_a_shard_is_refused_or_the_rest_is_shown(
     mount_command_fails(tree.mount(), 1, told)
     assert not tree.path.exists()
     tree.expect_log(told)
-    if lose in (spoil_header, cut):  # it is not there, and its set lacks it
+    if lose in (spoil_header, cut):  # a bad pack is left out, so that its set lacks it
         tree.expect_log(f"missing: number {number}")
     lines = notices(tree.mount("--allow-missing"))
     assert told in " ".join(lines)

@@ -46,10 +46,10 @@ def test_other_reads_go_on(stalling: Mount, disk: Disk) -> None:
 
 @pytest.fixture
 def fusectl(root_user: None) -> Iterator[None]:
-    """The kernel's switches of FUSE connections; some systems do not mount them."""
+    """The kernel's control files of FUSE connections; some systems do not mount them."""
     place = kernel_mount.CONNECTIONS
     with open_directory(os.path.dirname(place)) as directory:
-        fcntl.flock(directory, fcntl.LOCK_EX)  # one test at a time, of all processes that test
+        fcntl.flock(directory, fcntl.LOCK_EX)  # one test at a time, over all test processes
         if os.path.ismount(place):
             yield
             return
@@ -142,10 +142,10 @@ def test_killed_reader_does_not_hold_up_others(stalling: Mount, disk: Disk) -> N
 @pytest.mark.long
 @pytest.mark.promise("S14")
 def test_killed_lookup_does_not_hold_up_a_read_that_waits(stalling: Mount, disk: Disk) -> None:
-    """Its request is withdrawn, and must leave nobody waiting for a next one."""
+    """The lookup's request is withdrawn, and no thread may then wait for a next request."""
     with child(probes.kill_in_lookups, stalling / "") as killer:
         killer.next()
-        for name in reversed(SMALL_NAMES):  # forwards they would be read ahead
+        for name in reversed(SMALL_NAMES):  # in order they would be read ahead
             disk.stall(name)
             with child(probes.read, stalling / name) as reader:
                 reader.ask_next()
@@ -179,7 +179,7 @@ def test_reader_that_waits_for_the_disk_lets_other_threads_run(disk: Disk) -> No
     with child(probes.take_turns_beside_a_reader, disk.pack, record, 10) as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        assert reader.answer() is None  # nothing, if the interpreter were held
+        assert reader.answer() is None  # no answer if a thread held the interpreter's lock
         reader.ask_next()
         disk.go()
         assert reader.answer() == content("stalled")
@@ -187,16 +187,16 @@ def test_reader_that_waits_for_the_disk_lets_other_threads_run(disk: Disk) -> No
 
 @pytest.mark.promise("S14", "S75")
 def test_neighbours_that_stall_hold_up_nobody(new_mount: MakeMount, disk: Disk) -> None:
-    """Also the mount goes at once; its daemon ends when the disk has answered."""
+    """The mount, too, ends at once; its daemon ends when the disk has answered."""
     tree = new_mount(disk.pack)
     assert tree.mount("--read-around", "on").status == 0
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
     assert sorted(tree.ask(probes.listdir, "")) == ALL_NAMES
-    # The worker has heard of that, too, when it obeys what the daemon sends next.
+    # The worker knows this limit, too, once it has obeyed the daemon's next message.
     assert ffrfs("warm", tree.path, tree.path / SMALL_NAMES[1]).status == 0
     disk.stall(SMALL_NAMES[15])
     assert tree.ask(probes.read, SMALL_NAMES[0]) == content(SMALL_NAMES[0])
-    disk.wait_for("stalled")  # by nobody who reads it
+    disk.wait_for("stalled")  # by no reader of that file
     for name in ("cached", *SMALL_NAMES[2:12], *SMALL_NAMES[18:]):
         assert tree.ask(probes.read, name) == content(name)
     command = start_ffrfs("umount", tree.path)

@@ -1,6 +1,6 @@
-"""What a native mount's worker asks the kernel for while it serves page-cached small files.
+"""The system calls of a native mount's worker while it serves small files from the page cache.
 
-strace counts, and its file has a line for each call: "% time, seconds, µs a call, calls,
+strace counts them, and its file has a line for each call: "% time, seconds, µs a call, calls,
 errors, name".
 """
 
@@ -20,12 +20,12 @@ from tests.mount import probes
 from tests.mount.command import Mount
 from tests.mount.makers import MakeMount
 
-WARM_COUNT = 400  # after 256 cached reads in a row the page cache is not asked any more
+WARM_COUNT = 400  # after 256 cached reads in a row the worker no longer asks the page cache
 COUNT = 300
 NAMES = [f"{i:04d}" for i in range(WARM_COUNT + COUNT)]
 random.Random(5).shuffle(NAMES)
 WARM, COUNTED = NAMES[:WARM_COUNT], NAMES[WARM_COUNT:]
-# Of threads that wake up for something else, and of calls that began before strace did.
+# For threads that wake up for something else, and for calls that began before strace did.
 SLACK = 30
 RECEIVE = {"native": ["read", "writev"], "uring": ["io_uring_enter"]}
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 
 @contextmanager
 def counted(tree: Mount, file: Path) -> Iterator[dict[str, int]]:
-    """The worker's system calls of each name, once the block has ended."""
+    """Yield the counts of the worker's system calls by name, filled in once the block has ended."""
     assert tree.worker is not None
     strace = subprocess.Popen(
         ["strace", "-f", "-c", "-o", file, "-p", str(tree.worker.pid)],
@@ -65,10 +65,10 @@ def counted(tree: Mount, file: Path) -> Iterator[dict[str, int]]:
 @pytest.mark.promise("S23")
 @pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 def test_a_small_file_takes_few_system_calls(engine: str, mount: MakeMount, tmp_path: Path) -> None:
-    """A name: its receipt and its answer. A file: the read of its record besides."""
+    """A request takes its receipt and its answer; a READ also takes the read of its record."""
     files: dict[str, object] = {name: random.Random(name).randbytes(4500) for name in NAMES}
     pack = write_folder(tmp_path / "pack.ffr", {"d": files})
-    # A neighbour that is pushed between its LOOKUP and its READ costs a call more.
+    # A neighbour that is pushed between its LOOKUP and its READ costs one more call.
     tree: Mount = mount(pack, "--read-around", "off")
     tree.ask(probes.read_all_by_descriptor_in, "d", WARM)
     with counted(tree, tmp_path / "calls") as calls:

@@ -1,4 +1,4 @@
-"""TFDS directories: each split a directory of its records; a split named as DIR/SPLIT."""
+"""TFDS directories: each split is shown as a directory; DIR/SPLIT mounts one split alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPLITS = {"train": [2, 3, 2], "test": [1, 1, 1]}
 
 @pytest.fixture
 def data(golden: Path, tmp_path: Path) -> Path:
-    """What tensorflow_datasets has written; a copy."""
+    """A copy of a directory that tensorflow_datasets has written."""
     return Path(shutil.copytree(golden / "tfds/1.0.0", tmp_path / "data"))
 
 
@@ -41,7 +41,7 @@ def records(data: Path, split: str) -> list[bytes]:
 
 
 def linked(data: Path, split: str) -> Path:
-    """The split as an ordinary directory of TFRecord files."""
+    """Make an ordinary directory of the split's TFRecord files."""
     folder = data.parent / f"linked-{split}"
     folder.mkdir()
     for file in files(data, split):
@@ -184,7 +184,7 @@ def test_what_cannot_be_mounted_is_one_line(new_mount: MakeMount, data: Path) ->
 
 def test_what_is_not_tfds_mounts_as_before(mount: MakeMount, data: Path, tmp_path: Path) -> None:
     flat = [f"{number:09d}" for number in range(10)]
-    (data / "dataset_info.json").write_text('{"splits": {"train": {}}}')  # Hugging Face's
+    (data / "dataset_info.json").write_text('{"splits": {"train": {}}}')  # as by Hugging Face
     assert sorted(mount(data).ask(probes.listdir, "")) == flat
     (data / "dataset_info.json").unlink()
     assert sorted(mount(data).ask(probes.listdir, "")) == flat

@@ -47,7 +47,7 @@ def tree(golden: Path, mount: MakeMount) -> Mount:
 
 
 def check_record(tree: Mount, folder: str, expected: dict[str, Any]) -> Any:
-    """That the folder holds that; what its example.json says."""
+    """Check the files of the folder, and return its example.json."""
     contents = tree.ask(probes.contents, folder)
     described = json.loads(contents.pop("example.json"))
     assert same(loaded(contents), expected), (folder, contents.keys(), expected.keys())
@@ -55,7 +55,7 @@ def check_record(tree: Mount, folder: str, expected: dict[str, Any]) -> Any:
 
 
 def described(feature: dict[str, list[Any]] | None) -> Any:
-    """As example.json has it, from the golden files' JSON."""
+    """Return a feature as example.json shows it, made from the golden files' JSON."""
     if feature is None or "bytes_list" not in feature:
         return feature
     values = map(bytes.fromhex, feature["bytes_list"])
@@ -67,7 +67,7 @@ def described(feature: dict[str, list[Any]] | None) -> Any:
 
 
 def as_float32(value: Any) -> Any:
-    """Numbers as the file holds them: JSON has more digits, or just enough."""
+    """Return numbers as the file holds them: JSON has more digits, or just enough."""
     if isinstance(value, dict):
         return {
             name: [float(np.float32(x)) for x in inner]
@@ -192,7 +192,7 @@ def test_attributes(tree: Mount, examples: list[dict[str, Any]]) -> None:
     for path in ("", "000000001", "000000001/image"):
         found = tree.ask(probes.stat, path)
         assert (stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) == (stat.S_IFDIR, 0o755)
-        assert found.st_nlink == 1  # unknown without reading all records: nobody may count on it
+        assert found.st_nlink == 1  # 1: the number is unknown without reading all records
     found = tree.ask(probes.statvfs, "")
     assert found.f_files == 51
     assert (found.f_bfree, found.f_ffree) == (0, 0)

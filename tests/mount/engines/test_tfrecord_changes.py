@@ -1,7 +1,7 @@
-"""What becomes of a mounted TFRecord file that another sound one is written over.
+"""A mounted TFRecord file over which another sound one is written.
 
-The frames are as large as before and the records are laid out otherwise, so that only the
-checksum of a record tells that names and positions are no longer those of its bytes.
+The frames are as large as before, but the records have another layout, so that only the checksum
+of a record shows that names and positions no longer fit its bytes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tests.tfrecord_file import framed, write_tfrecord
 
 SERVED_BY = ENGINES
 COUNT = 60
-LOOKED_INTO = 50  # of them; the others nobody has asked for
-FORGOTTEN = 28  # of those; the bytes of the later ones may still be in memory
-# Of --cache-mb: room for the folders of all records, or for few; never for their bytes.
+LOOKED_INTO = 50  # so many folders are listed; nobody has asked for the others
+FORGOTTEN = 28  # of those listed; the bytes of the later ones may still be in memory
+# Values of --cache-mb: room for the folders of all records, or of few; never for their bytes.
 CACHE_MB = {"kept": "4", "dropped": "1"}
 SIZE = 20_000
 NAMES = ["a", "b", "example.json", "number", "record.bin"]
 
 
 def records(a_size: int, b_size: int, letters: str) -> list[bytes]:
-    """Many names, so that a megabyte of --cache-mb holds few folders."""
+    """Return records of many names, so that a megabyte of --cache-mb holds few folders."""
     more: Features = {
         f"feature {i:03d} with a name of some length/value": ("int64_list", [i]) for i in range(12)
     }
@@ -66,7 +66,7 @@ def overwrite(pack: Path, with_records: list[bytes]) -> None:
 
 
 def looked_into(mount: MakeMount, pack: Path, folders: str) -> Mount:
-    """A mount whose names the kernel knows, and none of its bytes."""
+    """Mount so that the kernel knows the names of these folders, but no bytes."""
     tree: Mount = mount(pack, "--no-extensions", "--cache-mb", CACHE_MB[folders])
     tree.ask(probes.inodes_in, "", [f"{number:09d}" for number in range(LOOKED_INTO)])
     forget_pages(pack)
@@ -105,7 +105,7 @@ def test_file_that_is_half_read_gets_no_bytes_of_another_record(
         assert reader.next() == b"a"
         overwrite(pack, AFTER)
         others = [f"{number:09d}/b" for number in range(LOOKED_INTO, COUNT)]
-        # They push the rest of it out of memory.
+        # These push the rest of the open file out of memory.
         assert tree.ask(probes.read_all_in, "", others) == [b"b" * SIZE] * len(others)
         assert reader.next() == errno.EIO
     tree.expect_log("cannot read 000000007.*: .*was overwritten")

@@ -1,4 +1,4 @@
-"""What becomes of a mounted TFRecord file's records when disks, caches and bytes misbehave."""
+"""Records of a mounted TFRecord file when bytes are damaged, caches small, or disks fail."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pack(tmp_path: Path) -> Path:
 def test_record_is_read_once_for_its_folder_and_its_files(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack)
     forget_pages(pack)
-    # Those who come without a listing, too.
+    # This also holds for a reader that has not listed the folder.
     assert tree.ask(probes.read, "000000007/image/encoded.jpg") == image(7)
     check_record(tree, 7, features(7))
     for number in range(20):
@@ -73,12 +73,12 @@ def test_damaged_record_is_an_error_inside_its_folder_only(mount: MakeMount, pac
 def test_record_damaged_after_it_was_looked_into(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack, "--cache-mb", "1")
     names = sorted(tree.ask(probes.listdir, "000000005"))
-    for number in range(6, 20):  # which push its bytes out of memory
+    for number in range(6, 20):  # these push its bytes out of memory
         assert sorted(tree.ask(probes.listdir, f"{number:09d}")) == names
     offset, size = tfrecord_extents(pack.read_bytes())[5]
     flip_byte(pack, offset + size // 2)
     tree.expect_log("cannot read 000000005/.*checksum mismatch")
-    assert sorted(tree.ask(probes.listdir, "000000005")) == names  # the kernel's own
+    assert sorted(tree.ask(probes.listdir, "000000005")) == names  # from the kernel's cache
     for path in ("record.bin", "image/encoded.jpg", "label.npy"):
         assert tree.ask(probes.errno_of, f"000000005/{path}", "read") == errno.EIO
     assert tree.count_logged("cannot read") == 1
@@ -212,7 +212,7 @@ def test_killed_while_it_looks_into_a_record_that_stalls(stalling: Mount, disk: 
 
 
 def waits_for_answer(pid: int) -> bool:
-    """The kernel has sent its request."""
+    """Return whether the kernel has sent the process's request, and waits for the answer."""
     return "request_wait_answer" in Path(f"/proc/{pid}/wchan").read_text()
 
 
@@ -234,7 +234,7 @@ def test_killed_while_its_request_waits_for_the_trial_of_another(
         for reader in readers:
             wait_until(lambda: waits_for_answer(reader.pid), "its request has been sent")  # noqa: B023
         stalling.replace_worker(signal.SIGABRT)
-        disk.wait_for("stalled")  # the trial of one of them
+        disk.wait_for("stalled")  # the new worker tries one of them alone
         os.kill(readers[killed].pid, signal.SIGKILL)
         readers[killed].wait(TIMEOUT_S)
         assert not readers[1 - killed].has_answered()

@@ -103,7 +103,7 @@ def test_owner_and_umask_are_as_asked(mount: MakeMount, pack_tree: PackTree) -> 
 def test_copy_can_be_changed_and_deleted(
     root_user: None, mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
-    """By the ordinary user who made it, with cp and rm."""
+    """The ordinary user who made the copy can do so with cp and rm."""
     options = ["-o", f"allow_other,uid={NOBODY},gid={NOBODY}"]
     tree = mount(pack_tree(TREE), *options)
     copy = places / "copies" / "copy"

@@ -1,4 +1,4 @@
-"""The worker of a native mount: what its death and its daemon's mean for readers."""
+"""The worker of a native mount: how its death, and its daemon's, affect readers."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ over_transports = pytest.mark.parametrize("engine", ["native", "uring"], indirec
 
 @pytest.fixture
 def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
-    """Its file "bad" is damaged."""
+    """A mount whose file "bad" is damaged."""
     pack = pack_tree({"d": dict(TREE), "large": LARGE, "bad": b"damaged"})
     offset, _ = record_extents(pack)[0]
     flip_byte(pack, offset)
-    made: Mount = mount(pack, "--read-around", "off")  # what nobody has read takes a request
+    made: Mount = mount(pack, "--read-around", "off")  # so each first read takes a request
     return made
 
 
@@ -72,7 +72,7 @@ def kill_worker(tree: Mount, number: int) -> None:
 def readers_at_work(
     tree: Mount, probe: str = "read_directly_until_it_fails"
 ) -> Iterator[list[Child]]:
-    """Several, who ask the worker for every byte, each of them in the midst of it."""
+    """Run readers that ask the worker for every byte; yield them when all are reading."""
     with ExitStack() as stack:
         readers = []
         for seed in range(READER_COUNT):
@@ -133,7 +133,7 @@ def test_worker_that_dies_under_readers_gives_them_an_error(
         assert holder.next() == LARGE[:1]
         kill_worker(tree, number)
         for reader in readers:
-            # The last: the path leads to an empty place for a moment.
+            # ENOENT, as the path leads to an empty mount point for a moment.
             assert reader.answer() in (*ENDED, errno.ENOENT)
         with pytest.raises(OSError) as caught:
             holder.next()
@@ -154,7 +154,7 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
         reader.ask_next()
         disk.wait_for("stalled")
         kill_worker(tree, signal.SIGKILL)
-        # A killed process keeps what it has open until its disk has answered.
+        # A killed process keeps its files open until its disk has answered.
         disk.go()
         assert reader.answer() in ENDED
     tree.wait_until_anew()
@@ -217,7 +217,7 @@ def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
             check_nothing_left(tree)
 
 
-# The daemon dies, for good.
+# The daemon dies, and no other one takes over.
 
 
 @pytest.mark.promise("S19")
@@ -231,14 +231,14 @@ def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
         assert holder.next() == LARGE[:1]
         tree.kill()
         if both:
-            with suppress(ProcessLookupError):  # it ends with its daemon
+            with suppress(ProcessLookupError):  # it may have ended with its daemon
                 kill_worker(tree, signal.SIGKILL)
         for reader in readers:
             assert reader.answer() in ENDED
         with pytest.raises(OSError) as caught:
             holder.next()
         assert caught.value.errno in ENDED
-        tree.wait_for_daemon()  # and for the worker, whom nobody tells
+        tree.wait_for_daemon()  # and for the worker, which gets no message
         assert tree.is_mounted
         assert tree.ask(probes.errno_of, "d/000", "read") in ENDED
     assert ffrfs("umount", tree.path).status == 0
@@ -269,7 +269,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     new_mount: MakeMount, disk: Disk
 ) -> None:
     tree = new_mount(disk.pack)
-    disk.stall_all(12)  # behind what the daemon itself looks at
+    disk.stall_all(12)  # behind the bytes that the daemon itself reads
     command = start_ffrfs(
         *("mount", *tree.engine_words, "--log-file", tree.log_file, tree.pack, tree.path)
     )
@@ -305,7 +305,7 @@ def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
         assert at_end == ["paths are gone"] * READER_COUNT
         assert tree.is_served
         for reader in readers:
-            assert reader.next() == FILE_COUNT  # files that were open, and can be read on
+            assert reader.next() == FILE_COUNT  # files that are open can still be read
         assert tree.is_served
     check_nothing_left(tree)
 
@@ -332,7 +332,7 @@ def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: P
 
 
 def test_a_worker_that_was_let_go_gets_no_limits(pack_tree: PackTree) -> None:
-    """The daemon's other tasks may run once more between the end of the mount and their own."""
+    """The daemon's other tasks may run once more after the mount has ended."""
     packs = (str(pack_tree({"a": b"a"})),)
     engine = NativeEngine(MountRequest(packs=packs, mountpoint="/m", options=TreeOptions()))
     engine.close()
@@ -360,7 +360,7 @@ def test_program_that_cannot_run_leaves_no_descriptor(
 def test_end_of_a_worker_that_was_dropped_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of its log is another file's by then."""
+    """The descriptor number of its log belongs to another file by then."""
     monkeypatch.setenv(PATH_VARIABLE, "/bin/false")
     (tmp_path / "other").write_bytes(b"other")
     worker = Worker(
@@ -385,7 +385,7 @@ def test_end_of_a_worker_that_was_dropped_meanwhile(
 
 
 def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only its parent makes its entry in /proc stay."""
+    """Its entry in /proc stays only until its parent has reaped it."""
     process = subprocess.Popen("cat", stdin=subprocess.PIPE)
     pidfd = os.pidfd_open(process.pid)
     with WorkerLife(pidfd, process.pid, dict) as life:
@@ -398,7 +398,7 @@ def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_worker_that_serves_nobody_is_looked_at_rarely() -> None:
-    """A reader waits for what a worker has not answered, or may ask for more."""
+    """It is looked at often only while requests are in flight, or its counters change."""
     counted: list[Counters] = [
         *({"reads": [1]}, {"reads": [2]}, {"reads": [2]}),  # and no more from now on
         *({"reads": [2], "in_flight": [7, 1]}, {"reads": [2], "in_flight": [7, 1]}),
