@@ -1,1 +1,1 @@
-"""Mounting, mount points, state."""
+"""Tests of mounting, mount points and state files."""

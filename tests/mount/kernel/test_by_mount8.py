@@ -1,4 +1,4 @@
-"""mount(8), umount(8) and findmnt(8) with our helpers, without HOME, PATH or anything else."""
+"""mount(8), umount(8) and findmnt(8) with our helpers, in an environment without HOME or PATH."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def succeeds(done: Done) -> None:
 
 
 def fails(done: Done, status: int, *words: str) -> None:
-    """With one line of ours; mount(8) adds none."""
+    """Check that it failed with one line of ours; mount(8) adds none."""
     assert (done.status, done.out) == (status, ""), done
     (line,) = done.err.splitlines()
     assert line.startswith("ffrfs: ")
@@ -179,7 +179,7 @@ def test_busy_mount_is_not_taken_away(machine: Machine, pack: Path, place: Path)
 def test_mount_into_another_namespace(
     machine: Machine, pack: Path, places: Path, place: Path
 ) -> None:
-    # Called in ours, where nothing comes up; the mount is over there.
+    # The helper runs in our namespace, where no mount appears; the mount is in the other one.
     helper = places / "helper"
     helper.write_text(helper_text())
     done = subprocess.run(

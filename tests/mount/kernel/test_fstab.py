@@ -1,4 +1,4 @@
-"""Lines of fstab, through `mount -a` and by their mount points; an ordinary user's line."""
+"""Lines of fstab, mounted by `mount -a`, by their mount points, and by an ordinary user."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OCTAL = {" ": r"\040", "\t": r"\011", "\\": r"\134"}
 
 
 def line(spec: object, place: Path, options: str) -> str:
-    """fstab(5) writes white space in octal."""
+    """Return a line of fstab(5), which has white space in octal."""
     fields = (str(spec), str(place), "ffrfs", options)
     return " ".join("".join(OCTAL.get(char, char) for char in field) for field in fields) + " 0 0"
 
 
 @pytest.fixture
 def pack(pack_tree: PackTree, places: Path) -> Path:
-    """One that every user can read."""
+    """A pack that every user can read."""
     path = places / "data set,1.ffr"
     shutil.copy(pack_tree({"a": b"alpha"}), path)
     return path
@@ -52,7 +52,7 @@ def test_mount_all_of_a_file_and_again(
         + line(pack, third, "noauto,user")
         + "\n"
     )
-    for _ in range(2):  # what is mounted is left alone
+    for _ in range(2):  # the second time nothing is mounted again
         done = machine.mount("-a", "-T", fstab)
         assert (done.status, done.out, done.err) == (0, "", "")
         assert [machine.find(place) is not None for place in folders] == [True, True, False]

@@ -1,4 +1,4 @@
-"""Logs of mounts that have ended: how long they stay, and how much of them."""
+"""Logs of mounts that have ended: for how long, and how many of them, are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def make_mount(directory: str, place: str, size: int = 100) -> state.MountState:
-    """One that is live, with two files of its log."""
+    """Save the state of a live mount, with two files of its log."""
     log = Path(state.log_path(directory, place))
     made = state.MountState(
         mountpoint=place,
@@ -36,7 +36,7 @@ def make_mount(directory: str, place: str, size: int = 100) -> state.MountState:
 
 
 def end(directory: str, place: str, age_s: float, size: int = 100) -> None:
-    """One that ended so long ago."""
+    """Make a mount that ended so long ago."""
     state.release(directory, make_mount(directory, place, size))
     log = state.log_path(directory, place)
     ended_s = time.time() - age_s
@@ -45,7 +45,7 @@ def end(directory: str, place: str, age_s: float, size: int = 100) -> None:
 
 
 def kept(directory: str) -> set[str]:
-    """The places of which all is there."""
+    """Return the places of ended mounts, which must have all their files."""
     names = os.listdir(directory)
     found = {place for place in ("/a", "/b", "/c") if state.find_ended(place) is not None}
     assert len(names) == 3 * len(found), names
@@ -62,7 +62,7 @@ def test_log_goes_a_week_after_the_end(directory: str) -> None:
 
 @pytest.mark.promise("S57")
 def test_log_stays_while_its_mount_is_there(directory: str) -> None:
-    """Dead or alive; and it is kept from the end, not from the last line."""
+    """The mount may be dead or alive; the week begins with its end, not with the last line."""
     known = make_mount(directory, "/a")
     log = state.log_path(directory, "/a")
     for path in (log, log + ".1"):

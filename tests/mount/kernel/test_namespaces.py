@@ -17,14 +17,14 @@ from tests.mount.command import Done, Mount, check_nothing_left, ffrfs, wait_unt
 from tests.own_mounts import with_copy_of, with_own_mounts
 
 TREE = {"a": b"alpha"}
-# Processes of its own, too: it does not see that the daemon lives.
+# With a PID namespace, too: a command in it does not see that the daemon lives.
 CONTAINER = ("--pid", "--fork", "--mount-proc")
 FFRFS = (sys.executable, "-P", "-m", "ffrfs")
 
 
 @pytest.fixture
 def engine(fuse: None) -> str:
-    """One: what the commands see of the daemon is the same of both."""
+    """One engine: commands see the same of the daemon with both."""
     return "native"
 
 
@@ -34,7 +34,7 @@ def run(command: Sequence[str]) -> Done:
 
 
 def inside(*words: str | Path, options: Sequence[str] = ()) -> Done:
-    """The command there, where the mount is not seen."""
+    """Run the command in a namespace of its own, which does not have the mount."""
     return run(with_own_mounts(*FFRFS, *map(str, words), options=options))
 
 
@@ -88,7 +88,7 @@ def test_umount_of_a_copy_in_a_container_leaves_the_mount(root_user: None, tree:
 
 @pytest.mark.promise("S18")
 def test_signal_unmounts_what_another_daemon_has_noted_as_its_own(tree: Mount) -> None:
-    """As daemons of earlier versions did in another mount namespace."""
+    """Daemons of earlier versions did this in another mount namespace."""
     found = state.find(str(tree.path))
     assert found is not None
     directory, known = found

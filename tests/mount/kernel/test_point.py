@@ -1,4 +1,4 @@
-"""Mount points: one name for each, made and removed, refused when they will not do."""
+"""Mount points: one name for each, made and removed, refused if they cannot be used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TREE = {"a": b"alpha"}
 
 @pytest.fixture
 def engine(fuse: None) -> str:
-    """One: the place is made ready before there is an engine, and removed after it."""
+    """One engine: the place is prepared before the engine begins, and removed after it."""
     return "native"
 
 
@@ -65,7 +65,7 @@ def test_mount_table_undoes_the_kernels_escapes(
         b" ro,user_id=1000,group_id=100,x\n"
         b"41 22 0:51 / /mnt/x rw master:1 propagate_from:2 - tmpfs \xff\xfe rw\n"
         b"42 41 0:52 / /mnt/x rw - fuse  rw\n"
-        b"43 22 0:53 / /mnt/\r\x0c/y rw - fuse.ffrfs y rw\n"  # which are not escaped
+        b"43 22 0:53 / /mnt/\r\x0c/y rw - fuse.ffrfs y rw\n"  # the kernel does not escape these
     )
     monkeypatch.setattr(mount_table, "MOUNTINFO", str(table))
     entry = mount_table.mount_at("/mnt/a b\\c\td")
@@ -132,7 +132,7 @@ def test_mount_points_that_cannot_be(
 def test_mount_point_on_a_file_system_that_hangs_is_refused(
     mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    """It waits for the file system for 5 seconds, without the lock that others need."""
+    """The command waits for the file system for 5 seconds, without the lock that others need."""
     hanging = mount(pack_tree({"d": TREE}))
     tree = new_mount(hanging.pack, mountpoint=hanging.path / "d")
     assert hanging.ask(probes.listdir, "") == ["d"]

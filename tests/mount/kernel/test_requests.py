@@ -1,6 +1,6 @@
-"""What the kernel asks the native engine, and what it never asks again.
+"""The requests that the kernel sends to the native engine, and those that it never repeats.
 
-Counts are those of `ffrfs stats`, of each kind since the mount was made.
+The counts are those of `ffrfs stats`, by kind, since the mount was made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.parametrize("engine", ["native", "uring"], indirect=Tru
 
 
 def new_requests(tree: Mount, act: Callable[[], object]) -> dict[str, int]:
-    """What is asked meanwhile, by kind."""
+    """Return the number of requests meanwhile, by kind."""
     before = tree.requests()
     act()
     after = tree.requests()
@@ -47,9 +47,9 @@ def check_asks_only(
     act: Callable[..., object],
     *arguments: object,
 ) -> object:
-    """What `act` at `path` returns, once the machine has dropped no page of `names` before it.
+    """Check the requests of `act`, and return its result; repeat if pages were dropped before.
 
-    Each of `names` is opened once more, to ask that (cached_files.py).
+    Each of `names` is opened once more, to look for dropped pages (cached_files.py).
     """
     answers = []
 
@@ -96,7 +96,7 @@ def test_after_the_first_touch_nothing_is_asked(tree: Mount) -> None:
 def test_what_an_engine_does_not_know_is_asked_once_per_mount(tree: Mount) -> None:
     assert new_requests(tree, lambda: tree.ask(probes.read, "small"))["open"] == 1
     asked = new_requests(tree, lambda: tree.ask(probes.read, "file"))
-    assert asked.keys() == {"read"}  # whoever mounts has listed the root
+    assert asked.keys() == {"read"}  # mounting has listed the root
     tree.ask(probes.listdir, "d")
     asked = new_requests(tree, lambda: tree.ask(probes.listdir, "d/e"))
     assert asked.keys() == {"readdir"}
@@ -117,8 +117,8 @@ def test_a_listing_brings_the_attributes_of_all_its_entries(
     tree.ask(probes.listdir, "")
     asked = new_requests(tree, lambda: tree.ask(probes.scan, "big"))
     assert asked.keys() == {"readdir"}  # no lookup, no getattr
-    # About 200 bytes an entry; the least that the kernel asks for is a page, of which a
-    # part stays empty, and the last answer is the end.
+    # About 200 bytes per entry. The kernel asks for a page at least, of which a part stays
+    # empty, and the last answer is empty.
     assert asked["readdir"] <= ENTRY_COUNT * 200 // 3800 + 2
     check_asks_only(tree, {}, "big", [""], probes.scan)
     for _ in range(2):
@@ -153,7 +153,7 @@ def test_readahead_is_raised(root_user: None, mount: MakeMount, pack_tree: PackT
     assert int(limit.read_text()) == kernel_mount.READAHEAD_KB
 
 
-# A kernel that cannot do without OPEN and OPENDIR.
+# A kernel that must send OPEN and OPENDIR.
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def opens_sent(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def check_opens_are_sent_but_nothing_else(tree: Mount) -> None:
     asked = first_touch(tree)
     assert asked.keys() >= {"lookup", "open", "release", "read", "opendir", "readdir", "releasedir"}
-    # Twice for each of three files and folders. The page cache outlives the file that is
-    # closed, and the cached listing its folder.
+    # Twice for each of the three files and folders. The page cache outlives a file that is
+    # closed, and a cached listing outlives its folder.
     kinds = ("open", "release", "opendir", "releasedir")
     assert asked.items() >= dict.fromkeys(kinds, 6).items()
     for _ in range(2):

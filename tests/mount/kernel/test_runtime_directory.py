@@ -1,6 +1,6 @@
-"""The runtime directory is full, read-only, taken, or removed: errors that say so, or a mount.
+"""The runtime directory is full, read-only, taken or removed: commands say so, or still mount.
 
-In a mount namespace of its own, since root's is /run/ffrfs.
+The tests have a mount namespace of their own, since root's directory is /run/ffrfs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DIRECTORY = "/run/ffrfs"
 
 
 class Place:
-    """A pack and a mount point of a user's, on a machine whose /run holds 256 KiB."""
+    """A pack and a mount point of a user, on a machine whose /run holds 256 KiB."""
 
     def __init__(self, machine: Machine, folder: Path, pack: Path, user_id: int) -> None:
         self.machine = machine
@@ -49,7 +49,7 @@ class Place:
         self.pack = folder / "pack.ffr"
         shutil.copyfile(pack, self.pack)
         self.mountpoint = self.home / "mount"
-        # Where a user's own rights are asked for; and root's, where /run/ffrfs cannot be used.
+        # A user's directory is below XDG_RUNTIME_DIR; root's, too, if /run/ffrfs cannot be used.
         self.environment = ["PATH=/usr/bin:/bin", f"XDG_RUNTIME_DIR={self.home}"]
         machine.admin("mount -t tmpfs -o mode=755,size=256k tmpfs /run")
         if user_id != 0:
@@ -72,9 +72,9 @@ class Place:
         return self.machine.run("cat", path, user_id=self.user_id).out
 
     def listed(self, **more: Any) -> dict[str, Any]:
-        """What `ffrfs ps` tells of the mount, when its daemon has answered.
+        """Return the mount's entry in `ffrfs ps`, once its daemon has answered.
 
-        Other tests have mounts of the same user.
+        There may be mounts of the same user from other tests.
         """
         found: dict[str, Any] = {}
 
@@ -91,7 +91,7 @@ class Place:
         return found
 
     def figures(self) -> dict[str, Any]:
-        """What its daemon answers to `ffrfs stats`."""
+        """Return its daemon's answer to `ffrfs stats`."""
         done = self.ffrfs("stats", "--json", self.mountpoint)
         assert done.status == 0, done
         found: dict[str, Any] = json.loads(done.out)
@@ -99,19 +99,19 @@ class Place:
 
     @staticmethod
     def kill(daemon: Process) -> None:
-        """And its worker."""
-        stop(daemon.pid)  # it would replace the worker itself
+        """Kill the daemon and its worker."""
+        stop(daemon.pid)  # otherwise it would replace the worker itself
         for one in children(daemon):
             if is_worker(one):
                 os.kill(one.pid, signal.SIGKILL)
         os.kill(daemon.pid, signal.SIGKILL)
 
     def seen(self, path: str) -> str:
-        """A path of the machine as the test sees it."""
+        """Return a path of the machine as the test sees it."""
         return self.machine.namespace.removesuffix("ns/mnt") + "root" + path
 
     def runtime_files(self) -> list[str]:
-        """Without those that stay for a while."""
+        """Return the files in it, without those that are kept for a while."""
         done = self.machine.run("find", DIRECTORY, str(self.home), "-mindepth", "1")
         return [path for path in done.out.split() if not path.endswith(state.KEPT)]
 
@@ -176,7 +176,7 @@ def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
 def test_one_that_cannot_be_used_when_the_next_daemon_begins(
     as_root: Place, is_alone: bool
 ) -> None:
-    """Or none of them can."""
+    """The first runtime directory, or each of them, cannot be used."""
     log_file = as_root.home / "log"
     assert as_root.mount("--engine", "native", "--log-file", str(log_file)).status == 0
     others = [] if is_alone else [as_root.home / "ffrfs", Path("/tmp/ffrfs-0")]
@@ -240,7 +240,7 @@ def test_log_that_cannot_be_opened_when_the_next_daemon_begins(as_root: Place) -
 @pytest.mark.long
 @pytest.mark.promise("S19")
 def test_lock_that_another_process_keeps(as_root: Place) -> None:
-    """A command that hangs. `ffrfs umount`, the next daemon and its end wait 5 seconds each."""
+    """A command hangs; `ffrfs umount`, the next daemon and its end wait 5 seconds each."""
     assert as_root.mount("--engine", "native").status == 0
     daemon = Process(as_root.listed()["pid"], 0)
     (guardian,) = filter(is_guardian, children(daemon))
@@ -284,7 +284,7 @@ def test_state_is_written_once_the_lock_is_free(as_root: Place) -> None:
 
 @pytest.mark.promise("S19")
 def test_restart_ends_a_daemon_when_commands_know_its_guardian(as_root: Place) -> None:
-    """Or they would take the mount for dead until the next daemon answers."""
+    """Otherwise commands would take the mount for dead until the next daemon answers."""
     log = as_root.home / "log"
     assert as_root.mount("--engine", "native", "--log-file", str(log)).status == 0
     daemon = Process(as_root.listed()["pid"], 0)
@@ -349,7 +349,7 @@ def test_removed_under_a_mount(as_user: Place, engine: str) -> None:
 
 @pytest.mark.promise("S18", "S22")
 def test_files_outlast_a_program_that_removes_old_ones(as_user: Place) -> None:
-    """As in /tmp; and they are made again if they were removed all the same."""
+    """Old files may be removed, as in /tmp; files that were removed anyway are made again."""
     assert as_user.mount().status == 0
     files = list((as_user.home / "ffrfs").iterdir())
     assert sorted(path.suffix for path in files) == [".json", ".log", ".sock"]
@@ -411,7 +411,7 @@ def test_check_over_a_dead_mount(as_user: Place) -> None:
 
 
 def test_number_of_a_dead_daemon_is_now_that_of_another_users_process(as_user: Place) -> None:
-    """Whose files in /proc are closed (hidepid=)."""
+    """The files of that process in /proc are closed (hidepid=)."""
     as_user.machine.admin("mount -t proc -o hidepid=1 proc /proc")
     assert as_user.mount().status == 0
     kill_for_good(as_user.listed()["pid"])
@@ -428,7 +428,7 @@ def test_number_of_a_dead_daemon_is_now_that_of_another_users_process(as_user: P
 
 
 def test_statistics_where_nobody_sees_the_fetcher(as_user: Place) -> None:
-    """As no user may look into it, /proc with hidepid= hides it."""
+    """As no user may look into the fetcher, /proc with hidepid= hides it."""
     as_user.machine.admin("mount -t proc -o hidepid=1 proc /proc")
     url = f"file://{as_user.pack}"
     assert as_user.ffrfs("mount", "--cache-mode=stream", url, as_user.mountpoint).status == 0
@@ -453,7 +453,7 @@ ffrfs umount "$place"
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_root_of_a_user_namespace(as_user: Place, engine: str) -> None:
-    """The real root's directory is there, and belongs to somebody else."""
+    """The real root's directory exists, and belongs to another user."""
     as_user.machine.admin(f"mkdir -m 700 {DIRECTORY}")
     script = as_user.home / "script"
     script.write_text(IN_A_NAMESPACE)

@@ -1,4 +1,4 @@
-"""Mounting where a daemon has died: what it left is taken away, and nothing else is."""
+"""Mounting where a daemon has died: the mount that it left is removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from tests.mount.process_status import descriptors
 TREE = {"a": b"alpha" * 10_000}
 PIDFD_GETFD = 438
 KILLS = 3
-# What readers may get: of the dead mount, and of the place while nothing is mounted there.
+# Errors for readers: of the dead mount, and of the place while nothing is mounted there.
 DEATHS = {"ENOTCONN", "ECONNABORTED", "ECANCELED", "ENOENT"}
 NOTICE = "removed a dead mount of .*tree.ffr, whose daemon .* has died"
 
 
 def kill(tree: Mount) -> None:
-    """The daemon, and its worker, which would wait for the next one for seconds."""
+    """Kill the daemon, and its worker, which would wait for the next daemon for seconds."""
     tree.kill()
     if tree.worker is not None:
         os.kill(tree.worker.pid, SIGKILL)
@@ -115,7 +115,7 @@ def test_kills_under_readers_give_errors_until_the_next_mount(
 
 @pytest.mark.promise("S50")
 def test_mount_takes_the_place_of_a_dead_one_that_hangs(root_user: None, tree: Mount) -> None:
-    """As with a thread of the dead daemon that the kernel blocks."""
+    """The connection stays open, as with a thread of the dead daemon that the kernel blocks."""
     tree.expect_log(NOTICE)
     connection = copied_connection(tree)
     try:
@@ -153,7 +153,7 @@ def is_probed(pid: int) -> bool:
 
 
 def copied_connection(tree: Mount) -> int:
-    """The connection of the daemon, by pidfd_getfd(2); it lives on as long as this process."""
+    """Return a copy of the daemon's connection (pidfd_getfd(2)), which keeps it open."""
     assert tree.process is not None
     found = descriptors(tree.process.pid).items()
     (fd,) = (number for number, name in found if name == "/dev/fuse")
@@ -235,7 +235,7 @@ def test_mount_below_a_dead_one_is_left_if_it_lives(
     kill(tree)
     bind(tree.path, below.path)
     again = new_mount(tree.pack, mountpoint=below.path)
-    # The daemon that the state file tells of lives: nothing is looked at.
+    # The daemon in the state file lives, so nothing is examined.
     mount_command_fails(again.mount(), 32, f"ffrfs umount {below.path}")
     assert mounts_at(below.path) == 2
     lose_state(below)
@@ -389,7 +389,7 @@ def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: A
 @by_native
 def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "is_killed")
-    # Root itself may not look into it, and is told nothing by the kernel.
+    # Even root may not look into the mount, and the kernel tells it nothing.
     assert seen == {"live": False, "taken": 1, "left": False}
 
 

@@ -1,4 +1,4 @@
-"""What daemons leave for others: their state files, and who they are."""
+"""State files of daemons, the identity of processes, and reports from a new daemon."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_runtime_directory_is_private(directory: str) -> None:
 def test_relative_runtime_directory_of_a_session_is_ignored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The daemon is in another folder than who looks for it."""
+    """The daemon has another working directory than a command that looks for it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "session").mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", "session")
@@ -122,7 +122,7 @@ def test_all_states_are_found(directory: str) -> None:
     known = [a_mount(f"/mnt/{name}", packs=(f"/{name}.ffr",), began_s=1.5) for name in "abc"]
     for one in known:
         state.save(directory, one)
-    # Neither is the state of a mount: one that cannot be read, one under another's name.
+    # Neither file is the state of a mount: one cannot be read, one has another mount's name.
     Path(directory, "other.json").write_text(json.dumps({"mountpoint": 1}))
     path = Path(state._path(directory, "/mnt/a"))
     path.with_name("0123456789abcdef.json").write_bytes(path.read_bytes())
@@ -170,7 +170,7 @@ def test_of_two_states_that_of_the_living_is_found(
 def test_of_two_states_of_one_mount_that_of_the_living_daemon_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its guardian is known to both."""
+    """Both states have the same guardian."""
     directories = [str(tmp_path / name) for name in ("first", "second")]
     monkeypatch.setattr(state, "runtime_directories", lambda: directories)
     dead = a_mount("/mnt/x", process=Process(1, 1), guardian=Process.current(), began_s=5.0)
@@ -313,7 +313,7 @@ def test_error_survives_the_pipe(error: Exception) -> None:
         assert type(found) is type(error)
     assert vars(found) == vars(error)
     assert getattr(found, "filename", None) == getattr(error, "filename", None)
-    # Nor does a pool of processes lose the fields, which pickles what its processes raise.
+    # A pool of processes, which pickles their exceptions, does not lose the fields either.
     assert vars(copy.copy(error)) == vars(error)
 
 

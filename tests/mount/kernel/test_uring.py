@@ -1,4 +1,4 @@
-"""Whether the kernel offers FUSE over io_uring: what a mount makes of it, and says of it."""
+"""Whether the kernel offers FUSE over io_uring: how a mount uses this, and reports it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADVICE = ("Linux 6.14", "echo Y > /sys/module/fuse/parameters/enable_uring", "/e
 over_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
 
 
-# What the kernel says.
+# The kernel's files.
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_list_of_cpus_that_makes_no_sense(tmp_path: Path, text: str) -> None:
         uring.count_cpus(text)
     possible = tmp_path / "possible"
     possible.write_text(text)
-    assert uring.queue_count(str(possible)) >= 1  # as many as there are now
+    assert uring.queue_count(str(possible)) >= 1  # as many as there are CPUs now
 
 
 @pytest.mark.promise("S52")
@@ -66,12 +66,12 @@ def test_memory_of_the_rings(cpu_count: int) -> None:
     assert rings_bytes(cpu_count, 256 * MIB) == 32 * MIB + cpu_count * 64 * 1024
 
 
-# What a mount makes of it.
+# Mounts without io_uring.
 
 
 @pytest.fixture
 def switched_off(machine: Machine, places: Path) -> Machine:
-    """A machine whose kernel offers none, whatever this one's does."""
+    """A machine that shows a kernel without it, whatever this kernel offers."""
     if Path(uring.PARAMETER).exists():
         parameter = places / "enable_uring"
         parameter.write_text("N\n")
@@ -123,7 +123,7 @@ def test_uring_where_the_native_engine_was_not_built(
     mount_command_fails(done, 32, "--transport uring", "was not built")
 
 
-# Where it is on.
+# Mounts with io_uring.
 
 
 @over_uring
@@ -152,7 +152,7 @@ def test_status_of_a_service_names_it(start_service: StartService, pack: Path) -
 @over_uring
 @pytest.mark.promise("S60")
 def test_without_io_uring(new_mount: MakeMount, pack: Path) -> None:
-    """As in most containers, on a machine whose kernel offers it to FUSE."""
+    """As in most containers, io_uring is forbidden, though the kernel offers it to FUSE."""
     tree = new_mount(pack)
     wrapping = [sys.executable, str(CHECKOUT / "tests/mount/without_call.py"), "io_uring_setup"]
     done = tree.mount("--transport", "uring", prefix=wrapping)

@@ -1,4 +1,4 @@
-"""Where there is no FUSE, or not for this user: an error that says what to do, once."""
+"""Without FUSE, or without the right to use it, a single error says what to do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fails(
 
 
 def hide_device(machine: Machine, folder: Path) -> None:
-    """An empty /dev, but for what every program needs."""
+    """Make a /dev that has only the files that every program needs."""
     folder.mkdir()
     keep = ("null", "zero", "random", "urandom", "shm")
     script = [f"mount -t tmpfs -o mode=755 tmpfs {folder}"]
@@ -57,7 +57,7 @@ def test_no_device(machine: Machine, places: Path, pack: Path) -> None:
     reason = "No such file or directory: FUSE is needed: run: modprobe fuse"
     engines = [f"--engine={engine}" for engine in ENGINES]
     fails(machine, pack, place, reason, options=[*engines, "--check"])
-    # All else works.
+    # All other commands work.
     assert machine.ffrfs("cat", pack, "a").out == CONTENT
     for command in (["verify", pack], ["ps"], ["umount", "--all"], ["umount", "--dead", place]):
         assert machine.ffrfs(*command).status == 0
@@ -69,7 +69,7 @@ def test_something_else_than_the_device(machine: Machine, places: Path, pack: Pa
     for make, reason in {
         f"touch {DEVICE}": "not a device: remove it, and run: modprobe fuse",
         f"mkdir {DEVICE}": "Is a directory: FUSE is needed: run: modprobe fuse",
-        # What a container gets of a host that has none; and of a module that is not loaded.
+        # A container has this if its host has no such device, or has not loaded the module.
         f"mknod {DEVICE} c 10 250": "No such device: FUSE is needed: run: modprobe fuse",
     }.items():
         machine.admin(make)
