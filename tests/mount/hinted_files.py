@@ -75,7 +75,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
 
 
 def settled(tree: Mount) -> dict[str, int]:
-    """Return the same once nothing waits for storage or a CPU, or has changed for a while."""
+    """Return the same, once no thread waits for storage or a CPU and no number changes any more."""
     processes = [process for process in (tree.process, tree.worker) if process is not None]
     before = None
     since_s = start_s = time.monotonic()

@@ -77,7 +77,7 @@ class Preloaded:
         return self._process.pid
 
     def can_run(self, arguments: Sequence[str], environment: dict[str, str]) -> bool:
-        """Return False if PYTHON… variables, read only at start, differ, or if it is too long."""
+        """Return whether PYTHON… variables, read at start only, are the same, and the line fits."""
         return (
             _of_interpreter(environment) == self._environment
             and len(_command_line(arguments)) <= _COMMAND_LINE_SIZE

@@ -30,7 +30,7 @@ _FILE_HANDLE_SIZE_MAX = 128
 _FS_IOC_GETFLAGS = 0x80086601
 _BLOCK_SIZE_OF = 2  # FIGETBSZ
 _READS_PER_FILE = 12
-_FILES_OF_SIZE = 2  # files of a folder that get all questions; the others only get a stat
+_FILES_OF_SIZE = 2  # files of each size in a folder that get all questions; the others a stat
 _DIRECT = os.O_RDONLY | os.O_DIRECT
 
 ODD_NAMES: list[bytes] = [
