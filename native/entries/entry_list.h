@@ -2,10 +2,10 @@
 //
 //   folders, files, links   32 bytes each, numbered from 0 in the order they were added in;
 //                           folder 0 is the root
-//   nodes                   all of them, numbered together: folders, then files, links
-//   children                the nodes, those of a folder adjacent, sorted by the bytes of
-//                           their names: made by sort(), 4 bytes each
-//   records                 the file of each record: made by number_…(), 4 bytes each
+//   nodes                   all entries, numbered together: folders, then files, then links
+//   children                the nodes, 4 bytes each; the entries of a folder are adjacent and
+//                           sorted by the bytes of their names; made by sort()
+//   records                 the file of each record, 4 bytes each; made by number_…()
 //   rest                    links and empty folders, each with a record: 8 bytes each
 //
 // Adding an entry undoes sort() and number_…(). Any number of threads may read; a thread that
@@ -100,9 +100,9 @@ class EntryList {
   // Returns the files that share a record, except for its own.
   [[nodiscard]] std::vector<uint32_t> sharing(uint32_t record) const;
 
-  // Links and empty folders, in the order of their records. Each is in the pack that has its
-  // record: that of the first file after it by path, where the links of a folder come before its
-  // other entries; or the last record if no file comes after it.
+  // Links and empty folders, in the order of their records. The record of one is that of the first
+  // file after it by path (the links of a folder come before its other entries), or the last record
+  // if no file comes after it. The pack that has this record has the link or folder, too.
   struct Rest {
     uint32_t record;
     uint32_t node;

@@ -41,7 +41,8 @@ void EntryList::number_by(std::span<const uint32_t> files) {
   give_records(std::move(ordered));
 }
 
-// In the order of paths: enter(folder, its entries) before these, visit(number of a file).
+// Walks the tree in the order of paths: calls enter(folder, its entries) for each folder before its
+// entries, and visit(number) for each file.
 template <typename Enter, typename Visit> void EntryList::walk(Enter enter, Visit visit) const {
   std::vector<std::span<const Node>> stack{children(kRoot)};  // remaining entries of each folder
   enter(kRoot, stack.back());

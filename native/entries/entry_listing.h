@@ -11,8 +11,8 @@
 
 namespace ffrfs {
 
-// For the records [first, first + count): names, each followed by a slash, and before the first one
-// of a folder its path between two NULs; sizes and times as 64-bit numbers.
+// The files of the records [first, first + count). `names`: each name is followed by a slash; where
+// the folder changes, its path comes first, between two NULs. Sizes and times are 64-bit numbers.
 struct EntryListing {
   EntryListing(const EntryList& list, uint32_t first, uint32_t count);
 
@@ -21,7 +21,7 @@ struct EntryListing {
   std::string times;
 };
 
-// A file; a link; or an empty folder, which has no name.
+// A file, a link, or an empty folder. An empty folder has no name here.
 struct EntryRow {
   uint32_t record = 0;
   uint32_t folder = 0;

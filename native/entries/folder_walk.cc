@@ -43,7 +43,7 @@ const std::vector<FolderWalk::Entry>& FolderWalk::next() {
           [this, first = begin_of(thread), end = begin_of(thread + 1)] { ask_for(first, end); });
     }
   } catch (const std::system_error&) {
-    ask_for(begin_of(thread), count);  // continues without further threads
+    ask_for(begin_of(thread), count);  // no further thread can be created: this one does their work
   }
   ask_for(0, begin_of(1));
   return entries_;

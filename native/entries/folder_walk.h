@@ -50,8 +50,8 @@ class FolderWalk {
   std::vector<Entry> entries_;
 };
 
-// Adds the regular files of `found`; returns all other names: also those that no entry may have,
-// and those for which stat(2) has failed.
+// Adds the regular files of `found`. Returns all other names, including names that no entry may
+// have, and names for which stat(2) has failed.
 [[nodiscard]] std::vector<std::string_view> add_regular_files(
     EntryList& list, uint32_t parent, const std::vector<FolderWalk::Entry>& found);
 

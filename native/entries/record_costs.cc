@@ -5,8 +5,8 @@
 namespace ffrfs {
 namespace {
 
-// Per entry, besides its bytes and twice its name: 12 bytes in the header, 32 to 56 in the index,
-// and the pickle's own.
+// The cost of an entry, besides its bytes and twice its name: 12 bytes in the header, 32 to 56 in
+// the index, and the opcodes of the pickle.
 constexpr uint64_t kEntryCost = 80;
 
 uint64_t cost_of_folder(const EntryList& list, uint32_t folder) {

@@ -109,13 +109,14 @@ bool is_control(char c) {
   return (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') || byte == 0x7F;
 }
 
-// Returns whether the text, after an array's bracket, begins like a value or its end.
+// `text` follows the opening bracket of an array. Returns whether it begins like a value, or closes
+// the array.
 bool begins_value(std::string_view text) {
   return "\"{[]-0123456789"sv.find(text[0]) != std::string_view::npos || text.starts_with("true") ||
          text.starts_with("false") || text.starts_with("null");
 }
 
-// Returns whether it begins and ends as an object or an array; does not parse the rest.
+// Returns whether the text begins and ends like an object or an array; does not parse the rest.
 bool is_json(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));

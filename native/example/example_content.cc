@@ -5,7 +5,8 @@
 namespace ffrfs {
 namespace {
 
-// `named` is in the order of the bytes: of several with one name the last is kept.
+// Sorts by name. `named` is in the order of the record's bytes; if a name occurs again, the last
+// entry is kept.
 template <typename Entries> void sort_once(Entries& named) {
   using Entry = typename Entries::value_type;
   if (std::ranges::adjacent_find(named, std::ranges::greater_equal{}, &Entry::name) ==

@@ -78,7 +78,7 @@ bool DemandReader::arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owne
   try {
     shared = std::make_shared<std::vector<UnitTable::Done>>(std::move(waiting));
     port_.post([give, shared] { give(*shared); });
-  } catch (const std::bad_alloc&) {  // none left to post it
+  } catch (const std::bad_alloc&) {  // no memory to post it
     give(shared ? *shared : waiting);
   }
   return true;

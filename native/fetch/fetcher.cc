@@ -199,7 +199,7 @@ bool Fetcher::check_item(BatchItem& item, bool check) noexcept {
   try {
     if (check) item.check(shards_, counters_);
   } catch (...) {
-    // No bytes cannot be fetched again, though their checksum may be wrong.
+    // An empty range cannot be fetched again, though its checksum may be wrong.
     if (item.whole_size() > 0 && can_refetch(item.extent)) return false;
     item.error = std::current_exception();
   }
@@ -216,7 +216,7 @@ bool Fetcher::read_cached_item(BatchItem& item, bool check) noexcept {
         check_item(item, check)) {
       return true;
     }
-  } catch (const std::exception&) {  // out of memory; or a forked child that gets no fetcher
+  } catch (const std::exception&) {  // out of memory, or a forked child gets no fetcher
   }
   if (!has_target) item.drop_target();
   return false;

@@ -77,7 +77,7 @@ void UnitTable::keep_locked(const UnitKey& key, const HeldPtr& held) {
     entry->second.is_passing = false;
     if (!is_new) return;
     hold(*entry, held, account);
-  } catch (const std::bad_alloc&) {  // not kept; who has asked for it gets it
+  } catch (const std::bad_alloc&) {  // not kept; readers that wait still get it
     return;
   }
   shrink(account, 1);
@@ -171,7 +171,7 @@ std::vector<UnitPlan> UnitTable::take_overdue() {
     try {
       plans.push_back(entry.plan);
     } catch (const std::bad_alloc&) {
-      break;  // the others at the next call
+      break;  // the next call returns the others
     }
     entry.is_claimed = false;
   }

@@ -31,8 +31,8 @@ struct Buffers {
   alignas(4096) std::byte room[kRoomSize];
 };
 
-// The pages of the message are there before it is read: the kernel gives a thread that is being
-// killed no new page, and answers the request that it was copying there with EIO.
+// Touches the pages of `message` before a request is read into them: a thread that is being killed
+// gets no new page, and the kernel answers the request that it was copying there with EIO.
 std::unique_ptr<Buffers> make_buffers() {
   auto buffers = std::make_unique_for_overwrite<Buffers>();
   std::ranges::fill(buffers->message, std::byte{});

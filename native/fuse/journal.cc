@@ -21,7 +21,7 @@ std::optional<Journal::Init> Journal::init() const {
 void Journal::keep_init(std::span<const std::byte> argument) {
   Init init{};
   std::memcpy(init.data(), argument.data(), std::min(argument.size(), sizeof init));
-  // The first word last: if it is there, so are the others.
+  // Stores the first word last: if it is set, so are the others.
   for (size_t i = init.size(); i-- > 0;) init_[i].store(init[i], std::memory_order_release);
 }
 

@@ -7,10 +7,10 @@
 //   last_unique  of the request that was noted last
 //   requests_resent  how many came again because their process had ended
 //
-// A thread that waits for a request when its process is killed takes one on its way out, if there
-// is one, and cannot note it. A kernel that cannot resend does not tell about it either. But it
-// numbers requests one after the other: so the next process answers all numbers near the last one,
-// and the kernel ignores those that no process has taken.
+// If a process is killed, a thread of it that waits for a request may still take one on its way
+// out, and cannot note it. A kernel that cannot resend does not report that request either. But it
+// numbers requests one after the other, so the next process answers all numbers near the last one,
+// and the kernel ignores answers to requests that no process has taken.
 //
 // Written by a process that may have been ended at any instruction, and read by the next one and by
 // the daemon (ffrfs/mount/engines/worker_deaths.py), which trust nothing in it.
@@ -39,7 +39,8 @@ namespace ffrfs::fuse {
 class Journal {
  public:
   static constexpr size_t kRequestCount = 512;
-  // Around the last number: of requests that were taken, and not noted. As in worker_deaths.py.
+  // How far below and above the last number noted a request may be that was taken but not noted.
+  // The same values are in worker_deaths.py.
   static constexpr uint64_t kBehind = 1 << 14;
   static constexpr uint64_t kAhead = 1 << 12;
   using Init = std::array<uint64_t, sizeof(InitIn) / sizeof(uint64_t)>;
@@ -49,14 +50,14 @@ class Journal {
   [[nodiscard]] std::optional<Init> init() const;
   void keep_init(std::span<const std::byte> argument);
 
-  // Notes a request that was received. Returns its place; nullptr if there is none: the kernel can
-  // resend it, but it is not in unanswered().
+  // Notes a request that was received. Returns its place; nullptr if no place is free: then the
+  // kernel can resend the request, but unanswered() does not visit it.
   [[nodiscard]] Counter* begin(const InHeader& header) noexcept;
-  // Notes that it was answered. `place` is what begin() returned.
+  // Notes that a request was answered. `place` is the result of begin().
   static void end(Counter* place) noexcept;
 
-  // Calls `visit` with the `unique` of each request that has no answer, and with numbers that may be
-  // of such requests.
+  // Calls `visit` with the `unique` of each noted request that has no answer, and with all numbers
+  // that requests taken but not noted may have.
   template <typename Visit> void unanswered(Visit visit) const {
     for (size_t place = 0; place < in_flight_.size(); place += 2) {
       if (const uint64_t unique = in_flight_[place]) visit(unique);

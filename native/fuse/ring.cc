@@ -106,7 +106,8 @@ void Ring::enter(unsigned wanted) {
   if (taken >= 0) {
     pending_ -= static_cast<unsigned>(taken);
   } else if (errno == EAGAIN || errno == EBUSY) {
-    // If the caller takes completions, the next ends the pause; else nothing but its time does.
+    // If the caller waits for completions, the next one ends the pause; otherwise the pause lasts
+    // its full time.
     pause(wanted > 0 ? wanted : completion_count_);
   } else if (errno != EINTR) {
     // The kernel would leave the requests of this CPU in the ring. When the process has ended,
@@ -116,12 +117,12 @@ void Ring::enter(unsigned wanted) {
   }
 }
 
-// Without it a thread would ask again and again while memory is short.
+// Waits a moment: otherwise a thread would try again and again while memory is short.
 void Ring::pause(unsigned wanted) {
   const __kernel_timespec limit{.tv_sec = 0, .tv_nsec = kPauseNs};
   io_uring_getevents_arg given{};
   given.ts = reinterpret_cast<uint64_t>(&limit);
-  // However it ends: the caller tries again.
+  // The result does not matter: the caller tries again.
   syscall(SYS_io_uring_enter, descriptor_.get(), 0, wanted,
           IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &given, sizeof given);
 }

@@ -1,22 +1,23 @@
-// ffrfs-guardian: keeps the descriptors of one mount, and starts its daemon again when that dies.
+// ffrfs-guardian: keeps the descriptors of one mount, and restarts its daemon if the daemon dies.
 //
 //   ffrfs-guardian SOCKET PIDFD COMMAND [ARGUMENT]...
 //
-// Started by ffrfs/mount/daemon/keeper.py, never by hand. PIDFD is of the daemon. Over SOCKET
+// Started by ffrfs/mount/daemon/keeper.py, never by hand. PIDFD is the daemon's. Over SOCKET
 // (SOCK_SEQPACKET) the daemon sends names, separated by colons, and as many descriptors; they
 // replace those of the message before. The first is the connection to the kernel. COMMAND gets
 // them as a service manager passes descriptors: sd_listen_fds(3); one more, "guardian", is its
-// end of the next SOCKET. The guardian ends with the connection, or by a message without
-// descriptors. It does not give up before: a machine may have no process left for minutes.
+// end of the next SOCKET. The guardian ends when the connection ends, or after a message without
+// descriptors. It never gives up before that: a machine may be unable to fork for minutes.
 //
 //   ffrfs-guardian --if-stuck PIDFD COMMAND [ARGUMENT]...
 //
-// For a daemon that no other one can replace: COMMAND runs only if the daemon's main thread has
-// died and another thread cannot. Such a thread stores bytes, waits for a page of a READ that the
-// main thread would have answered, and keeps the connection: readers would wait for ever.
+// For a daemon that no new daemon can replace: COMMAND runs only if the daemon's main thread has
+// died and another thread cannot end. That thread is storing bytes, and waits for a page that is
+// locked by a READ that the main thread would have answered. It keeps the connection open, so
+// readers would wait for ever.
 //
-// One thread. After the start it allocates no memory: it must go on when there is none. For this
-// reason it uses no library but that of C.
+// One thread. After the start it allocates no memory, because it must go on when there is none. For
+// the same reason it uses no library but the C library.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -40,7 +41,7 @@ constexpr int kFdsMax = 16;
 constexpr size_t kNamesSizeMax = 256;
 constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 constexpr int kWrongUsage = 2;
-constexpr int kPauseMs = 100;          // doubled for each further start
+constexpr int kPauseMs = 100;  // doubled for each further start
 constexpr int kPauseMsMax = 5000;
 constexpr int kDoublingsMax = 10;
 constexpr int kEndMs = 1000;  // a process that is killed ends within milliseconds
@@ -56,7 +57,7 @@ struct Kept {
   }
 };
 
-// The environment of the command: that of the guardian, and the variables of sd_listen_fds(3).
+// The environment of the command: the guardian's own, and the variables of sd_listen_fds(3).
 struct Environment {
   char pid[32] = "";
   char count[32] = "";
@@ -67,7 +68,7 @@ struct Environment {
 Kept kept;
 Environment environment;
 
-// Returns false if there is no memory for it.
+// Returns false if there is no memory for the environment.
 bool make_environment() {
   size_t count = 0;
   while (environ[count] != nullptr) ++count;
@@ -83,7 +84,7 @@ bool make_environment() {
   return true;
 }
 
-// Takes a message; returns false at the end of the socket.
+// Takes one message, if there is one; returns false once the daemon has closed the socket.
 bool receive(int socket) {
   Kept next;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof next.fds)];
@@ -102,7 +103,7 @@ bool receive(int socket) {
     std::memcpy(next.fds, CMSG_DATA(part), sizeof(int) * static_cast<size_t>(next.count));
   }
   if (size == 0) return false;
-  // There were not descriptors enough; those before are still a whole mount.
+  // Too few descriptors were free. The ones kept so far still make a complete mount.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     next.drop();
     return true;
@@ -120,14 +121,15 @@ bool has_ended(int timeout_ms) {
   return poll(&connection, 1, timeout_ms) > 0;
 }
 
-// In the child: never returns.
+// Runs in the child.
 [[noreturn]] void become_daemon(int socket, char** command) {
   setsid();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int number : {SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
-  // Out of the way of the numbers that they will have, but no higher: there may be few.
+  // Moves the descriptors above the numbers that they will get, but no higher, because the limit
+  // of descriptors may be low.
   const int above = kFirstPassed + kept.count + 1;
   int passed[kFdsMax + 1];
   for (int i = 0; i < kept.count; ++i) passed[i] = fcntl(kept.fds[i], F_DUPFD_CLOEXEC, above);
@@ -156,10 +158,10 @@ struct Daemon {
     socket = ends[0];
     if (child < 0) return;
     pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
-    if (pidfd < 0) kill(child, SIGKILL);  // else another one would begin beside it
+    if (pidfd < 0) kill(child, SIGKILL);  // else the next start would run a second daemon
   }
 
-  // Takes its messages until it ends; returns whether it has sent any.
+  // Takes the daemon's messages until the daemon ends; returns whether it has sent any.
   bool follow() {
     bool has_sent = false;
     while (pidfd >= 0) {
@@ -192,7 +194,8 @@ int64_t now_ms() {
   return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
 }
 
-// How long to wait before the next start: one that always fails must not take a processor.
+// Returns how long to wait before the next start: a daemon that always fails at once must not keep
+// a processor busy.
 int pause_ms(int failures, int64_t life_ms) {
   if (failures == 0) return life_ms < kShortLifeMs ? kShortLifeMs : 0;
   const int pause = kPauseMs << (failures < kDoublingsMax ? failures - 1 : kDoublingsMax);
@@ -201,7 +204,7 @@ int pause_ms(int failures, int64_t life_ms) {
 
 void guard(Daemon daemon, char** command) {
   int failures = 0;  // starts in a row without a message
-  int64_t began_ms = now_ms() - kShortLifeMs;  // the first has begun long ago
+  int64_t began_ms = now_ms() - kShortLifeMs;  // the first daemon counts as long-lived
   for (bool has_come_up = daemon.follow(); !has_ended(0); has_come_up = daemon.follow()) {
     failures = has_come_up ? 0 : failures + 1;
     if (has_ended(pause_ms(failures, now_ms() - began_ms))) break;
@@ -210,14 +213,14 @@ void guard(Daemon daemon, char** command) {
   }
 }
 
-// Waits for the end of the daemon, and becomes the command if a thread of it is stuck.
+// Waits for the end of the daemon, and executes the command if a thread of the daemon is stuck.
 int watch_for_stuck(int process, char** command) {
   sigset_t death;
   sigemptyset(&death);
   sigaddset(&death, SIGUSR1);
   sigprocmask(SIG_BLOCK, &death, nullptr);
-  // The kernel sends it when the thread that has started this process dies: the main thread. A
-  // pidfd tells of the end of all threads.
+  // The kernel sends SIGUSR1 when the thread that has started this process dies: the daemon's main
+  // thread. The pidfd becomes readable only after all threads have ended.
   prctl(PR_SET_PDEATHSIG, SIGUSR1);
   pollfd ended{process, POLLIN, 0};
   if (poll(&ended, 1, 0) != 0) return 0;
@@ -231,7 +234,7 @@ int watch_for_stuck(int process, char** command) {
 
 int main(int argc, char** argv) {
   if (argc < 4) return kWrongUsage;
-  // Signals of a terminal, or of a service manager, are for the daemon.
+  // Signals from a terminal or a service manager are for the daemon.
   for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(number, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // the kernel reaps the children
   setsid();

@@ -128,7 +128,7 @@ std::optional<uint64_t> LocalFile::cached_pages(uint64_t offset, size_t size) co
   Cachestat found{};
   if (syscall(kCachestatNumber, fd(), &range, &found, 0) == 0) return found.cached_pages;
   cachestat_works_.store(false, std::memory_order_relaxed);
-  // So that a miss in the probe of is_cached() reads one page, without readahead.
+  // Turns readahead off, so that the probe of is_cached() reads at most one page if it misses.
   posix_fadvise(fd(), 0, 0, POSIX_FADV_RANDOM);
   return std::nullopt;
 }

@@ -26,8 +26,8 @@ struct ReadPort::Operation {
   size_t aligned_size = 0;
   Buffer buffer;
   Done done;
-  bool refused = false;  // AIO refused or came short: to be read by a thread
-  Operations node;       // its own, while the kernel holds it
+  bool refused = false;  // AIO refused the read or came short, so a thread has to read
+  Operations node;       // its own list node, while the kernel holds it
   std::exception_ptr error;
 
   [[nodiscard]] size_t head() const { return static_cast<size_t>(offset - aligned_offset); }
@@ -73,7 +73,7 @@ ReadPort::Operations ReadPort::take_first(Operations& from) {
   return one;
 }
 
-// Through which a download reports back; it may end after the port.
+// The way by which a download reports back to the port, which may be destroyed before that.
 struct ReadPort::Gate {
   std::mutex mutex;  // locked before the mutex of the port
   ReadPort* port;    // null once the port ends
@@ -175,7 +175,7 @@ void ReadPort::take_prepared(Operations::iterator place, std::exception_ptr erro
   launch(std::move(one));
 }
 
-// An error is the operation's.
+// Starts the read. If that fails, the operation ends with the error.
 void ReadPort::launch(Operations one) noexcept {
   try {
     if (!launch_aio(one)) start_blocking(std::move(one));
@@ -219,7 +219,7 @@ bool ReadPort::start_aio(Operation& operation) {
   io_set_eventfd(control, event_.get());
   control->aio_rw_flags = aio_ == Aio::kMayWait ? 0 : RWF_NOWAIT;
   control->data = &operation;
-  // Some refusals come here, others as the result of the completion.
+  // AIO may refuse here, or later in the result of the completion.
   if (io_submit(context_, 1, &control) != 1) return false;
   ++in_flight_;
   return true;

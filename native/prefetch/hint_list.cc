@@ -133,8 +133,8 @@ bool HintList::note_read(uint64_t record, bool was_ready) {
   const auto index = find(record);
   if (!index) return is_passed(record);
   const bool is_near = *index < std::max(fetched_, position_) + window_records_;
-  // The rest of the record that was just read and that is hinted again for later: a read may take
-  // several requests.
+  // Another request for a record that was just read and is hinted again for later: reading a record
+  // may take several requests.
   if (!is_near && is_passed(record)) return true;
   ++(was_ready ? tally_.hit_count : tally_.late_count);
   entry(*index).state = State::kDone;

@@ -11,7 +11,7 @@
 namespace ffrfs {
 namespace {
 
-constexpr size_t kHalfCache = 2;  // by far_records, which take at most a quarter of the cache
+constexpr size_t kHalfCache = 2;  // times far_records, which take at most a quarter of the cache
 constexpr auto kLeftOutInterval = std::chrono::milliseconds(500);
 constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
 constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
@@ -166,7 +166,7 @@ void Prefetcher::run() {
   while (true) {
     try {
       if (!read_next()) return;
-    } catch (const std::bad_alloc&) {  // reading ahead is advice: later, perhaps
+    } catch (const std::bad_alloc&) {  // reading ahead is only advice: tries again later
       std::unique_lock lock(mutex_);
       if (work_.wait_for(lock, kWatchIntervalMax, [this] { return stopping_; })) return;
     }
@@ -205,7 +205,7 @@ void Prefetcher::warm_now(Ino top) {
   try {
     around_.warm(records_below(tree_, shards_.count(), top));
   } catch (const std::bad_alloc&) {
-    warm(top);  // once more
+    warm(top);  // tries again later
     throw;
   }
   work_.notify_all();
@@ -246,7 +246,7 @@ void Prefetcher::watch() {
     }
     try {
       look_after(lock);
-    } catch (const std::bad_alloc&) {  // at the next tick
+    } catch (const std::bad_alloc&) {  // tries again at the next tick
       if (!lock.owns_lock()) lock.lock();
     }
     if (has_work()) work_.notify_one();
@@ -255,7 +255,8 @@ void Prefetcher::watch() {
 
 void Prefetcher::look_after(std::unique_lock<std::mutex>& lock) {
   const auto has_room = expire(Clock::now()) ? on_room_ : nullptr;
-  // Hints are many small allocations, which the C library would keep, as the pool keeps buffers.
+  // Hints are many small allocations. The C library would keep their memory, as the pool keeps its
+  // buffers.
   const bool is_unused = in_flight_ == 0 && lists_.empty() && !table_.has_ahead();
   const bool is_to_give_back = is_unused && std::exchange(has_freed_, false);
   lock.unlock();
@@ -319,9 +320,9 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   task.is_to_push = is_read && !is_awaited && is_wanted && !task.is_marker;
 }
 
-// A reader that lags behind slows down only the others: its records are held, so the others wait
-// for storage until it catches up. But some hints are never read, and some clients are gone.
-// Returns whether a list was dropped.
+// Gives up the hints that no reader will come for, if memory is short. A reader that lags behind
+// loses nothing: its records stay held, and the others wait for storage until it catches up. But
+// some hints are never read, and some clients are gone. Returns whether a list was dropped.
 bool Prefetcher::forget_left_out(Clock::time_point now) {
   if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return false;
   is_short_ = false;

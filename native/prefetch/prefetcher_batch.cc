@@ -10,8 +10,8 @@
 
 namespace ffrfs {
 
-// So that take_batch() need not wait for the index, which is looked up without the lock here: for
-// all that may be under way, as another thread may take the first of them meanwhile.
+// Looks up the index without the lock, so that take_batch() need not wait for it: for as many
+// records as may be in flight, because another thread may take the first of them meanwhile.
 void Prefetcher::look_up_coming(std::unique_lock<std::mutex>& lock) const {
   if (in_flight_ >= kDepth) return;
   const size_t limit = kDepth - in_flight_;
@@ -38,7 +38,7 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
   try {
     lists_.serve([&](ListId id, HintList& hints) {
       const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
-      // First, so that later requests are not before the batch in the fetcher's queue.
+      // Taken first, so that later requests are not before the batch in the fetcher's queue.
       if (far_.any()) {
         std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes, far_share),
                           std::back_inserter(coming));
@@ -47,7 +47,7 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
       return batch.size() < limit;
     });
     take_in_order(batch, limit);
-  } catch (const std::bad_alloc&) {  // the others later
+  } catch (const std::bad_alloc&) {  // the next batch takes the others
   }
   in_flight_ += batch.size();
   most_in_flight_ = std::max(most_in_flight_, in_flight_);
@@ -85,7 +85,7 @@ void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
 
 Prefetcher::Claim Prefetcher::claim(Task& task) {
   const auto extent = find_extent(shards_, task.hint.record);
-  if (!extent || extent->size == 0) return Claim::kBusy;  // its readers cope with it
+  if (!extent || extent->size == 0) return Claim::kBusy;  // empty; or the index is damaged or far
   Budget& budget = fetcher_.budget();
   const size_t alignment = shards_.file_of(*extent).alignment();
   if (!task.make_plan(*extent, alignment, check_data_, budget.limit(Account::kAhead))) {

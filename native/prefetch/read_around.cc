@@ -10,17 +10,17 @@ namespace {
 // READs are counted in groups of this size, to find repeated ones.
 constexpr uint32_t kRecent = 64;
 constexpr uint32_t kRepeatedMax = 8;  // more mean that the kernel has evicted pushed files
-constexpr uint32_t kStreakMin = 32;   // in a row: the whole page cache was dropped
+constexpr uint32_t kStreakMin = 32;   // so many in a row: the whole page cache was dropped
 constexpr double kDensityAfterwards = 0.25;  // part of the page cache may be left, which is unknown
 constexpr uint64_t kSamplesMin = 8;
-constexpr double kNever = 2;  // a density
+constexpr double kNever = 2;  // a density that is never reached
 constexpr unsigned kStrikesMax = 4;  // each doubles the density that is required
 constexpr uint64_t kExpectedMin = 16;  // READs of controls, before the comparison
 constexpr uint64_t kFraction = 1024;
 constexpr auto kPause = std::chrono::seconds(8);  // doubled by each further strike
 constexpr size_t kQueueMax = 4096;
-constexpr uint64_t kRunShare = 4;  // of a region: READs in order are evidence from this part on
-constexpr uint64_t kLeftMin = 2;  // files of a region, to make a look at it worthwhile
+constexpr uint64_t kRunShare = 4;  // READs in order are evidence after 1/kRunShare of a region
+constexpr uint64_t kLeftMin = 2;  // so many new files make it worthwhile to look at a region again
 
 std::unique_ptr<std::atomic<uint64_t>[]> make_bits(uint64_t count) {
   return std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(count / 64 + 1));
@@ -55,8 +55,8 @@ bool ReadAround::note_read(uint64_t record, bool is_cached) {
   const auto number = static_cast<uint16_t>(record % region_records_);
   const uint16_t last = place.last.exchange(number, std::memory_order_relaxed);
   const bool is_repeated = set(done_, record);
-  // The READs of one file follow each other directly; and while a region is pushed, a READ may have
-  // been sent before its file came.
+  // Not every repeated READ means an eviction: the READs of one file follow each other directly,
+  // and while a region is pushed, a READ may have been sent before its file came.
   const bool is_late = number == last || has_copies_ || place.is_queued;
   if (!is_repeated || !is_late) note_recent(is_repeated);
   if (is_repeated) return false;
@@ -72,7 +72,7 @@ bool ReadAround::note_read(uint64_t record, bool is_cached) {
   }
   note_exposed(is_around);
   const bool is_in_run = before > 0 && number == last + 1;
-  if (is_in_run && !is_cached) return false;  // Readahead's, and no evidence for its neighbours
+  if (is_in_run && !is_cached) return false;  // Readahead serves it; no evidence for its neighbours
   if (is_in_run) {
     run_pairs_.fetch_add(pairs_of_run(before), std::memory_order_relaxed);
   } else {
@@ -94,15 +94,15 @@ bool ReadAround::note_read(uint64_t record, bool is_cached) {
   return true;
 }
 
-// Returns how many pairs a READ in order adds, after `before` others of its region: none at first,
-// then at once all that were not counted.
+// Returns how many pairs a READ in order adds, after `before` other READs of its region: at first
+// none, then all those that were not counted, then `before`.
 uint64_t ReadAround::pairs_of_run(uint64_t before) const {
   const uint64_t least = region_records_ / kRunShare;
   if (before < least) return 0;
   return before == least ? before * (before + 1) / 2 : before;
 }
 
-// Returns whether READs are dense enough, of which so many pairs were in the same region.
+// Returns whether READs are dense enough; `pairs`: how many pairs of them were in the same region.
 bool ReadAround::is_dense(uint64_t pairs) const {
   if (now_().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
     return false;
@@ -122,7 +122,7 @@ bool ReadAround::has_room() const {
 }
 
 // Returns the density from which on neighbours are worth their price: READs from storage are slower
-// while regions are read, and programs read only this share of the files that the regions bring.
+// while regions are read, and programs read only that share of a region's files.
 double ReadAround::density_min() const {
   const double least = (is_second_ ? kDensityAfterwards : kDensityMin) *
                        (1U << strikes_.load(std::memory_order_relaxed));
@@ -134,7 +134,7 @@ double ReadAround::density_min() const {
   return std::max(least, lost / (kThreads * region_rate_.bytes_per_ns()));
 }
 
-// Returns how many records were taken and, by the READs of controls, not read.
+// Estimates, from the READs of controls, how many records were taken and not read yet.
 uint64_t ReadAround::unread() const {
   const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
   const uint64_t controls = std::max<uint64_t>(controls_.load(std::memory_order_relaxed), 1);
@@ -231,7 +231,7 @@ void ReadAround::finish(const Region& region, const Outcome& outcome) {
   finished_.fetch_add(1, std::memory_order_relaxed);
   if (outcome.read_bytes > 0) region_rate_.add(outcome.read_bytes, outcome.elapsed);
   Place& place = places_[region.begin / region_records_];
-  // Without the names that the kernel has learned since, whose files the pass may have missed.
+  // Does not count names that the kernel has learned since: the pass may have missed their files.
   const uint64_t left =
       std::min(left_in(region), region.left - std::min(region.left, outcome.pushed));
   const uint64_t before =
@@ -290,7 +290,7 @@ void ReadAround::note_recent(bool is_repeated) {
   if (repeated == 0 || streak < repeated) note_evicted(repeated);
 }
 
-// Compares the repeated READs of a group with the share of pushed files among all that are not read.
+// Compares the repeated READs of a group with the share of pushed files among all unread files.
 void ReadAround::note_evicted(uint32_t repeated) {
   const uint64_t unread = this->unread();
   const uint64_t done =

@@ -5,12 +5,12 @@
 //
 // One read of a region costs little more than one of a file, and a push costs less than a request.
 // Both are lost unless the other files of the region are read too. The evidence is how densely the
-// files around a READ have been read before: READs that fall into the same region, pair by pair.
+// files around a READ have been read before: the number of pairs of READs in the same region.
 // From kDensityMin on, the neighbours of every further READ are taken.
 // READs in order are evidence where Readahead does not see them, in the page cache of the pack, and
 // only once a quarter of a region was read: a run may end soon.
-// After kTrialRegions their price is known: how much slower READs from storage are beside them. On
-// storage that has no more to give, READs must come so densely that the regions make up for it.
+// After kTrialRegions the price of regions is known: how much slower READs from storage are while
+// regions are read. On busy storage READs must be so dense that the regions make up for that.
 // A few files of a region are left out as *controls*. The kernel does not say which pushed files
 // were read, and the READs of the controls show their share. Two things show that taking neighbours
 // was wrong: controls that get no READs while other files do, and READs of pushed files, which the
@@ -44,10 +44,11 @@ enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: without evide
 struct Region {
   uint64_t begin = 0;
   uint64_t end = 0;
-  // The files that warm() wants, of other regions, too; nullptr: it was taken for its neighbours.
+  // The files that warm() wants, also those of other regions; nullptr: the region was taken for the
+  // neighbours of a READ.
   std::shared_ptr<const WarmedPart> warmed = nullptr;
   uint64_t warmed_count = 0;
-  uint64_t left = 0;  // files that were known and not done when it was taken for its neighbours
+  uint64_t left = 0;  // if it was taken for neighbours: files that were known and not done then
 };
 
 class ReadAround {
@@ -73,7 +74,8 @@ class ReadAround {
   ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters,
              Clock::time_point (*now)() = Clock::now);
 
-  // Limits the bytes that are in memory ahead of readers: pushed, but by the controls not read yet.
+  // Limits the bytes that are in memory ahead of readers: pushed and, as the controls show, not
+  // read yet.
   void set_budget(uint64_t bytes) { budget_.store(bytes / mean_size_, std::memory_order_relaxed); }
 
   // Notes that the kernel has looked up the record's file, and so knows its inode.
@@ -82,7 +84,7 @@ class ReadAround {
   // the pack. Returns true if a region is wanted now.
   bool note_read(uint64_t record, bool is_cached);
 
-  // Notes that a READ waited so long for the bytes of a record, which storage gave.
+  // Notes that a READ waited for the bytes of a record, which storage gave.
   void note_stored(uint64_t bytes, Clock::duration waited) {
     const bool is_alone = reading_.load(std::memory_order_relaxed) == 0;
     (is_alone ? alone_rate_ : beside_rate_).add(bytes, waited);
@@ -97,8 +99,8 @@ class ReadAround {
   [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
   [[nodiscard]] std::optional<Region> take();
 
-  // Takes up to `count` regions that no READ has come for, once kRestShare of all had READs, in no
-  // order. A remote pack requests them, so that at most twice what READs need is requested.
+  // Takes up to `count` regions that had no READ, once kRestShare of all regions had READs, in no
+  // order. They are requested if a pack is remote: at most twice as many bytes as READs need.
   [[nodiscard]] std::vector<Region> take_rest(size_t count);
 
   // Returns whether a record of a region that was taken is to be pushed: the kernel knows its
@@ -131,7 +133,7 @@ class ReadAround {
     std::atomic<uint16_t> left{0};  // known and not done since it was taken
     std::atomic<bool> is_queued{false};
     std::atomic<bool> is_around{false};  // has been taken
-    std::atomic<bool> is_looked{false};  // or held nothing to take, all being in the page cache
+    std::atomic<bool> is_looked{false};  // or all of it was in the page cache
   };
 
   // Bytes a second of one operation after the other, mostly of the last kWeight.
@@ -208,11 +210,11 @@ class ReadAround {
 
   std::atomic<uint64_t> budget_{0};  // records, as all below, since the evidence was given up
   std::atomic<uint64_t> asked_{0};  // READs
-  std::atomic<uint64_t> pairs_{0};  // of READs in the same region, in no order
-  std::atomic<uint64_t> run_pairs_{0};  // in order
+  std::atomic<uint64_t> pairs_{0};  // pairs of READs in the same region, in no order
+  std::atomic<uint64_t> run_pairs_{0};  // the same for READs in order
   std::atomic<uint64_t> touched_{0};  // regions with READs
   std::atomic<uint64_t> pushed_{0};
-  std::atomic<uint64_t> unknown_{0};  // cached in the pack's pages; each is to be seen by its READ
+  std::atomic<uint64_t> unknown_{0};  // in the page cache of the pack; a READ shows each
   std::atomic<uint64_t> controls_{0};
   std::atomic<uint64_t> hits_{0};  // READs of controls
   std::atomic<uint64_t> exposed_hits_{0};  // READs of controls and of `unknown_`
@@ -221,13 +223,13 @@ class ReadAround {
   std::atomic<uint32_t> recent_repeated_{0};  // how many of them are repeated
   std::atomic<uint32_t> streak_{0};  // repeated READs in a row
   std::atomic<uint64_t> evicted_{0};  // repeated READs of whole groups, and
-  std::atomic<uint64_t> evictable_{0};  // how many there are if each pushed file is evicted, / 1024
+  std::atomic<uint64_t> evictable_{0};  // the same if every pushed file was evicted, in 1/1024
   std::atomic<unsigned> strikes_{0};
   std::atomic<bool> is_second_{false};  // the evidence was given up once
   std::atomic<Clock::rep> closed_until_{0};
   std::atomic<uint64_t> wanted_{0};  // regions
   std::atomic<uint64_t> finished_{0};
-  std::atomic<uint64_t> reading_{0};  // regions at present, those of warm() too
+  std::atomic<uint64_t> reading_{0};  // regions that are being read now, also for warm()
   Rate alone_rate_;  // READs from storage while no region is read
   Rate beside_rate_;  // while regions are read
   Rate region_rate_;

@@ -8,7 +8,8 @@
 namespace ffrfs {
 namespace {
 
-// Both return no file if the index is damaged there (its readers get the error), and throw FarAway.
+// Both functions return nothing if the index is damaged there (readers of it get the error), and
+// pass FarAway on.
 Ino load_file(const Tree& tree, uint64_t record) {
   try {
     return tree.file_of(record);

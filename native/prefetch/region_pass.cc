@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kGapMax = 64 << 10;  // between two records that are read together
 constexpr uint64_t kPieceBytes = 128 << 10;
-constexpr double kWarmingPart = 0.5;  // of the room in flight, as for batches ahead of need
+constexpr double kWarmingPart = 0.5;  // share of the room in flight, as for batches ahead of need
 
 uint64_t end_of(const Extent& extent) {
   return extent.offset + extent.size + extent.trailer_size();
@@ -29,7 +29,7 @@ ReadAround::Outcome RegionPass::run(const Region& region) {
   try {
     const std::vector<Neighbour> neighbours = neighbours_of(region);
     const std::vector<Piece> pieces = cut(neighbours);
-    // All at once: a disk or a server can work on many of them.
+    // Requests all pieces at once, because a disk or a server can work on many of them.
     for (const Piece& piece : pieces) {
       if (!piece.is_cached) piece.file->will_need(piece.begin, piece.size);
     }
@@ -112,7 +112,7 @@ void RegionPass::read_piece(const Piece& piece) {
       outcome_.is_cut = true;
       return;
     }
-    // All that is warmed must come: one piece at a time is let through, however short memory is.
+    // warm() leaves out no piece: it reads one at a time, however short memory is.
     turn = around_.take_turn();
     memory = budget.reserve(Account::kInFlight, size);
   }

@@ -1,14 +1,14 @@
 // Reads a region of the packs and pushes its files into the kernel's page cache.
 //
 //   records of the region, less those that were read or pushed
-//     │ pieces: side by side in one file, at most 1 MiB
+//     │ pieces: side by side in one file, at most 128 KiB, or one larger record
 //     ├─ the kernel knows some of them: the piece is read, and each of these verified and pushed
 //     └─ it knows none, and they are not cached: the piece is read into the page cache
 //
 // Pieces are read through the page cache of the pack, because it can keep the files whose names the
 // kernel does not know yet; the budget has room for few of them. The pages of a piece that was
-// pushed as a whole are dropped again. A pass holds no memory but the present piece. A neighbour's
-// is left out if there is no room; for warm(), one piece after the other is read then.
+// pushed as a whole are dropped again. A pass holds no memory but the present piece. If there is no
+// room for a piece, it is left out; but warm() then reads one piece after the other.
 //
 // Thread-safe if each thread has its own pass. A pass waits for disks, and leaves out remote bytes.
 
@@ -49,8 +49,8 @@ class RegionPass {
     Hint hint;
     Extent extent;
     bool is_to_push = false;
-    bool is_first = true;  // the file of `hint` is wanted, and
-    std::span<const WarmedPart::Copy> copies;  // these are
+    bool is_first = true;  // the file of `hint` is wanted
+    std::span<const WarmedPart::Copy> copies;  // other files of the record that are wanted
   };
 
   struct Piece {

@@ -43,8 +43,8 @@ class PyPack {
   [[nodiscard]] bool header_verified() { return header_shard().metadata_verified(); }
   [[nodiscard]] py::array_t<int64_t> offsets();
   [[nodiscard]] uint64_t offset(uint64_t record);
-  // Returns {count, sum, least, median, most} of the sizes of all records of packs, but of the last
-  // one of each pack if they are directories: their indexes. Needs no NumPy.
+  // Returns {count, sum, least, median, most} of the sizes of all records of `packs`; without the
+  // last record of each if the packs are directories, because that is the index. Needs no NumPy.
   [[nodiscard]] static std::array<uint64_t, 5> size_summary(const std::vector<PyPack*>& packs,
                                                             bool are_folders);
 

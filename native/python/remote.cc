@@ -31,8 +31,8 @@ bool is_finalizing() {
 #endif
 }
 
-// Before 3.14 Python ends a thread that waits for the GIL in Python code, too, when it ends itself
-// (gil.cc): by unwinding, which must not meet a `catch (...)` that goes on.
+// Before 3.14, an ending Python also ends a thread that waits for the GIL inside Python code (see
+// gil.cc): it unwinds the stack, and that must not meet a `catch (...)` that continues.
 py::object call_or_stay(const py::object& function) {
   PyObject* result = nullptr;
   try {
@@ -68,7 +68,7 @@ void check_signals() {
 }
 
 void set_remote(const py::object& get_link, double timeout_s) {
-  // Without the GIL, because a thread of the opener before may need it to end.
+  // Without the GIL, because a thread of the previous opener may need it to end.
   const auto set = [](std::shared_ptr<remote::RemoteOpener> opener) {
     const Unlocked unlocked;
     remote::set_opener(std::move(opener));

@@ -36,8 +36,8 @@ std::string bytes_text(uint64_t size) {
 
 }  // namespace
 
-// Opens files by their names in the directory of the last file, which most often is theirs, too:
-// the kernel then looks up a name, and not a path.
+// Opens files. Keeps the directory of the last file open, because the next file is mostly in the
+// same one: the kernel then looks up a name, and not a path.
 //
 // Links that the files' rule forbids give ELOOP.
 class FolderInUse {
@@ -81,7 +81,7 @@ class FolderInUse {
     return -1;
   }
 
-  // Opens a path below the root; a kernel before 5.6 looks for a link at its end alone.
+  // Opens a path below the root. On a kernel before 5.6 only its last name is checked for a link.
   [[nodiscard]] int open_without_links(const std::string& path, int flags) const {
     struct open_how how{};
     how.flags = static_cast<uint64_t>(flags);
@@ -153,7 +153,8 @@ class InputFile {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
   }
 
-  // Returns whether only one time becomes that number of nanoseconds.
+  // Returns whether the listed number of nanoseconds stands for one time only: times beyond the
+  // range of nanoseconds() all become the same number.
   [[nodiscard]] bool has_exact_time() const {
     return file_.mtime_ns && *file_.mtime_ns != nanoseconds(kEndOfTime, 0) &&
            *file_.mtime_ns != nanoseconds(-kEndOfTime, 0);

@@ -229,8 +229,8 @@ void ObjectLink::take_moved(Answer answer) {
   }
 }
 
-// No descriptor was free for the files that the fetcher fills from now on. It answers no request of
-// an object that was closed.
+// Closes the object and opens it again: no descriptor was free for the files that the fetcher fills
+// from now on. Its requests are sent again, because the fetcher answers none of a closed object.
 void ObjectLink::open_anew(uint32_t number, Known& known) {
   if (known.state != Known::State::kOpen) return;
   if (socket_.send(make_message(Ask::kClose, number, 0)) != LinkSocket::Sent::kYes) return;

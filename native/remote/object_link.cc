@@ -222,7 +222,7 @@ void ObjectLink::send_used() {
   used_at_ = now;
   for (const auto& [number, known] : known_) {
     if (!known.object) continue;
-    // Taken from each object, because an object calls note_used() only once before that.
+    // Every object is asked, because an object calls note_used() only once until its take_used().
     for (const BlockRange range : known.object->take_used()) {
       if (known.state != Known::State::kOpen) break;
       // Only advice, so a message that the socket refuses is not repeated.

@@ -42,7 +42,7 @@ class Counters {
   Counter& prefetch_pushed = page_.row("prefetch_pushed");    // into the kernel's page cache
   Counter& prefetch_hit = page_.row("prefetch_hit");          // in memory before a reader came
   Counter& prefetch_late = page_.row("prefetch_late");        // read before they were in memory
-  Counter& prefetch_dropped = page_.row("prefetch_dropped");  // hints without effect
+  Counter& prefetch_dropped = page_.row("prefetch_dropped");  // hints given up unread
   Counter& prefetch_too_large = page_.row("prefetch_too_large");  // for the budget
   Counter& prefetch_wasted_bytes = page_.row("prefetch_wasted_bytes");  // fetched, not read
   Counter& prefetch_depth_max = page_.row("prefetch_depth_max");  // the most reads in flight
@@ -56,7 +56,7 @@ class Counters {
   Counter& around_read_bytes = page_.row("around_read_bytes");  // read from the packs for them
   Counter& around_controls = page_.row("around_controls");      // left out on purpose
   Counter& around_controls_read = page_.row("around_controls_read");
-  Counter& around_given_up = page_.row("around_given_up");      // how often they were wrong
+  Counter& around_given_up = page_.row("around_given_up");  // how often reading them was wrong
 
   // Files that `ffrfs warm` asked for:
   Counter& warm_files = page_.row("warm_files");
@@ -66,9 +66,9 @@ class Counters {
 
   // Present values, not sums:
   Counter& warm_left = page_.row("warm_left");
-  Counter& around_unread_bytes = page_.row("around_unread_bytes");  // pushed, by the controls
-  Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
-  Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: only /dev/fuse
+  Counter& around_unread_bytes = page_.row("around_unread_bytes");  // an estimate by the controls
+  Counter& queue_depth = page_.row("queue_depth");  // fetches from storage
+  Counter& uring_queues = page_.row("uring_queues");  // of io_uring; 0: only /dev/fuse
   Counter& on_trial = page_.row("on_trial");  // the key of a suspect (worker/trial.h)
   // Memory, by account (budget.h):
   Counter& bytes_in_flight = page_.row("bytes_in_flight");

@@ -37,7 +37,7 @@ class Coverage {
   void note_hint(uint64_t record);
   void note_request(uint64_t record) { set(record, kRequested); }
   void note_push(uint64_t record) { set(record, kPushed); }
-  // The record is no file of the tree.
+  // Notes that the record is no file of the tree.
   void leave_out(uint64_t record) { set(record, kNoFile); }
 
  private:

@@ -7,7 +7,7 @@ FailureLog::FailureLog(CounterPage& page)
   const auto before = Clock::now() - kRepeatAfter;  // the next failure of each is logged
   for (size_t slot = 0; slot < kFilesMax; ++slot) {
     const Ino ino = table_[2 * slot];
-    // A worker that was broken into may have written anything: the rows from here on are not used.
+    // A compromised worker may have written anything. The rows from here on are not used.
     if (ino == 0 || by_ino_.contains(ino)) break;
     lines_.push_front({ino, before, slot});
     by_ino_.emplace(ino, lines_.begin());

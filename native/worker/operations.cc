@@ -116,7 +116,7 @@ void Operations::handle(const Request& request, const Reply& reply) noexcept {
     default: break;
   }
   if (is_change(request.opcode)) return finish(reply, RequestKind::kRefuse, EROFS);
-  reply.error(ENOSYS);  // the kernel stops sending these: FLUSH, where opens are sent, and others
+  reply.error(ENOSYS);  // the kernel stops sending them: others, and FLUSH if it sends opens
 }
 
 // As libfuse does: a request on an open file was allowed when the file was opened.
@@ -372,7 +372,7 @@ void Operations::fail(const Reply& reply, Ino ino, const RequestTimer& timer,
   std::optional<Ino> to_log;
   answer(timer, reply, [&] {
     failure = failure_of(error);
-    to_log = volume_.note_failure(ino);  // statistics have it before the reader
+    to_log = volume_.note_failure(ino);  // counted before the reader has its answer
     if (to_log) log_.expect_failure();
     reply.error(failure.number);
   });

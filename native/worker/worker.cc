@@ -256,8 +256,8 @@ std::future<FileDescriptor> listen_to(DaemonLink& daemon) {
   return coming;
 }
 
-// Throws StorageError if fewer descriptors are left than serving needs: for the connection, hints,
-// batches that are read ahead, and one for what comes and goes.
+// Throws StorageError if fewer descriptors are left than serving needs: one each for the
+// connection, hints, batches that are read ahead, and short uses.
 void check_descriptors() {
   constexpr size_t kNeeded = 4;
   std::vector<FileDescriptor> spare;
