@@ -23,9 +23,9 @@ TIMEOUT_S = 5.0
 _NEXT_S = 60.0  # another daemon begins within that, even on a busy machine
 _PAUSE_S = 0.02  # between attempts to find it
 _ENDING_S = 2.0  # from closing its sockets to its end, on a busy machine
-ANSWER_SIZE_MAX = 16 << 20  # as of a mount of so many packs that a command line just holds them
+ANSWER_SIZE_MAX = 16 << 20  # holds the answer for as many packs as fit on a command line
 CHUNK_SIZE = 1 << 16
-_UNKNOWN = "no such command: "  # how control_server.py begins, in every version
+_UNKNOWN = "no such command: "  # begins control_server.py's error, in every version
 
 
 class RestartingError(MountError):
@@ -47,8 +47,8 @@ def ask(
 
     `about`: arguments of some commands.
 
-    Raises MountError: nothing of ffrfs is mounted there, or its daemon is dead, does not
-    answer in time, or refuses; RestartingError if it is dead and another one is to come.
+    Raises MountError if nothing of ffrfs is mounted there, or its daemon is dead, does not
+    answer in time, or refuses; RestartingError if it is dead and another one will follow.
     """
     # Callers that have less time for an answer do not wait longer for another daemon.
     next_s = _NEXT_S if timeout_s >= TIMEOUT_S else timeout_s
@@ -86,7 +86,7 @@ def request(command: str, **about: int) -> bytes:
 def _ask(
     place: str, line: bytes, timeout_s: float, next_s: float
 ) -> tuple[socket.socket, dict[str, object]]:
-    """`next_s`: how long another daemon is waited for, if this one has died."""
+    """`next_s`: how long to wait for another daemon if this one has died."""
     deadline_s = time.monotonic() + next_s
     while True:
         directory, known = _find(place)
@@ -105,13 +105,13 @@ def _ask(
                 f"{known.mountpoint}: cannot ask {daemon}: {describe(error)}{more}"
             )
             left_s = max(deadline_s - time.monotonic(), 0)
-            # A daemon that was asked between two guardians ends when it has noted the second one.
+            # A daemon may end just after it has recorded a new guardian: the state is read again.
             _, later = state.find(place) or (directory, known)
             is_another = later.process != known.process
             has_next = is_another or later.guardian is not None or known.is_managed
             has_died = has_next and known.process.wait(min(_ENDING_S, left_s))
         # If the daemon has died, its guardian starts another one, which may have taken over since.
-        # If the disk is full, only its socket shows the new daemon.
+        # If the disk is full, only the socket shows that.
         may_be_next = has_died and (
             known.is_managed or state.lives(*(state.find(place) or (directory, known)))
         )
@@ -130,7 +130,7 @@ def _ask_one(
     """Raises MountError, and OSError if the connection is refused or lost."""
     place, deadline_s = known.mountpoint, time.monotonic() + timeout_s
     daemon = f"its daemon (process {known.process.pid})"
-    # If its guardian lives, another daemon may have its socket, without having noted its own name.
+    # If the guardian lives, another daemon may answer at the socket, but not be recorded yet.
     if not state.lives(directory, known):
         umount = f"ffrfs umount {shlex.quote(place)}"
         if known.is_managed:
@@ -165,7 +165,7 @@ def _find(place: str) -> tuple[str, state.MountState]:
 
 
 def why_unknown(mount: MountEntry, only_its_user: str) -> str:
-    """Return why no state of the mount is known. `only_its_user`: as in "can ask its daemon"."""
+    """Return why no state of the mount is known; `only_its_user` completes "only that user …"."""
     if not mount.is_ours:
         return f"not an ffrfs mount, but one of type {mount.fstype}"
     if mount.user_id != os.geteuid():
@@ -180,7 +180,7 @@ def why_unknown(mount: MountEntry, only_its_user: str) -> str:
 
 
 def _first_place(mount: MountEntry) -> str | None:
-    """Return where a daemon of this user has made the mount, of which no state tells at its place.
+    """Return where a daemon of this user has made a mount that is now at another place, or None.
 
     The mount of a dead daemon does not count: the kernel gives its device to another mount.
     """
@@ -191,7 +191,7 @@ def _first_place(mount: MountEntry) -> str | None:
 
 
 def _converse(client: socket.socket, line: bytes, deadline_s: float) -> object:
-    """Return the answer to a request; None: there was none, or it is not an object."""
+    """Return the answer to a request; None if it is not JSON."""
     # The daemon may have refused us already; its answer says why.
     with contextlib.suppress(BrokenPipeError):
         client.sendall(line)

@@ -28,7 +28,7 @@ _RETRY_S = 0.01  # to ask a daemon again whose queue of clients is full
 def ask_all(
     paths: Sequence[str], command: str, timeout_s: float, at_once_max: int | None = None
 ) -> list[dict[str, object] | None]:
-    """Return the answer of the daemon at each control socket; None: none in all of that time.
+    """Return the answer of the daemon at each control socket; None if it sent none in that time.
 
     `at_once_max`: None: as many as the limit on descriptors allows.
     """
@@ -37,7 +37,7 @@ def ask_all(
     answers: list[dict[str, object] | None] = [None] * len(paths)
     for begin in range(0, len(paths), at_once):
         batch = paths[begin : begin + at_once]
-        # The rest have their share, even if none of these answers.
+        # Leaves the others their share of the time, even if none of this batch answers.
         now_s = time.monotonic()
         batch_deadline_s = now_s + (deadline_s - now_s) * len(batch) / (len(paths) - begin)
         with Survey[int](command) as survey:

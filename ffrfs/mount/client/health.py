@@ -120,7 +120,7 @@ def _look_as_child(mountpoint: str, saying: int, deadline_s: float) -> NoReturn:
 
     try:
         os.setsid()  # Ctrl-C must reach the command alone
-        # A child that is left behind must not keep a pipe open whose end another process awaits.
+        # A child that is left behind must not keep open a pipe that is read to its end elsewhere.
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in range(_STANDARD_FDS):
             os.dup2(nothing, fd)
@@ -165,7 +165,7 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
         return untold
     health = _judged(path, told)
     if health.status == "ok" and known is not None:
-        say(health)  # to look at the packs may take for ever
+        say(health)  # the next step, a look at the packs, may take for ever
         pids = [int(_number(told, name)) for name in ("daemon_pid", "worker_pid")]
         other = replaced(known[1].versions, pids)
         if other is not None:

@@ -32,7 +32,7 @@ from ffrfs.mount.client import control_client
 
 # At most so many paths wait to be looked up; the reader looks up the others.
 _LOOKUPS_MAX = 16384
-# For a worker that takes over from a dead one, and between attempts.
+# How long to wait for a worker that takes over from a dead one, and between attempts.
 _AGAIN_LIMIT_S, _AGAIN_S = 2.0, 0.05
 # A path in a record's own directory (TFRecord): looking it up needs the record's bytes.
 _IN_RECORD = re.compile(rb"/+[0-9]{9,}/+[^/]")
@@ -127,7 +127,7 @@ class HintStream:
                 return False
             self._client.close()
             self._client = client
-        if self._is_stopped:  # by a stop() that has seen the connection before this one, perhaps
+        if self._is_stopped:  # perhaps by a stop() that has shut down the previous connection
             self.stop()
         self._starts = limits.get("worker_starts")
         return True

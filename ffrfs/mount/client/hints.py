@@ -95,7 +95,7 @@ class Hints:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all were sent; return False if they were not by then, or were dropped.
 
-        Raises MountError if the mount has ended before, and what iterating the paths raised.
+        Raises MountError if the mount has ended before, or the exception that the iterable raised.
         """
         if os.getpid() != self._pid:
             return False
@@ -131,7 +131,7 @@ class _Sender:
         self.sent = 0
         self.skipped = 0
         self.has_found = False
-        self.has_looked = threading.Event()  # at one piece; or it looks at none
+        self.has_looked = threading.Event()  # at one piece, or it will look at none
         self._pieces = pieces
         self._paths = paths
         self._stream = stream  # None: the mount is not known yet

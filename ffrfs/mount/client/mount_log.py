@@ -39,7 +39,7 @@ class MountLog:
 def find_log(mountpoint: str) -> MountLog:
     """Return the log of the mount there, or else of the last one that was there.
 
-    Raises MountError: none is known, or it goes elsewhere, which the error names.
+    Raises MountError if no log is known, or if the mount logs to another place, which it names.
     """
     place = canonical(mountpoint)
     found = state.find(place)

@@ -91,7 +91,7 @@ def mounted(
         _owned.add(ours)
     try:
         try:
-            # Without a standard input the pipe has its number, /dev/null in `ffrfs mount`.
+            # If standard input is closed, the pipe may be 0, which `ffrfs mount` gets as /dev/null.
             theirs = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
         finally:
             os.close(end)
@@ -114,9 +114,9 @@ def mounted(
 
 def _unmount_same(place: Path, entry: MountEntry | None, daemon: Process | None) -> None:
     there = mount_at(str(place))
-    # The daemon may have made it anew.
+    # The daemon may have made the mount again after a lost connection.
     is_same = there == entry or (daemon is not None and daemon == _daemon_at(place))
-    # Else others have unmounted it; its daemon ends with our pipe, wherever it is mounted.
+    # Otherwise others have unmounted it. Its daemon ends with our pipe, wherever the mount is.
     if there is not None and there.is_ours and is_same:
         done = unmount(str(place))
         if done.notice is not None:
@@ -207,7 +207,7 @@ def _mount(
             errors="replace",
             check=False,
         )
-    except BaseException:  # Ctrl-C: the daemon's mount ends with its owner, any other one here
+    except BaseException:  # Ctrl-C: a mount without an owner does not end by itself
         if owner is None and mount_at(place) not in (None, before):
             unmount(place)
         raise

@@ -38,6 +38,6 @@ def restart(mountpoint: str) -> None:
         if worker["starts"] != worker_before["starts"]:
             if is_next or not before["daemon_ends"]:
                 return
-        elif is_next:  # it replaces the worker before it ends: so it has died
+        elif is_next:  # a daemon replaces its worker before it ends, so this one has died
             before = control_client.ask(mountpoint, "restart")
     raise MountError(f"{mountpoint}: not done within {TIMEOUT_S:g} s; see: ffrfs log")

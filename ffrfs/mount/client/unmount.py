@@ -27,7 +27,7 @@ from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 10.0
-_STOPPED_LIMIT_S = 1.0  # a daemon that was stopped for so long is not waited for
+_STOPPED_LIMIT_S = 1.0  # a daemon that is stopped for longer is not waited for
 _PAUSE_S = 0.1
 
 # The runtime directory of a daemon to wait for, and its state there.
@@ -73,9 +73,9 @@ def unmount_dead(mountpoint: str) -> str | None:
 def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounted | Exception]]:
     """Unmount all mounts that this user's daemons serve or have left, and dead unknown mounts.
 
-    Unknown mounts are this user's, for root those of all users, of which no runtime directory
-    of this user knows. Yields each place with its result or its error, and goes on. Waits for
-    all daemons together up to `timeout_s`, and before that for those of mounts inside others.
+    An unknown mount is one of this user (for root: of any user) that no runtime directory of this
+    user knows. Yields each place with its result or its error, and goes on. Waits for all daemons
+    together up to `timeout_s`, and before that for the daemons of mounts inside others.
     """
     waiting: list[tuple[str, bool, _Known]] = []
     # A mount inside another one is unmounted first.
@@ -103,7 +103,7 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
 def _detach(place: str, *, is_named: bool = True) -> tuple[bool, _Known | None] | None:
     """Unmount the mount there; return whether it was busy, and its state. None: there is none.
 
-    `is_named`: it is meant even if another user has mounted it.
+    `is_named`: the caller has named the place, so also unmount what another user has mounted.
     """
     found = state.find(place)
     with contextlib.nullcontext() if found is None else runtime_lock.claimed(found[0]):
@@ -127,7 +127,7 @@ def _detach(place: str, *, is_named: bool = True) -> tuple[bool, _Known | None] 
 
 
 def _may_have_mount(pid: int, place: str) -> bool:
-    """`pid`: as of living_pid(). A daemon that is not seen removes its own files."""
+    """Return whether the daemon of living_pid() may have the mount: then it removes the files."""
     return pid == 0 or ((there := mount_at(place, pid)) is not None and there.is_ours)
 
 

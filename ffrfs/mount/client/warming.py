@@ -28,7 +28,7 @@ _FILLING_S = 0.5
 
 @dataclass(frozen=True)
 class Warmed:
-    """Numbers of files, or of records of TFRecord files; also of other programs that warm them."""
+    """Numbers of files, or of records of TFRecord files, also those that other programs warm."""
 
     files: int  # requested
     pushed: int  # the rest was cached already, or cannot be pushed
@@ -64,7 +64,7 @@ def warm(
 
 
 def _bring(place: str, paths: Sequence[str], first: dict[str, int], progress: Progress) -> Warmed:
-    """Bring the files on disk into memory. `first`: the figures of warming before."""
+    """Bring the files on disk into memory. `first`: the mount's figures of warming before that."""
     tops = [_top(place, path) for path in paths] or [place]
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
@@ -80,7 +80,7 @@ def _bring(place: str, paths: Sequence[str], first: dict[str, int], progress: Pr
             if starts != _starts(told):  # a worker that dies has lost its warmings
                 starts = _starts(told)
                 answer: dict[str, Any] = ask(place, "warm", ino=ino)
-                # The parts of others may come first. A daemon of an earlier version does not say.
+                # Parts for other programs may come first. An earlier daemon sends no "begun".
                 begun = answer.get("begun", found["begun"] + 1)
             time.sleep(_ASKING_S)
             files = found["files"] - first["files"]
@@ -138,13 +138,13 @@ def _fetch_all(place: str, progress: Progress) -> int:
     while True:
         told = stats(place)
         remote = told["remote"]
-        # A daemon of an earlier version does not say all of it.
+        # A daemon of an earlier version does not send all of these fields.
         if told["daemon_pid"] != asked:  # the next daemon knows nothing of an earlier request
             asked, fills = told["daemon_pid"], remote.get("fills", -1)
             whole = ask(place, "fill")["whole_bytes"]
         elif remote.get("filling", 1) and remote.get("fills", 0) != fills:
             left, given_up = remote["fill_left"], remote.get("fill_given_up", 0)
             progress(0, 0, max(whole - (left << 20), 0), whole)  # blocks of 1 MiB
-            if left == given_up:  # also if nothing is left
+            if left == given_up:  # also true if nothing is left
                 return int(left)
         time.sleep(_FILLING_S)

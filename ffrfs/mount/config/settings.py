@@ -236,7 +236,7 @@ class MountOptions:
         metavar="N",
         help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
     )
-    max_memory_bytes: int | None = _setting(  # of daemon and worker together; None: as it comes
+    max_memory_bytes: int | None = _setting(  # of all processes together; None: no such limit
         None,
         name="max_memory",
         parse=_max_memory,

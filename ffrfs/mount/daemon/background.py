@@ -26,7 +26,7 @@ _FD_MIN = 3  # above the standard descriptors, which become /dev/null
 
 def start(request: MountRequest) -> Report:
     """Serve the mount from a new daemon; return its report when it is ready or has failed."""
-    os.close(os.open(os.devnull, os.O_RDWR))  # else the daemon would end before it can report
+    os.close(os.open(os.devnull, os.O_RDWR))  # fails here, while the error can be reported
     # Before the fork, because the service manager knows this process.
     notifier = Notifier.from_environment()
     if request.while_open is not None:

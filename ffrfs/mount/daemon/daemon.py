@@ -34,7 +34,7 @@ from ffrfs.mount.kernel.pack_versions import versions_of
 
 # Descriptors for the loop, which begins when the mount is announced and must not fail any more.
 _LOOP_COUNT = 16
-_LIFE_ENOUGH_S = 10.0  # of a connection; mounts that end sooner in a row are not made anew
+_LIFE_ENOUGH_S = 10.0  # of a connection; if several in a row end sooner, no further mount is made
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def serve(
     """
     notifier = notifier or Notifier.from_environment()
     if kept is not None:
-        # Now: a part that cannot be loaded, as in the middle of an upgrade, must not end the mount.
+        # Imported now: in the middle of an upgrade this may fail, which must not end the mount.
         from ffrfs.mount.daemon import server  # noqa: F401 - imported for later
     in_row = 0
     while True:
@@ -75,7 +75,7 @@ def serve(
 
 
 class _LostConnectionError(Exception):
-    """A mount whose connection is lost with its worker, and its configuration as it is now."""
+    """The connection of a mount is lost with its worker. `request`: the present configuration."""
 
     def __init__(self, error: LostWorkerError, request: MountRequest) -> None:
         self.error = error
@@ -94,7 +94,7 @@ def _serve_one(
     notifier: Notifier,
     kept: KeptMount | None,
 ) -> None:
-    """As serve(), for one connection."""
+    """Do the same as serve(), for one connection."""
     directory, notices = (state.runtime_directory(), []) if kept is None else state.next_directory()
     notices += privileges.drop()  # before any byte of a pack is read, and any thread started
     if kept is None:
@@ -177,7 +177,7 @@ def _left_to_next(kept: KeptMount | None) -> Iterator[None]:
 
 
 def _open_own(log_there: Log, path: str, *, or_none: bool) -> None:
-    """Log to that file of the runtime directory; if `or_none`, nowhere if it cannot be opened."""
+    """Log to that file of the runtime directory. `or_none`: log nowhere if it cannot be opened."""
     try:
         log_there.reopen(path, is_own=True)
     except (FfrfsError, OSError):
@@ -202,7 +202,7 @@ def _to_keep(  # noqa: PLR0913 - all that makes the mount
     is_foreground: bool,
     before: KeptMount | None,
 ) -> KeptMount | None:
-    """Return what the next daemon needs, `before` what this one got; None: none can go on."""
+    """Return the state for the next daemon, None if none can go on; `before`: this daemon's own."""
     if not isinstance(engine, LastingEngine):
         return None
     return KeptMount(

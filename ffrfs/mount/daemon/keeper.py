@@ -41,19 +41,19 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Keeps one mount, as often as it has changed, if its engine can go on without the daemon."""
+    """Keeps the state of one mount, each time it changes, if its engine outlives the daemon."""
 
     def __init__(
         self, mount: MountHandle, engine: Engine, notifier: Notifier, kept: KeptMount | None
     ) -> None:
-        """`kept`: the mount as it is now, with an earlier daemon's guardian, or None."""
+        """`kept`: the mount as it is now, with an earlier daemon's guardian if there is one."""
         self._mount = mount
         self._engine = engine
         self._notifier = notifier
         self._kept = kept
         self._child: subprocess.Popen[bytes] | None = None
         self._has_failed = False  # to start the guardian
-        # The guardian's, which sends nothing: the end is its own.
+        # To the guardian, which sends nothing: it becomes readable only when the guardian ends.
         self.socket: socket.socket | None = None
         if kept is not None and kept.guardian is not None:
             self.socket = socket.socket(fileno=kept.guardian)
@@ -73,7 +73,7 @@ class Keeper:
 
     @property
     def has_next(self) -> bool:
-        """Whether that is meant to be so: a guardian that has died is about to be replaced."""
+        """As `is_keeping`, but also true while a guardian that has died is about to be replaced."""
         return self._kept is not None and (self._wants_guardian or self._notifier.keeps_descriptors)
 
     @property
@@ -81,9 +81,9 @@ class Keeper:
         return self._kept is not None and not (self._kept.is_foreground or self._notifier.is_active)
 
     def begin(self, wait_s: float = 0) -> None:
-        """Start the guardian, if the mount wants one that does not live, and keep the mount.
+        """Start the guardian, if the mount wants one and has none, and keep the mount.
 
-        `wait_s`: how long to wait for the lock, to record it before commands look for it.
+        `wait_s`: how long to wait for the lock, to record the guardian before commands look for it.
         """
         try:
             if self._kept is None:
@@ -118,7 +118,7 @@ class Keeper:
             self.begin()
 
     def keep(self, *, is_renewal: bool = False) -> bool:
-        """Keep the mount as it is now; return False if nobody has taken it.
+        """Keep the mount as it is now; return False if neither manager nor guardian has taken it.
 
         `is_renewal`: this daemon ends by request.
         """
@@ -152,7 +152,7 @@ class Keeper:
         """End this process, and let another daemon go on; return if nobody has taken the mount."""
         if self.keep(is_renewal=is_renewal):
             log.info("the next daemon begins")
-            # Commands that are asking this one look there for who starts the next one.
+            # Commands that are asking this daemon look there whether another one follows.
             self._mount.record(runtime_lock.LIMIT_S)
             logging.shutdown()
             os._exit(FAILED_STATUS)
@@ -181,7 +181,7 @@ class Keeper:
             process = pidfd_open(os.getpid())
             fds = (theirs.fileno(), process)
             try:
-                # The daemon ignores its argument, which says in a list whose daemon it is.
+                # The daemon ignores this argument; a list of processes shows its mount by it.
                 command = [sys.executable, *_COMMAND, place]
                 self._child = _run_guardian([*map(str, fds), *command], fds)
             finally:

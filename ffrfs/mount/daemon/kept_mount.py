@@ -49,14 +49,14 @@ class KeptMount:
     engine: KeptEngine
     base_bytes: int  # MemoryLimit.base_bytes
     is_foreground: bool
-    daemon_starts: int = 0  # of daemons that went on with it
-    is_renewal: bool = False  # that daemon ends because the next one shall begin
+    daemon_starts: int = 0  # how many daemons have gone on with it
+    is_renewal: bool = False  # the daemon that kept it ends by request
     guardian: int | None = None  # a socket
 
     def descriptors(self) -> dict[str, int]:
         """Return all that the next daemon needs, in the order of NAMES.
 
-        The caller owns that of FIGURES. Raises OSError.
+        The caller owns the descriptor of FIGURES. Raises OSError.
         """
         found = {CONNECTION: self.connection, FIGURES: self.figures(), **self.engine.descriptors}
         owner = self.request.while_open
@@ -84,7 +84,7 @@ class KeptMount:
             failed.callback(os.close, file)
             with open(file, "wb", closefd=False) as writing:
                 writing.write(json.dumps(fields).encode("ascii"))
-            os.lseek(file, 0, os.SEEK_SET)  # for who reads it as standard input
+            os.lseek(file, 0, os.SEEK_SET)  # for a process that reads it as standard input
             failed.pop_all()
         return file
 
@@ -92,7 +92,7 @@ class KeptMount:
 def kept_mount(environment: MutableMapping[str, str] | None = None) -> KeptMount | None:
     """Return the mount that the variables of sd_listen_fds(3) name, and remove them.
 
-    None: nothing, or not a whole mount; its descriptors are closed then.
+    None: they name no mount, or not a whole one, whose descriptors are closed then.
     """
     environment = os.environ if environment is None else environment
     names = environment.pop("LISTEN_FDNAMES", "").split(":")
@@ -145,7 +145,7 @@ def mount_of(figures: bytes, found: Mapping[str, int]) -> KeptMount:
 
 
 def _request(fields: dict[str, Any]) -> MountRequest:
-    """Return the request that asdict() has made `fields` of; JSON has lists for its tuples."""
+    """Return the request from the `fields` of asdict(); JSON has turned its tuples into lists."""
     asked = fields["asked"]
     if asked is not None:
         tuples = {name: tuple(asked[name]) for name in ("packs", "words")}

@@ -3,7 +3,7 @@
 If requests wait, or the worker is stopped, and no request is answered for a while, a probe asks the
 mount for its size (statfs), which no worker needs a disk for. A worker that does not even answer
 this is killed, and another one takes over as after any death. A mount that is detached or covered
-cannot be asked: there it is one that takes no request for as long.
+cannot be asked: its worker is killed if it takes no request for as long.
 
 A worker with a thread in an uninterruptible sleep is left alone: a disk blocks it, and would block
 the next one as well. So is one that a debugger has stopped. Requests in rings of io_uring cannot be
@@ -42,7 +42,7 @@ class Liveness:
     def __init__(self, engine: LastingEngine, connection: int, probe: Probe) -> None:
         self._engine = engine
         self._probe = probe
-        # Readable: the kernel has requests that nobody has taken yet.
+        # Readable while the kernel has requests that no thread has taken yet.
         self._waiting = select.poll()
         self._waiting.register(connection, select.POLLIN)
 
@@ -59,7 +59,7 @@ class Liveness:
             before = now
 
     def _progress(self) -> tuple[int | None, int]:
-        """Return what changes while a worker answers."""
+        """Return values of which one changes while a worker answers."""
         return self._engine.worker_pid, answered(self._engine.counters())
 
     def _may_hang(self, pid: int | None) -> bool:
@@ -72,7 +72,7 @@ class Liveness:
     def _takes_nothing(self, pid: int | None) -> bool:
         """Return whether requests wait in the kernel, or the worker is stopped.
 
-        One that waits for a disk or a server, however long, takes the next request at once.
+        A worker that waits for a disk or a server, however long, takes the next request at once.
         """
         return bool(self._waiting.poll(0)) or (pid is not None and _is_stopped(pid))
 
@@ -82,7 +82,7 @@ class Liveness:
             with trio.move_on_after(_ANSWER_LIMIT_S) as limit:
                 answer = await self._probe.ask(tree_probe.SIZE)
                 if answer == tree_probe.ELSEWHERE and self._takes_nothing(before[0]):
-                    await trio.sleep_forever()  # this was no answer of the worker's
+                    await trio.sleep_forever()  # the worker did not give this answer
         except OSError as error:
             log.warning("no probe asks whether the worker answers: %s", describe(error))
             return False
@@ -98,7 +98,7 @@ class Liveness:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Return whether a signal has stopped the process; the first thread tells it of all."""
+    """Return whether a signal has stopped the process; the first thread's state shows it."""
     with contextlib.suppress(OSError):  # the process has ended
         return _state(f"/proc/{pid}/stat") == _STOPPED
     return False

@@ -160,7 +160,7 @@ class _File:
             self._writing.release()
 
     def end(self) -> None:
-        """Remove the file, after a write that is under way: it may have just come into being."""
+        """Remove the file. Wait for a write that is under way: it may just have made the file."""
         with self._writing:
             self.remove()
 

@@ -99,9 +99,9 @@ class MountHandle:
     def record(self, wait_s: float = 0) -> None:
         """Write missing facts to the state file, unless the place is another daemon's by now.
 
-        Another program may have removed the file, or the socket, as from /tmp: they are made again.
-        If another process has the lock for `wait_s`, or the disk is full, commands see the earlier
-        state, until this is called again.
+        If another program has removed the file or the socket, for example from /tmp, they are made
+        again. If another process has the lock for `wait_s`, or the disk is full, commands see the
+        earlier state until the next call.
         """
         if self.is_recorded and state.keep(self.directory, self.state.mountpoint):
             return
@@ -123,7 +123,7 @@ class MountHandle:
 
     def is_left(self) -> bool:
         """Return whether it is in place, and no daemon after this one has made it."""
-        # In this order: the state of the next mount is there before it has our numbers.
+        # In this order, because the next mount's state is written before it can have our numbers.
         is_there = self.is_in_place()
         known = state.load(self.directory, self.state.mountpoint)
         return is_there and self.state.is_same_mount(known)

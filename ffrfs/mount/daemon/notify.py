@@ -104,7 +104,7 @@ class Notifier:
         self._is_stopping = True
 
     def keep(self, descriptors: Mapping[str, int]) -> bool:
-        """Let the manager give copies of them to the next daemon, in place of those before.
+        """Let the manager keep copies for the next daemon, in place of those it has by these names.
 
         Return whether it has got them.
         """

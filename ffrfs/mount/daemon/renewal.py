@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 
 
 def installed() -> tuple[int, int, int] | None:
-    """Return what changes when another version is installed in the place of this one.
+    """Return the identity of the installed version, which changes with each installation.
 
-    None: none is there, as one is just being installed.
+    None: there is none, for example because one is just being installed.
     """
     try:
         found = os.stat(ffrfs.__file__)

@@ -58,7 +58,7 @@ def coverage(fd: int, counters: Counters, began_s: float) -> dict[str, object]:
             never += _never(piece, first, NEVER_MAX - len(never))
         first += 2 * len(piece)
     if count % 2:
-        kinds[_last(fd, count)] -= 1  # half a byte behind the last record
+        kinds[_last(fd, count)] -= 1  # the unused half of the last byte
     files = {bits: number for bits, number in kinds.items() if bits & _HINTS != _NO_FILE}
     since_s = mark_ns / 1e9 if mark_ns else began_s
     return {
@@ -104,9 +104,9 @@ def _pieces(fd: int, count: int) -> Iterator[bytes]:
 def _byte_counts(piece: bytes) -> Counter[int]:
     """Return how often each byte occurs.
 
-    A Counter alone looks at each byte for tens of nanoseconds, for which all other tasks of the
-    daemon would wait. Most pieces are of few different bytes, also the hole of a worker that claims
-    more records than it has: each is taken out by one pass of less than a nanosecond a byte.
+    A Counter alone takes tens of nanoseconds a byte, and all other tasks of the daemon would wait.
+    Most pieces have few different bytes, also the hole of a worker that claims more records than it
+    has: so each value is removed in one pass, which takes less than a nanosecond a byte.
     """
     counts: Counter[int] = Counter()
     for _ in range(_PASSES_MAX):

@@ -22,7 +22,7 @@ class KeptEngine:
     """An engine without its daemon."""
 
     # Names: page (of counters), worker (its socket), log (its pipe), process (a pidfd); and, if
-    # there is a fetcher, and the daemon was of no earlier version, fetched (its page of counters).
+    # there is a fetcher, fetched (its page of counters), which earlier versions do not keep.
     descriptors: dict[str, int]
     transport: Transport  # of its workers: "dev" or "uring"
     identities: str  # of the packs, in hexadecimal digits (Worker.identities)

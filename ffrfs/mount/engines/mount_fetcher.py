@@ -34,7 +34,7 @@ class MountFetcher:
     """The owner of a mount's fetcher, until close()."""
 
     def __init__(self, request: MountRequest, kept: KeptEngine | None = None) -> None:
-        """Start the fetcher. `kept`: what the mount's last daemon has left. Raises OptionError."""
+        """Start the fetcher. `kept`: the state that the last daemon left. Raises OptionError."""
         before = None if kept is None else kept.descriptors.get("fetched")
         self._lock = threading.Lock()  # guards the three below
         self._bring: Callable[[int], None] | None = None
@@ -69,7 +69,7 @@ class MountFetcher:
         return self._process.counters.rows()
 
     def kept(self) -> dict[str, int]:
-        """Return what the next daemon may use of it, by its name in KeptEngine.descriptors."""
+        """Return the descriptors for the next daemon, by their names in KeptEngine.descriptors."""
         return {"fetched": self._process.page}
 
     def link(self) -> int:
@@ -82,9 +82,9 @@ class MountFetcher:
         self._process.fill()
 
     def bring_links_to(self, bring: Callable[[int], None]) -> None:
-        """Call `bring` with a link to each fetcher that takes over; it must not close the link.
+        """Call `bring` with a link to each fetcher that takes over; `bring` must not close it.
 
-        It is called at once if one has taken over since link_for_next(). Raises RemoteError.
+        It is called at once if a fetcher has taken over since link_for_next(). Raises RemoteError.
         """
         with self._lock:
             self._bring = bring
@@ -92,9 +92,9 @@ class MountFetcher:
                 self._bring_link(self._process.link())
 
     def link_for_next(self) -> int:
-        """Return a link as link() does, for a client that follows another.
+        """Return a link as link() does, for a client that replaces the present one.
 
-        From now on until bring_links_to(), no other is brought.
+        From now on until bring_links_to(), no other link is brought.
         """
         with self._lock:
             self._bring, self._has_changed = None, False
@@ -171,4 +171,4 @@ class FetchingHere(MountFetcher):
 
 def fetching_bytes(max_memory_bytes: int | None) -> int:
     """Return the largest number of bytes of a fetcher beside those at its start."""
-    return 2 * flight_size(max_memory_bytes)  # obstore assembles pieces: each is there twice
+    return 2 * flight_size(max_memory_bytes)  # obstore assembles pieces, and so holds each twice

@@ -78,10 +78,10 @@ class NativeEngine:
         self._fetching: MountFetcher | None = None
         self._limits: dict[str, int] = {}
         self._next: Worker | None = None  # takes over when the present one has ended
-        self._died_s = 0.0  # when it ended
-        self._cause: str | None = None  # why it was killed from here
-        self._may_pass = False  # the error that kept the last worker from starting
-        self._wish: trio.Event  # for a restart, while it serves
+        self._died_s = 0.0  # when the last worker ended
+        self._cause: str | None = None  # why this daemon killed the worker
+        self._may_pass = False  # whether the error of the last failed start may pass
+        self._wish: trio.Event  # set to request a restart, while serve() runs
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)
             self._transport = (
@@ -132,7 +132,7 @@ class NativeEngine:
 
     @property
     def worker_pid(self) -> int | None:
-        # A negative number: it died before this daemon began.
+        # The pid is negative if the worker died before this daemon began.
         return self._worker.pid if self._worker.pid > 0 else None
 
     @property
@@ -336,7 +336,7 @@ class NativeEngine:
     async def _refuse(self, connection: int) -> None:
         """Answer with errors until a restart is wanted, or until the connection ends.
 
-        And until a worker can open the packs, if it was their storage that failed.
+        If the packs' storage has failed, also end as soon as a worker can open the packs.
         """
         import trio
 

@@ -53,7 +53,7 @@ class ReadFailures:
     """The failures since the mount was made."""
 
     def __init__(self, kept: Iterable[dict[str, Any]] = ()) -> None:
-        """`kept`: what kept() has returned in the daemon before this one."""
+        """`kept`: the result of kept() in the daemon before this one."""
         self._by_inode = {each["ino"]: _Failure(**known_fields(_Failure, each)) for each in kept}
 
     def kept(self) -> list[dict[str, Any]]:

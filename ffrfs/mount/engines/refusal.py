@@ -28,7 +28,7 @@ _NOTIFY_RESEND = 7
 async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
     """Answer each request with EIO, until cancelled or until the connection ends.
 
-    `unanswered`: numbers that requests may have that a dead worker had received.
+    `unanswered`: the numbers of all requests that a dead worker may have received.
     """
     os.set_blocking(connection, False)
     try:
@@ -47,7 +47,7 @@ async def refuse_requests(connection: int, unanswered: Iterable[int]) -> None:
 
 
 def _answer(connection: int, error: int, number: int) -> bool:
-    """Return False if the request was withdrawn or is not known, or cannot be obeyed."""
+    """Write an answer, or NOTIFY_RESEND; return False if the kernel refuses it."""
     try:
         os.write(connection, _ANSWER.pack(_ANSWER.size, error, number))
     except OSError:

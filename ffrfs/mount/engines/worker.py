@@ -224,7 +224,7 @@ class Worker:
     def warm(self, ino: int) -> None:
         """Let the worker push all files at and below the inode. Raises MountError if it cannot.
 
-        A worker that has ended does nothing: who asked does so again when another one serves.
+        If the worker has ended, nothing happens: the caller repeats this once another one serves.
         """
         if not self._tell(b"w", ino):
             raise MountError("its worker is stopped; try again")
@@ -233,7 +233,7 @@ class Worker:
         """Return False if the worker is stopped, and its socket full."""
         if self._socket.fileno() < 0:  # it was let go
             return True
-        # It gets a size the next time.
+        # If the socket is full, a later call brings the size.
         try:
             self._socket.send(kind + _NUMBER.pack(number), socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -23,7 +23,8 @@ IN_ROW_MAX = 5  # deaths without one answered request; then the mount fails all 
 _LIFE_ENOUGH_S = 10.0
 _PAUSE_S = 0.1  # before the second start in a row; doubled for each further one
 _QUARANTINED_MAX = 1000
-# Around the number of the last request that a worker has noted, as in native/fuse/journal.h.
+# How far from the number of the last request that a worker has noted the number of one may be that
+# it has taken and not noted. The same values are in native/fuse/journal.h.
 _BEHIND, _AHEAD = 1 << 14, 1 << 12
 UNSEEN = 256  # in place of the exit status of a worker that was not this daemon's child
 _CRASHES = {
@@ -50,12 +51,12 @@ class WorkerDeaths:
     in_row: int = 0
     suspects: list[int] = field(default_factory=list)  # keys of requests, as in native/fuse
     quarantined: list[int] = field(default_factory=list)
-    _has_begun: bool = field(default=True, init=False)  # the worker of the last failure
+    _has_begun: bool = field(default=True, init=False)  # False: the last failure was a failed start
     _answered: int = field(default=0, init=False)
     _began_s: float = field(default_factory=time.monotonic, init=False)
 
     def kept(self) -> dict[str, Any]:
-        """Return the arguments that make the same in the next daemon."""
+        """Return the arguments for an equal WorkerDeaths in the next daemon."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     def note_start(self, pause_s: float) -> None:
@@ -166,7 +167,7 @@ def in_flight(counters: Counters) -> list[int]:
 
 
 def unanswered(counters: Counters) -> list[int]:
-    """Return the numbers by which the kernel knows the requests that were in flight, and others.
+    """Return the kernel's numbers of the requests in flight, and of others that may be.
 
     A worker that is killed takes a few more requests from the kernel than it has noted.
     """

@@ -48,26 +48,26 @@ class WorkerLife:
         self._opened.close()
 
     async def wait_for_end(self) -> int | None:
-        """Wait until the worker has ended; or return how, if it ended badly and cannot quite end.
+        """Wait until the worker has ended, and return None.
 
-        The status is that of subprocess. A thread that stores bytes in the kernel waits there for a
-        page that is locked by a read, and no signal ends that wait. If its process is killed, that
-        read gets no answer until another worker gives it: so the process does not end, nor does its
-        log.
+        Return its status, as subprocess gives it, if the worker was killed but cannot end: a thread
+        that stores bytes in the kernel may wait there for a page that is locked by a read, and no
+        signal ends that wait. That read gets no answer until another worker gives it, so neither
+        the process nor its log ends.
         """
         while True:
             with trio.move_on_at(self._next_look()):
                 await trio.lowlevel.wait_readable(self._process)
-            # Both may have come: this process may have been stopped for a while.
+            # Asked again, because this process may have been stopped until after the time limit.
             if self._ended.poll(0):
                 return None
-            # If another process is its parent, it may be gone by now.
+            # If the worker is not a child of this process, it may be gone by now.
             with contextlib.suppress(ProcessLookupError):
                 if self._is_dying() and (code := self._exit_code()):
                     return -(code & 0x7F) or code >> 8
 
     def _next_look(self) -> float:
-        """Return when to look again: soon, if the worker does something for anybody."""
+        """Return when to look again: soon, if the worker has requests."""
         counters, before = self._counters(), self._counted
         self._counted = counters
         if counters != before or in_flight(counters):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ffrfs.mount.engines.read_failures import ReadFailures
 
-if TYPE_CHECKING:  # it is imported while a worker serves already
+if TYPE_CHECKING:  # imported later, while a worker serves already
     import trio
 
-_LAST_LINES = 5  # that the error for a dead worker quotes
+_LAST_LINES = 5  # how many the error for a dead worker quotes
 _LINE_SIZE_MAX = 4096
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 

@@ -40,7 +40,7 @@ _DEAD = tuple(map(os.strerror, _ENDS))
 def await_death(directory: str, mountpoint: str) -> MountEntry | None:
     """Wait for the end of a mount there whose daemon has died; return the mount if it hangs.
 
-    Call it without the lock, which all who mount and unmount in `directory` need.
+    Call it without the lock, which every process needs that mounts or unmounts in `directory`.
     """
     known = state.load(directory, mountpoint)
     there = mount_at(mountpoint)

@@ -1,9 +1,9 @@
 """Finds that a mount of a runtime directory is covered, or in another mount namespace.
 
-Containers of one user may share the directory, which knows one mount of a place. To forget one that
-serves, or to note another one in its stead, would take its control socket, and its mount point: the
-kernel lets a process remove a directory at which a mount is that it does not see, and ends that
-mount.
+Containers of one user may share the directory, which knows one mount for each place. If a process
+forgot a mount that serves, or recorded another one instead, that mount would lose its control
+socket and its mount point: the kernel lets a process remove a directory on which it sees no mount,
+and ends a mount there that another namespace has.
 
 No state; blocking. The caller holds the directory's lock.
 """
@@ -18,7 +18,7 @@ from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 
 
 def elsewhere(directory: str, known: state.MountState) -> str | None:
-    """Return where its daemon has the mount, in words, if this process does not see it there."""
+    """Return, in words, where the daemon has the mount, if this process does not see it."""
     pid, there = state.living_pid(directory, known), mount_at(known.mountpoint)
     if pid is None or (there is not None and there.is_ours):
         return None

@@ -34,7 +34,7 @@ def versions_of(packs: Iterable[str]) -> dict[str, Version]:
 
 
 def replaced(versions: Mapping[str, Version], pids: Iterable[int] = ()) -> str | None:
-    """Return a file that was replaced or has changed; to remove it is no change.
+    """Return a file that was replaced or has changed, or None; removal alone is no change.
 
     `pids`: the processes that may have a removed file open, and so still read it.
     """

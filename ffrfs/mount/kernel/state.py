@@ -60,7 +60,7 @@ class MountState:
     versions: dict[str, Version] = field(default_factory=dict, hash=False)  # of the packs' files
     guardian: Process | None = None  # starts another daemon if this one dies
     is_managed: bool = False  # the service manager does, unless it has given up
-    began_monotonic_s: float | None = None  # of time.monotonic(), which ends with the machine's run
+    began_monotonic_s: float | None = None  # of time.monotonic(), valid until the next boot
     device: str | None = None  # as in MountEntry; None also until it is mounted
 
     @property
@@ -76,7 +76,7 @@ class MountState:
         return self.mountpoint, self.began_s, self.began_monotonic_s
 
     def is_same_mount(self, other: MountState | None) -> bool:
-        """Return whether the other state is there, and of the same mount."""
+        """Return whether `other` exists and is a state of the same mount."""
         return other is not None and other.identity == self.identity
 
     @property
@@ -196,7 +196,7 @@ def find(mountpoint: str) -> tuple[str, MountState] | None:
 
 
 def _life(known: tuple[str, MountState]) -> tuple[bool, bool]:
-    """Return whether its daemon lives, and whether any does: its guardian may guard another one."""
+    """Return whether its daemon lives, and whether a daemon lives or will follow: a sort key."""
     return known[1].process.is_alive(), lives(*known)
 
 
@@ -220,7 +220,7 @@ def living_pid(directory: str, known: MountState) -> int | None:
 
 
 def of_fields(values: dict[str, Any]) -> MountState:
-    """Return the state that asdict() has made `values` of, in a daemon of any version.
+    """Return the state from the `values` of asdict() in a daemon of any version.
 
     Raises errors of any kind.
     """
