@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _SYNC_BLOCKS = 64
 _SYNC_S = 5.0
-# Of those that killed processes left; a crash costs another fetch of the others.
+# The most unsynced blocks that are taken over from killed processes; after a crash of the machine
+# the others must be fetched again.
 _UNSYNCED_MAX = 4096
 
 
@@ -83,7 +84,7 @@ class CachedObject:
         return self._state.block_count
 
     def is_present(self, block: int) -> bool:
-        """Return whether the block is known to be present; storing it then shows the failure."""
+        """Return whether the block is known to be present. If not, storing it shows the reason."""
         with contextlib.suppress(OSError):
             return not self._is_closed and self._state.number(block) != 0
         return False
@@ -300,8 +301,8 @@ class CachedObject:
             age = time.monotonic() - self._unsynced_since
             if len(self._unsynced) < _SYNC_BLOCKS and age < _SYNC_S:
                 return
-        # The blocks are filled. If the sync fails, they stay volatile, as the kernel may take their
-        # pages for clean, so that a later sync says nothing of them; a crash costs another fetch.
+        # The blocks are filled. If the sync fails, they stay volatile, because the kernel may take
+        # their pages for clean, and a later sync would succeed. A crash costs another fetch.
         with contextlib.suppress(CacheError):
             self.sync()
 

@@ -268,7 +268,7 @@ class Store:
             return True
 
     def unlink(self, name: str) -> None:
-        """Remove the object, which is locked exclusively. The state file goes after the data."""
+        """Remove the object, which is locked exclusively: the state file after the data."""
         for ending in ("pin", "data", "state"):
             self.place.unlink(self.place.relative(name, ending))
 

@@ -62,7 +62,7 @@ class Survey:
 
 
 def survey(objects: Objects, count: int) -> Survey:
-    """Return the blocks that go first, at most `count`."""
+    """Return the blocks to evict first, at most `count`."""
     newest_us = 0
     names: list[str] = []
     oldest = np.zeros(0, _LISTED)
@@ -109,7 +109,7 @@ def _oldest(some: Listed, more: Listed, count: int) -> Listed:
 def evict(objects: Objects, found: Survey, size: int, count_max: int | None = None) -> int:
     """Free `size` bytes, or as many as the first `count_max` blocks have; return their number.
 
-    A block that is being filled, or was used since, stays, and a later one goes in its place.
+    A block that is being filled, or was used since, stays; a later one is removed in its place.
     """
     freed = begin = 0
     count = len(found.blocks) if count_max is None else count_max
@@ -182,7 +182,7 @@ def _punch(files: Files, blocks: list[int]) -> None:
 
 
 def _used_us(state: StateFile, blocks: Blocks) -> NDArray[np.uint64]:
-    """Return when blocks were used; 0 if that is to come: the clock was set back since."""
+    """Return when blocks were used; 0 for times in the future: the clock was set back since."""
     times = state.used(blocks) & ~_PINNED
     times[times > time.time_ns() // 1000 + _AHEAD_US] = 0
     return times

@@ -1,4 +1,4 @@
-"""A cache in memory, for a directory that cannot be used, or if nothing shall be kept.
+"""A cache in memory, for a directory that cannot be used, or if nothing is to be kept.
 
 It has the same files as a directory (state_file.py), but without names: readers see no
 difference.

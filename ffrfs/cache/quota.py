@@ -64,7 +64,7 @@ class Quota:
         self._number, self._objects, self._alone = number, objects, alone
         # The margin is for blocks that are reserved and not written yet, which no file contains.
         self._limit = size_max - max(size_max // 100, 4 * BLOCK_SIZE)
-        # So many writers leave half of the smallest margin for other processes.
+        # With so few writers, half of the smallest margin is left for other processes.
         self._writers = threading.Semaphore(_WRITERS)
         # Above the high mark, blocks are evicted in the background, down to the low mark.
         step = max(size_max * 4 // 100, 2 * BLOCK_SIZE)
@@ -74,7 +74,7 @@ class Quota:
         self._passed = threading.Condition(self._mutex)  # a pass has ended
         self._passes = 0
         self._helped = False  # whether the last pass freed bytes
-        self._full_since = 0.0  # 0: the last fill had room, or found some
+        self._full_since = 0.0  # 0: the last fill had room, or got some
         self._thread: threading.Thread | None = None
 
     @contextlib.contextmanager

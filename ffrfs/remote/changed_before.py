@@ -1,8 +1,8 @@
 """Objects that an earlier fetcher of the page has found to be replaced at their origin.
 
-The next fetcher knows their number, but not which ones they were. The number falls by each object
-that it finds to be replaced, and counts by itself; and it never exceeds the number of objects for
-which it has not asked the origin yet.
+This fetcher knows only their number. It subtracts each object that it finds to be replaced itself,
+because it counts that one elsewhere. The number never exceeds the number of objects for which it
+has not asked the origin yet.
 
 Concurrency: the fetcher's loop. Not here: what this fetcher finds by itself (schedule.py).
 """
@@ -14,7 +14,7 @@ from ffrfs.remote.pin import Pin
 
 
 class ChangedBefore:
-    """Made before a fetcher counts its own objects."""
+    """The number of these objects. Make it before a fetcher counts its own objects."""
 
     def __init__(self, counters: FetchCounters) -> None:
         self._counters = counters
@@ -24,7 +24,7 @@ class ChangedBefore:
         counters.set("remote_changed", self._changed)
 
     def asked(self, pin: Pin, *, is_changed: bool) -> None:
-        """Note what the origin has said of an object; one that is changed is counted elsewhere."""
+        """Note that the origin was asked for an object; a changed object is counted elsewhere."""
         if not self._changed or pin in self._asked:
             return
         self._asked.add(pin)

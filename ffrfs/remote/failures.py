@@ -257,9 +257,9 @@ def _tls(text: str) -> str:
 
 
 def _connected(text: str) -> str:
-    """Return what a request of obstore was to be sent to: the proxy, if there is one."""
+    """Return where obstore tried to send a request: to the proxy, if there is one."""
     found = _URL.search(text)
-    # Behind a proxy nothing else is connected to, or looked up.
+    # With a proxy, obstore connects to it alone, and looks up no other name.
     if found is not None and ("tcp connect error" in text or "dns error" in text):
         scheme, _, place = found[1].partition("://")
         if proxy := proxy_for(scheme, place):

@@ -99,9 +99,10 @@ class FetchedObject:
         self.broken, self._broken_until = error, now + _AWAY_S
 
     def refusal(self, now: float) -> RemoteError | None:
-        """Return why its origin is not asked for blocks now; it is, now and then.
+        """Return why its origin must not be asked for blocks now; None if it may be asked.
 
-        A server may lose an object for a moment. One that it does not tell from another stays lost.
+        A server may lose an object for a moment, so it is asked again after a pause. An object
+        without an identity stays lost, because another version could not be told from it.
         """
         is_due = self.pin.is_identified and now >= self._broken_until
         return None if is_due else self.broken

@@ -265,7 +265,7 @@ class _Server:
                 response.close()  # it has the socket if the server wants the connection closed
             line.http.close()
             if isinstance(error, TimeoutError) and was_used:
-                self._idle.clear()  # they may be as dead, each at the cost of a timeout
+                self._idle.clear()  # these may be dead too, and each would cost a timeout
             raise
         if response.isclosed() and not response.will_close and len(self._idle) < _IDLE_MAX:
             self._keep(line)

@@ -1,10 +1,10 @@
 """One range on its way into the cache: each piece is written where it was received.
 
-Its blocks are claimed before the request, and marked as present together when all of them are
-written, or when the range ends early: then those that came. A thread that was given up, because
-its server or its disk did not go on, may return at any time: it writes nothing after end(). A
-write that it was in the middle of then still ends; the blocks stay claimed until then, so that no
-other process fills them at the same time.
+Its blocks are claimed before the request. They are marked as present together when all of them are
+written, or, if the range ends early, the blocks that came. A thread that was given up, because its
+server or its disk hung, may return at any time: it begins no write after end(). A write that has
+begun before still ends, and the blocks stay claimed until then, so that no other process fills
+them at the same time.
 
 Not here: which ranges are fetched (schedule.py), the cache (ffrfs.cache).
 Concurrency: take() in one thread at a time, all else in the fetcher's loop.
@@ -38,7 +38,7 @@ class Landing:
         self.is_storing = False
 
     def _begin(self) -> None:
-        self._runs = list(_runs(self._numbers))  # those that are claimed, and not published yet
+        self._runs = list(_runs(self._numbers))  # of blocks that are claimed, and not published yet
         self._at = self.offset
         self._is_prepared = False
 

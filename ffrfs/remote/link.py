@@ -264,7 +264,7 @@ class Link:
     def _send(self, answer: Answer, target: FetchedObject | None = None) -> None:
         """Send the answer, with the files of `target`, or keep it until the client takes more.
 
-        The files are those of the time of sending: a descriptor for each could be lacking.
+        A kept answer gets the files of the time when it is sent, and so needs no descriptors now.
         """
         if self._has_ended or (not self._answers and self._sent(answer, target)):
             return

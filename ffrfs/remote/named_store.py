@@ -82,12 +82,12 @@ def settings_for(url: RemoteUrl, settings: RemoteSettings) -> RemoteSettings:
 
 
 def kept_in_store(url: str) -> str:
-    """Return a URL that was made of one of a store, such as that of a file in its directory."""
+    """Return `url` as a StoreUrl if it names a store, as one made from a StoreUrl does."""
     return StoreUrl(url) if "@" in url.partition("://")[2].partition("/")[0] else url
 
 
 def admit(url: str) -> None:
-    """Let parse_url() take the URL with its store. For texts of our own process or parent."""
+    """Let parse_url() take the URL with its store. Only for texts of this process or its parent."""
     store, at, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
     if at:
         admit_store(store)

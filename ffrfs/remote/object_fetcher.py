@@ -186,7 +186,7 @@ class ObjectFetcher:
         """
         from ffrfs.cache.state_file import check_size
 
-        check_size(pin.url.shown, pin.size)  # else the error would be taken for the directory's
+        check_size(pin.url.shown, pin.size)  # so its error is not taken for the directory's
         identity = _identity(pin, self._settings)
         with self._cache_lock:
             if not pin.is_identified:
@@ -198,7 +198,7 @@ class ObjectFetcher:
                 except OSError as error:
                     if not is_in_use and self._cache is None and self._settings.cache_dir:
                         raise
-                    if _lacks_descriptors(error):  # which passes, and hits a cache in memory, too
+                    if _lacks_descriptors(error):  # may pass, and would hit a cache in memory, too
                         raise
                     self._give_up_directory(error)
             return self._memory.open(*identity)

@@ -175,9 +175,9 @@ class ObjectOrigin:
     ) -> T:
         """Return the result of `once`, which is tried until `seconds` have passed.
 
-        `once` gets the number of silent seconds that end a try. `rest`: of an open object. While
-        the bytes of the first try come, the seconds begin anew; and a lack of credentials may be
-        temporary, since there were some before.
+        `once` gets the number of silent seconds that end a try. `rest`: the range, if the object is
+        open. Then `seconds` begin again whenever bytes of the first try come; and a lack of
+        credentials may be temporary, since there were some before.
         """
         last: Failure | None = None
         short_s = _SILENCE_SHARE * self._settings.timeout_s
@@ -214,9 +214,9 @@ class ObjectOrigin:
 def _prolonging(
     limit: asyncio.Timeout, rest: Rest | None, seconds: float
 ) -> Iterator[Callable[[], None]]:
-    """Let `seconds` begin anew while bytes come, until the function that is yielded is called.
+    """Let `seconds` begin again while bytes come; the function that is yielded ends that.
 
-    The time has a limit, because a server may send a few bytes at a time.
+    The whole time has a limit, because a server may send a few bytes at a time.
     """
     loop = asyncio.get_running_loop()
     latest = loop.time() + _PROLONGED_MAX * seconds

@@ -103,7 +103,7 @@ class OfflineOrigin:
 
 
 def keep_listing(url: RemoteUrl, urls: Sequence[str], settings: RemoteSettings) -> None:
-    """Keep which objects directory `url` holds, if there is a cache; it may fail: reads go on."""
+    """Keep the list of the objects in directory `url`, if there is a cache; ignore failures."""
     if url.scheme == "file" or settings.offline or settings.cache_mode != "full" or not urls:
         return
     from ffrfs.cache import listings

@@ -34,9 +34,9 @@ from ffrfs.remote.start import Start
 _END_S = 1.0
 # Attempts to make a link: a fetcher may be killed before it receives the link.
 _ATTEMPTS = 5
-# glibc shall keep the memory of ranges, instead of returning it to the kernel each time. It saves
-# a tenth of the fetcher's CPU time, and a third of its memory. OpenBLAS shall not start a thread
-# for each core when NumPy loads: each spins for 60 ms.
+# glibc must keep the memory of ranges, and not return it to the kernel each time. This saves a
+# tenth of the fetcher's CPU time, and a third of its memory. OpenBLAS must not start a thread for
+# each core when NumPy loads: each spins for 60 ms.
 _FETCHER_SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1",

@@ -38,7 +38,7 @@ class ObjectOwner(Protocol):
     """The fetcher, as the schedule sees it."""
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:
-        """Give it another cache. `error`: the old cache's; None: a block stays locked there.
+        """Give the object another cache. `error`: of the old one; None: a block stays locked there.
 
         Raises OSError if descriptors or memory are lacking.
         """
@@ -254,7 +254,7 @@ class Schedule:
         return True
 
     def _is_too_long_elsewhere(self, block: Block) -> bool:
-        """Return whether the process that fetches it seems stopped, or waits for a dead server."""
+        """Return whether the process that fetches the block seems stopped, or its server dead."""
         waited_s = self._loop.time() - block.elsewhere_since
         return block.elsewhere_since > 0 and waited_s > self._timeout_s * _ELSEWHERE_SHARE
 
