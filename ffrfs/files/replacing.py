@@ -90,7 +90,7 @@ def new_file(path: str, *, force: bool = False) -> Iterator[StagedFile]:
     with StagedFile(path) as staged:
         yield staged
         with keeping(path):
-            # Once more: an empty file may have been filled.
+            # Checked again, because an empty file may have been filled meanwhile.
             staged.publish(replace=replace and may_replace(path, force))
 
 

@@ -95,7 +95,7 @@ class Destination(Closing):
     def describe_folders(self, *, is_whole: bool) -> None:
         """Set the packed times and permissions of directories, after all was written.
 
-        Unless it `is_whole`, their owner may write to them, to go on.
+        Unless the extraction `is_whole`, the owner keeps write permission, so that it can go on.
         """
         for below, stored in reversed([*self._described.items()]):
             if is_whole:

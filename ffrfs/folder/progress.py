@@ -45,7 +45,7 @@ class ProgressBar:
 
     @property
     def progress(self) -> Progress | None:
-        """Itself, or None if it is not shown: some count what there is in all only for it."""
+        """Itself, or None if no bar is shown: then callers need not count the totals."""
         return self if self._shown else None
 
     def __enter__(self) -> Self:
@@ -85,7 +85,7 @@ class ProgressBar:
         self._bar.update(size - self._bar.n)
 
     def clear(self) -> None:
-        """Take it off the terminal until the next call: a line is to be printed there."""
+        """Take the bar off the terminal until the next call, so that a line can be printed."""
         if self._shown:
             self._bar.clear()
 

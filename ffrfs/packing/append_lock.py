@@ -63,7 +63,7 @@ class AppendLock(Closing):
             is_put = put_new(self._url, who + self._owner, self._settings)
         else:
             is_put = put_over(self._dead, who + self._owner, self._settings)
-        # The answer to a request that did its work may be lost, and the next one refused.
+        # The answer to a successful request may be lost, and the repeated request refused.
         if not is_put and self._text(self._pin()).partition(b"\n")[2] != self._owner:
             raise self._refusal()
         self.is_taken = True
@@ -71,8 +71,9 @@ class AppendLock(Closing):
     def names(self) -> set[str]:
         """Return the names in the directory without the lock's.
 
-        Raises PackError if another process has the lock. If that process is dead, or the lock was
-        left, sets `first_of_dead`, and take() replaces it; while it is set, close() puts that back.
+        Raises PackError if another process has the lock. If that process is dead, or this one left
+        the lock, sets `first_of_dead`; then take() replaces the lock. As long as it is set, close()
+        puts the old lock back.
         """
         names = set(self._folder.names())
         if _LOCK_NAME in names and not self.is_taken and not self._find_dead():

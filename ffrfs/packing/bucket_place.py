@@ -1,9 +1,9 @@
 """Packs that go to a bucket: one, a new set, or more shards of an existing set.
 
 Two packs are under way at a time, so that one is uploaded while the next is made: local space for
-two suffices. If anything fails, the uploaded shards of a set are removed again. A SIGKILL, or a
-server that refuses that, leaves some of them: a new set that lacks some is not opened, and shards
-that were added are whole.
+two suffices. If anything fails, the uploaded shards of a set are removed again. After a SIGKILL, or
+if the server refuses to remove them, some remain: a new set that lacks shards cannot be opened,
+and shards that were added are whole.
 
 A process that adds to a set holds its lock; before each shard it also checks the directory again.
 Shards appear in the order of their numbers, so a reader sees no shard missing at any time.
@@ -81,8 +81,8 @@ class BucketPlace(Place):
             if self._lock is None:
                 self._target.take_back()
             elif self._lock.is_taken:
-                # While shards of this process stay, so does its lock, by which the next command
-                # removes them; without the first of them the set would lack one.
+                # If the server refuses to remove a shard, the shards before it stay, so that the
+                # set lacks none; and the lock stays, by which the next command removes them.
                 self._lock.is_taken = False
                 self._lock.is_taken = self._target.take_back(stops=True)
                 if not self._lock.is_taken:

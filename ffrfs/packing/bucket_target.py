@@ -99,7 +99,7 @@ class BucketTarget(Closing):
     def take_back(self, *, stops: bool = False) -> bool:
         """Remove the uploaded objects of a set, the last first. A single object stays.
 
-        Returns False if the server refuses to remove one; with `stops` those before it stay, too.
+        Returns False if the server refuses to remove one; with `stops` all before it stay, too.
         """
         refused = 0
         while self.is_set and self._sent and not (stops and refused):

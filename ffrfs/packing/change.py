@@ -134,7 +134,7 @@ def refuse_url(pack: str) -> None:
 def _existing(
     pack: str, *, replaces: bool, mends: bool
 ) -> Iterator[tuple[ExistingTree, Callable[[], None]]]:
-    """Lock and open a pack or pack set; yield it, and what locked_pack() does."""
+    """Lock and open a pack or pack set; yield it, and the function that locked_pack() yields."""
     refuse_url(pack)
     if mends:
         mend_set(pack)
@@ -160,7 +160,7 @@ def _changing(
     progress: Progress | None,
     refuse_replaced: Callable[[], None],
 ) -> Iterator[_Change]:
-    """Yield what makes the packs that replace `changed` at a good end; else they are removed."""
+    """Yield a _Change, whose packs replace `changed` if the block ends well; else drop them."""
     place = os.path.realpath(pack)
     above, name = os.path.split(place)
     is_set = os.path.isdir(place)
@@ -192,7 +192,7 @@ class _Change:
 
     def make(self, contents: Contents, jobs: int) -> str:
         """Write a pack, which will not have a name; return its path."""
-        path = os.path.join(self._staging, os.path.basename(self._staging))  # of no other pack
+        path = os.path.join(self._staging, os.path.basename(self._staging))  # a unique name
         self._write(contents, path, jobs, None)
         return path
 
@@ -248,7 +248,7 @@ class _Change:
 
 def _remove_sidecar(pack: str) -> None:
     sidecar = os.fsdecode(sidecar_paths(os.fsencode(pack))[0])
-    with contextlib.suppress(OSError):  # a stale one is not believed
+    with contextlib.suppress(OSError):  # a stale sidecar is ignored
         refuse_foreign(sidecar, is_pack_index, "an index")
         if os.path.isfile(sidecar):
             os.unlink(sidecar)

@@ -139,7 +139,7 @@ class ListingDigest:
             digest.update(numbers)
 
     def set_id(self, options: PackOptions) -> bytes:
-        """Return the id that a set of these files, cut so, always has."""
+        """Return the id of a set of these files that is cut by these options, always the same."""
         cuts = repr((options.shards, options.shard_size))
         whole = hashlib.sha256(cuts.encode() + self._names.digest())
         for digest in self._numbers:

@@ -59,7 +59,7 @@ class HeldSignals:
         self._handle()
 
     def _come(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_holding or number in self._held:  # what holds it does not end
+        if not self._is_holding or number in self._held:  # a second one is not held
             self._handlers[number](number, frame)
         else:
             self._held.append(number)

@@ -36,7 +36,7 @@ def writing(path: str, record_count: int, *, force: bool = False) -> Iterator[Wr
     try:
         yield writer
         with keeping(path):
-            # Once more: an empty file may have been filled.
+            # Checked again, because an empty file may have been filled meanwhile.
             writer.finish(replace=replace and may_replace(path, force))
     finally:
         writer.abort()

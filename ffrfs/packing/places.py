@@ -35,7 +35,7 @@ from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"  # of a set that was made by a plan (ffrfs.cluster)
-PRIVATE = 0o700  # of a directory in which a pack may have more readers than it shall have
+PRIVATE = 0o700  # of a directory in which a pack may still have too open permissions
 _TURN_S = 0.02
 _NAME_OF_MORE = "more"
 # The directory of new shards, all whole, that are being moved. native/open/ knows the name.
@@ -190,7 +190,7 @@ class FolderPlace(Place):
 
 
 def copy_owner_and_mode(old: str, new: str) -> None:
-    """Let no other user read the new pack than could read the old one."""
+    """Give the new pack the old one's owner and mode; in no case let further users read it."""
     info = os.stat(old)
     mode = stat.S_IMODE(info.st_mode)
     try:
@@ -281,7 +281,7 @@ def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[
 def locked_pack(path: str) -> Iterator[Callable[[], None]]:
     """Lock a pack or set that will change. Raises PackError if another has the lock, OSError.
 
-    Yields what raises PackError if others, who need no lock, have replaced or removed it.
+    Yields a function that raises PackError if a program without the lock has replaced it.
     """
     place = os.path.realpath(path)
 

@@ -33,7 +33,7 @@ def open_pool(
 ) -> Iterator[ProcessPoolExecutor]:
     """Give a pool of the default start method; call submit() with interrupts_held().
 
-    After the block, tasks are not begun any more, and those at work end at their next check_end().
+    After the block, no further task begins, and running tasks end at their next check_end().
     """
     context = multiprocessing.get_context()
     # Processes of a fork server are not our children.
@@ -50,14 +50,14 @@ def open_pool(
 
 
 def check_end() -> None:
-    """Raise EndedError in a process of a pool that shall end."""
+    """Raise EndedError in a process of a pool that has to end."""
     if _end is not None and _end.value:
         raise EndedError
 
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Start processes in the block; Ctrl-C waits for its end, so that no start is left half."""
+    """Start processes in the block. Ctrl-C waits until it ends, so that each start is complete."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -76,7 +76,7 @@ def _begin(
     _end = end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # If the command is killed, they end with it, and do not wait for work for ever.
+    # If the command is killed, this process ends too, and does not wait for work for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent not in (None, os.getppid()):
         os._exit(1)

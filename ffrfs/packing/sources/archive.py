@@ -151,7 +151,7 @@ class ArchiveSource(Contents):
 
     def _copy(self, stream: BinaryIO) -> BinaryIO:
         with naming(self._place), contextlib.ExitStack() as cleanup:
-            # Hidden, for a file system where it has a name for a moment: it may be in a set.
+            # Some file systems give it a name for a moment: a hidden one, as it may be in a set.
             file = cleanup.enter_context(tempfile.TemporaryFile(dir=self._place, prefix="."))
             while piece := self._read(stream):
                 file.write(piece)

@@ -43,8 +43,9 @@ class ArchiveList:
 
     def __init__(self, tree: ArchiveTree) -> None:
         self.entries = EntryList()
-        self.origins = array("Q")  # by file of the list: the file of the tree
-        self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first one
+        self.origins = array("Q")  # for each file of the list its file of the tree
+        # For each file of the tree its first file of the list; -1: none.
+        self._numbers = array("q", [-1]) * len(tree.sizes)
         self._others = array("Q")  # files of the list whose file of the tree is listed already
         self._tree = tree
         self._shown_through_links = 0

@@ -128,7 +128,7 @@ class PackOptions:
 
     @property
     def time_ns(self) -> int | None:
-        """The time that all is given; None: its own."""
+        """The time of all files in the pack; None: each keeps its own."""
         return fixed_time_ns(self.reproducible)
 
     @property
@@ -142,7 +142,7 @@ class PackOptions:
 
 
 def fixed_time_ns(reproducible: bool) -> int | None:
-    """The time that all is given; None: its own."""
+    """The time of all files in the pack; None: each keeps its own."""
     text = os.environ.get(_EPOCH_VARIABLE)
     if not text:
         return 0 if reproducible else None

@@ -23,12 +23,12 @@ from ffrfs.printable import quoted
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, whatever size they announce.
 _READ_LIMIT = PIECE_SIZE
-# All headers of a member; tarfile keeps a list of their maps of a sparse file.
+# Limits all headers of a member together, because tarfile keeps the whole map of a sparse file.
 _HEADERS_LIMIT = 16 << 20
 _GLOBAL_KEYS_LIMIT = 1000  # tarfile copies them for each member
-# tarfile goes back by less than a block, to see if a member's last byte is there.
+# tarfile seeks back by less than a block, to see if a member's last byte is there.
 _STEP_BACK_LIMIT = _BLOCK_SIZE
-_TIME_LIMIT_S = 1 << 63  # of what can be a file's time
+_TIME_LIMIT_S = 1 << 63  # times of files are below
 _SHOWN = 40  # so many characters of a wrong size are shown
 
 _SPECIAL_TYPES = {
