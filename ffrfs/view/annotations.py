@@ -1,8 +1,8 @@
 """Annotations: which features of an Example are its picture, boxes, labels, masks and key points.
 
 They are guessed by names and kinds, as TensorFlow's Object Detection API, TF-Slim, TFDS, Open
-Images and MediaPipe write them; parameters of the page's URL say otherwise. The browser draws
-(static/overlay.js) what annotate() returns: numbers and texts, never HTML.
+Images and MediaPipe write them; parameters of the page's URL override the guesses. The browser
+(static/overlay.js) draws the result of annotate(): numbers and texts, never HTML.
 
 Values are hostile: values that are not numbers are left out and counted, and all counts have
 limits. Stateless; any thread.

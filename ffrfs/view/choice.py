@@ -119,7 +119,7 @@ class Choice:
         self._query = query
         self._found = array("Q")
         self.skipped = 0
-        self.has_told = False  # why it failed: the next request tries again
+        self.has_told = False  # a page has shown the error; the next request tries again
         rounds = 2 if query.only == "duplicates" and collection.kind == "examples" else 1
         self.job: _Pass = Job(self._find, collection.count * rounds, "items")
         self.job.start()

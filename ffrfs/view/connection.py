@@ -1,8 +1,8 @@
 """A connection of the viewer: HTTP/1.1 alone, and an error in one ends no other.
 
-hypercorn has no setting for either: it speaks HTTP/2 with all who ask for it, before the guard sees
-a request, and an exception in a connection ends its whole server. A server of somebody else's in
-the same program goes on as hypercorn has it: ours are known by their configuration.
+hypercorn has no setting for either: it speaks HTTP/2 with every client that asks for it, before the
+guard sees a request, and an exception in a connection ends its whole server. Other servers of
+hypercorn in the same program are not changed: ours are known by their configuration.
 
 Concurrency: in the loop of the server.
 """
@@ -40,7 +40,7 @@ class ConnectionConfig(Config):
 
 class _Http1(H11Protocol):
     async def _check_protocol(self, event: Any) -> None:  # noqa: ANN401 - one of h11
-        """Go over to HTTP/2 if the request says so, in place of an answer."""
+        """Do not switch to HTTP/2 if the request asks for it, as hypercorn would."""
         if not isinstance(self.config, ConnectionConfig):
             await super()._check_protocol(event)
 
@@ -66,7 +66,7 @@ class _Connection(TCPServer):
 
 
 class _Once(logging.Filter):
-    """trio says ten times a second that the program has no descriptors left, with a traceback."""
+    """Log once that no descriptors are left: trio does so ten times a second, with a traceback."""
 
     has_said = False
 

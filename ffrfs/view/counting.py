@@ -29,7 +29,7 @@ _ADDRESSES_MAX = 4 << 30  # bytes of address space, of the process and of each o
 
 
 def count(files: Sequence[str], name: str, job: Job[Generated]) -> Generated:
-    """Count in a process. Raises what ends the job, and FfrfsError as the process tells it."""
+    """Count in a process. Raises StoppedError if the job ends, and FfrfsError of the process."""
     try:
         from ffrfs.schema import Generated, Statistics
     except MissingPackageError as error:
@@ -74,7 +74,7 @@ def _count(link: Connection) -> None:
     try:
         found = generate_statistics(files, jobs=jobs, on_error="skip", name=name, progress=progress)
     except MemoryError:
-        return  # the server says so
+        return  # count() reports that the process has ended
     except (FfrfsError, OSError) as error:
         return answer({"error": str(error)})
     answer({"skipped": found.skipped_count})

@@ -53,7 +53,7 @@ class Row:
 
 
 def feature_rows(statistics: Sequence[Proto]) -> list[tuple[Row, Messages]]:
-    """Return rows without charts, and what draw() makes the charts of."""
+    """Return rows without charts, and the statistics from which draw() makes the charts."""
     from ffrfs.schema.feature_view import dataset_of, views_of
 
     by_path = [{view.path: view for view in views_of(dataset_of(one))} for one in statistics]

@@ -1,7 +1,7 @@
 """Guard: the only entrance of the server. A request passes with the token, by GET, to our host.
 
-A browser sends the cookie to every port of our host, and from pages of every port: what such a
-page asks for must be a page that is only looked at, in a tab, or in the frame of a notebook.
+A browser sends the cookie to every port of our host, and also for requests of pages of other ports.
+Such a page may only open pages of ours without effects, in a tab or in the frame of a notebook.
 
 The printed link has the token. Its first request gets a cookie and is sent on to the same page
 without it, so that no page that is shown, and no address that is copied, has it. The Host header
@@ -95,7 +95,7 @@ class Guard:
         return answer
 
     def _is_ours(self, scope: Scope, has_effect: bool) -> bool:
-        """Return if a page of ours, or no page, asks, or another one that only leads to us."""
+        """Return whether a page of ours, or no page, asks; or another page merely opens ours."""
         headers = Headers(scope=scope)
         if headers.get("sec-fetch-site") not in ("same-site", "cross-site"):
             return True
@@ -104,7 +104,7 @@ class Guard:
 
     @staticmethod
     def _onward(scope: Scope, target: str) -> Response:
-        """Return what leads to the same page without the token."""
+        """Return an answer that leads to the same page without the token."""
         headers = Headers(scope=scope)
         way = headers.get("sec-fetch-site"), headers.get("sec-fetch-dest")
         if way != ("cross-site", "document"):

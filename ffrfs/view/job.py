@@ -1,4 +1,4 @@
-"""Jobs: work in the background that pages start, ask for its progress, and show when it is over.
+"""Jobs: work in the background. Pages start it, show its progress, and then its result.
 
 Concurrency: any thread; the work itself has a thread of its own. A stopped job may start again.
 """
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class StoppedError(Exception):
-    """The work shall end: its result is not needed any more."""
+    """Ends the work, whose result is not needed any more."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Job(Generic[T]):
             self._thread.join()
 
     def tick(self, count: int) -> None:
-        """Count finished work. Raises StoppedError if the work shall end."""
+        """Count finished work. Raises StoppedError if the work has to end."""
         self._done += count
         if self._is_stopped.is_set():
             raise StoppedError

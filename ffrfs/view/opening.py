@@ -31,7 +31,7 @@ class Opened(NamedTuple):
 def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
     """Open one source, or several of one kind as one data set.
 
-    Raises FormatError, ChecksumError or OSError if one is none, OptionError if there is no source.
+    Raises FormatError, ChecksumError or OSError for an unsuitable one, OptionError without any.
     """
     several = [sources] if isinstance(sources, str | os.PathLike) else sources
     names = [os.fspath(one) for one in several]
@@ -49,7 +49,7 @@ def open_sources(sources: PathType | Sequence[PathType]) -> Opened:
                     on_conflict = stats(place).get("on_conflict", on_conflict)
     files = _tfrecords(names)
     if files is None:
-        # A mount that shows a part of a set was allowed to.
+        # A mount that lacks shards of a set was made with allow_missing.
         tree = PackTree(names, on_conflict=on_conflict, allow_missing=mountpoint is not None)
         return Opened(FileCollection(tree), names, mountpoint)
     title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"

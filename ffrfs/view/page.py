@@ -82,9 +82,9 @@ def link(path: str, /, **parameters: object) -> str:
 
 
 def onward(request: Request, parameter: str) -> Response:
-    """Return what leads to the same page without a parameter, which begins or ends work.
+    """Return a redirection to the same page without a parameter that begins or ends work.
 
-    Else the page, which asks for itself again while work is under way, would begin it each time.
+    Otherwise the page, which reloads while work is under way, would begin the work each time.
     """
     rest = {name: value for name, value in request.query_params.items() if name != parameter}
     return RedirectResponse(link(request.url.path, **rest), 303)

@@ -94,7 +94,7 @@ def _shown(values: Sequence[Any], base64_max: int) -> list[Any]:
 
 
 def _described(value: bytes) -> tuple[str, str]:
-    """Return what bytes are, and a text about them, or theirs."""
+    """Return the kind of the bytes, and a text about them, or the text that they hold."""
     text = text_of(value)
     if text is not None:
         return "text", text

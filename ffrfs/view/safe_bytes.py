@@ -65,7 +65,7 @@ def safe_type(name: str, begin: bytes) -> str | None:
 
 
 def content_of(request: Request) -> Content:
-    """Return what `key` names, and `feature` in it. Raises PathNotFoundError."""
+    """Return the item that `key` names, or its `feature`. Raises PathNotFoundError."""
     collection = collection_of(request)
     key = path_parameter(request, "key") or ""
     if collection.kind == "files":
@@ -115,7 +115,7 @@ def answer(request: Request, content: Content) -> Response:
 
 
 def _pieces(content: Content, shown: range) -> Iterator[bytes]:
-    """An error ends the connection before its time, so that no client takes it for the end."""
+    """Yield the bytes. An error closes the connection early, so that clients notice it."""
     for offset in shown[::_PIECE_SIZE]:
         yield content.read(offset, min(_PIECE_SIZE, shown.stop - offset))
 

@@ -1,6 +1,6 @@
-"""The program of a child process that makes thumbnails: a picture comes, its thumbnail goes.
+"""The program of a child process that makes thumbnails: it gets a picture, and sends its thumbnail.
 
-Its argument: how many seconds of CPU time it may take for each picture.
+Its argument is how many seconds of CPU time it may take for each picture.
 
 The bytes are hostile, so the process has limits on memory and time; one that exceeds them ends,
 and thumbnails.py starts another. Only decoders of common formats are used.

@@ -97,7 +97,7 @@
     if (focused) tiles().find(tile => keyOf(tile) === focused)?.querySelector("a").focus({ preventScroll: true });
   });
   document.addEventListener("error", event => event.target.tagName === "IMG" && event.target.classList.add("failed"), true);
-  // Those that failed before this script ran.
+  // Marks the pictures that failed before this script ran.
   for (const image of document.querySelectorAll(".picture img")) if (image.complete && !image.naturalWidth) image.classList.add("failed");
   addEventListener("pageshow", show);
   show();

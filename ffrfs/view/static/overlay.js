@@ -1,10 +1,10 @@
-// Draws annotations over a picture whose bytes are as they are: boxes, names and key points in an
+// Draws annotations over a picture, whose bytes are not changed: boxes, names and key points in an
 // SVG of the picture's size, masks on a canvas. Names are hostile: they only become text.
 "use strict";
 (() => {
   const { COLOURS, numberOf, make, areaOf } = shapes;
   const DARK = ["#009e73", "#0072b2", "#d55e00"];
-  // Classes beyond the colours have dashes.
+  // If there are more classes than colours, the others have dashes.
   const DASHES = ["", "6 3", "2 3", "10 3 2 3"];
   const CITYSCAPES = "128,64,128;244,35,232;70,70,70;102,102,156;190,153,153;153,153,153;250,170,30;220,220,0;107,142,35;"
     + "152,251,152;70,130,180;220,20,60;255,0,0;0,0,142;0,0,70;0,60,100;0,80,100;0,0,230;119,11,32";
@@ -20,7 +20,7 @@
   const picture = by("picture"), canvas = document.querySelector("#stage canvas"), svg = document.querySelector("#stage svg");
   const classes = new Map(); // { name, count, colour, dash, isShown } by a box's name, or a mask's number
   let width = 0, height = 0; // of the picture, in its pixels
-  let masks = null, segmap = null; // of each pixel: the index of a box, and 1; the number of a class
+  let masks = null, segmap = null; // for each pixel: the index of a box, plus 1; the number of a class
 
   function readColours(text) {
     const rows = (text === "cityscapes" ? CITYSCAPES : text).split(";").filter(Boolean).map((row) => row.split(",").map(Number));
@@ -32,7 +32,7 @@
 
   function addClasses() {
     const taken = new Set(), count = COLOURS.length;
-    for (const [key, one] of classes) { // the same class looks the same in all records, as far as there are enough looks
+    for (const [key, one] of classes) { // a class has the same colour and dash in all records, as far as these suffice
       const wish = typeof key === "number" ? key : numberOf(key);
       let look = wish % count;
       for (let i = 0; i < count * DASHES.length && taken.has(look); ++i) look = (wish + i) % count + count * Math.floor(i / count);
@@ -110,7 +110,7 @@
     canvas.style.opacity = by("opacity").value;
   }
 
-  // Returns for each pixel of the picture what a mask has there: a grey value or stored number, or its own colour.
+  // Returns the value of a mask at each pixel of the picture: a grey value or stored number, or its own colour.
   async function numbers(url) {
     const answer = await fetch(url);
     if (!answer.ok) throw new Error(`A mask cannot be read (${answer.status}).`);
@@ -124,8 +124,8 @@
     context.imageSmoothingEnabled = false;
     context.drawImage(bitmap, 0, 0, width, height);
     const pixels = context.getImageData(0, 0, width, height).data, found = new Int32Array(width * height);
-    const step = isPng && bytes[25] === 0 && bytes[24] < 8 ? 255 / ((1 << bytes[24]) - 1) : 1; // a PNG of few bits
-    let isGrey = !(isPng && bytes[25] === 3); // the colours of a palette are meant
+    const step = isPng && bytes[25] === 0 && bytes[24] < 8 ? 255 / ((1 << bytes[24]) - 1) : 1; // a grey PNG of fewer than 8 bits
+    let isGrey = !(isPng && bytes[25] === 3); // with a palette, its colours count
     for (let i = 0; isGrey && i < pixels.length; i += 4) isGrey = pixels[i] === pixels[i + 1] && pixels[i] === pixels[i + 2];
     for (let i = 0; i < found.length; ++i) {
       const red = pixels[4 * i], rest = pixels[4 * i + 1] << 8 | pixels[4 * i + 2];
@@ -153,7 +153,7 @@
   }
 
   async function begin() {
-    // Chromium turns these two by EXIF even where CSS says that the picture is not turned.
+    // Chromium swaps these two by EXIF even where CSS says that the picture is not turned.
     [width, height] = [picture.naturalWidth, picture.naturalHeight];
     const shape = picture.clientWidth / picture.clientHeight;
     if (Math.abs(shape - height / width) < Math.abs(shape - width / height)) [width, height] = [height, width];

@@ -1,7 +1,7 @@
 // Boxes in an SVG, for overlay.js and tiles.js: a class looks the same in both.
 "use strict";
 const shapes = {
-  // Okabe and Ito's, which colour-blind people tell apart.
+  // The colours of Okabe and Ito, which colour-blind people can tell apart.
   COLOURS: ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"],
   numberOf: (label) => [...label].reduce((sum, char) => (31 * sum + char.codePointAt(0)) % 9973, 0),
   areaOf: (x, y, right, bottom) =>

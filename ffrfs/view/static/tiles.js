@@ -1,4 +1,4 @@
-// Draws boxes over the thumbnails of Examples, as soon as these are there.
+// Draws boxes over the thumbnails of Examples, as soon as the thumbnails are loaded.
 "use strict";
 (() => {
   const { COLOURS, numberOf, make, areaOf } = shapes;
@@ -17,7 +17,7 @@
     }
   }
 
-  // Lazy ones, and those of a part of the page that htmx brings, load later.
+  // Lazy thumbnails, and those in a part of the page that htmx brings, load later.
   const ours = ".tile.example img";
   document.addEventListener("load", (event) => { if (event.target.matches?.(ours)) draw(event.target); }, true);
   for (const image of document.querySelectorAll(ours)) if (image.complete && image.naturalWidth) draw(image);
