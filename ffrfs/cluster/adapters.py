@@ -29,11 +29,11 @@ from ffrfs.errors import FfrfsError
 __all__ = ["DaskExecutor", "RayExecutor", "dask_cluster", "ray_cluster"]
 
 RETRIES = 3
-CONNECT_S = 8.0  # until somebody listens
-# Of what listens, and may be busy. Ray gives its own server for a client half a minute to begin.
+CONNECT_S = 8.0  # until a server listens
+# For an answer of a server, which may be busy. Ray gives its server for a client 30 s to begin.
 _ANSWER_S = 60.0
 _END_S = 5.0
-_RETRY_S = 0.1  # of a connection that was refused
+_RETRY_S = 0.1  # after a refused connection
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,11 +42,11 @@ Named: TypeAlias = dict[str, Any]
 
 
 class Adapter(Executor):
-    """Futures of an engine: each can be cancelled until its result is there, also its task."""
+    """Futures of an engine. Until its result arrives, a future can be cancelled, with its task."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[Future[Any], Any] = {}  # and the engine's task
+        self._waiting: dict[Future[Any], Any] = {}  # future → the engine's task
         self._is_open = True
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -70,7 +70,7 @@ class Adapter(Executor):
             futures.wait(waiting)
 
     def _begin(self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named) -> None:
-        """Have the task run, and give() its result to `future`."""
+        """Let the engine run the task, and give() its result to `future`."""
         raise NotImplementedError
 
     def _cancel(self, task: Any) -> None:  # noqa: ANN401 - of any engine
@@ -94,7 +94,7 @@ class Adapter(Executor):
 
 
 def give(future: Future[T], value: T | None, error: BaseException | None = None) -> None:
-    """Unless the future was cancelled meanwhile."""
+    """Set the result, unless the future was cancelled meanwhile."""
     with contextlib.suppress(futures.InvalidStateError):
         if error is not None:
             future.set_exception(error)
@@ -179,7 +179,7 @@ def _of_dask(error: Exception) -> Exception:
 
 @contextmanager
 def dask_cluster(place: str, text: str) -> Iterator[Executor]:
-    """To Dask's scheduler at `place`. Raises FfrfsError, naming `text`."""
+    """Yield an executor of Dask's scheduler at `place`. Raises FfrfsError, naming `text`."""
     try:
         import distributed
     except ImportError:
@@ -200,9 +200,9 @@ def dask_cluster(place: str, text: str) -> Iterator[Executor]:
 
 @contextmanager
 def ray_cluster(place: str | None, text: str) -> Iterator[Executor]:
-    """To Ray's server for clients at `place`; None: the cluster of RAY_ADDRESS, or of this machine.
+    """Yield an executor of Ray's server for clients at `place`.
 
-    Raises FfrfsError, naming `text`.
+    None: the cluster of RAY_ADDRESS, or of this machine. Raises FfrfsError, naming `text`.
     """
     try:
         import ray
@@ -213,7 +213,7 @@ def ray_cluster(place: str | None, text: str) -> Iterator[Executor]:
     warnings.filterwarnings("ignore", category=UserWarning, module=r"ray\.util\.client\.")
     try:
         _require_listener(address.removeprefix("ray://"))
-        # In another thread: there Ray leaves the handler of SIGTERM alone.
+        # Called in another thread, where Ray does not replace the handler of SIGTERM.
         _within(lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR))
     except Exception as error:
         if "ray[client]" in str(error):
@@ -228,7 +228,7 @@ def ray_cluster(place: str | None, text: str) -> Iterator[Executor]:
 
 
 def _require_listener(place: str) -> None:
-    """Within CONNECT_S. Ray itself tries for more than a minute, and tells on the way."""
+    """Raise unless a server listens within CONNECT_S; Ray itself tries for over a minute."""
     host, _, port = place.rpartition(":")
     if not host or not port.isdecimal():
         return
@@ -244,7 +244,7 @@ def _require_listener(place: str) -> None:
 
 
 class RayExecutor(Adapter):
-    """Needs ray.init(), which stays the caller's, as is ray.shutdown().
+    """An executor of Ray's cluster. The caller calls ray.init() before, and ray.shutdown().
 
     To cancel a task that runs, Ray interrupts it (KeyboardInterrupt in its worker).
     """
@@ -292,7 +292,7 @@ class RayExecutor(Adapter):
 def _call(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Exception | None]:
-    """In a worker. Ray would make another class of an error that a task raises."""
+    """Run the task, in a worker; return an error as a value: Ray would change its class."""
     try:
         return fn(*args, **kwargs), None
     except Exception as error:

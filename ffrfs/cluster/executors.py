@@ -40,8 +40,8 @@ _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _PROCESSES_MAX = 1024
 _END_S = 5.0
 _PLACE = re.compile(r"(dask|ray)://((?:\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+):[0-9]{1,5})/?")
-# A process of the pool. Its module path is ours, so that it finds each function of our modules,
-# except those of __main__, which it does not run.
+# The program of a pool's process. It has our sys.path, so that it finds the functions of all our
+# modules, except those of __main__, which it does not run.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
     "from ffrfs.cluster.executors import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
@@ -52,14 +52,14 @@ T = TypeVar("T")
 
 
 def open_executor(text: str | None) -> AbstractContextManager[Executor]:
-    """The executor that `text` names (FORMS); None: as many processes as we may use CPUs.
+    """Return the executor that `text` names (FORMS); None: a process for each CPU that we may use.
 
     At its end waiting tasks are cancelled, and running ones are ended where the engine can: those
-    of processes and of Ray, not those of Dask and MPI. Dask's are left behind, MPI's waited for.
+    of processes and of Ray. Running tasks of Dask are left behind, those of MPI are waited for.
     "ray": the cluster to which this machine belongs, or that of RAY_ADDRESS.
 
-    Raises OptionError for any other text, and when entered, for "mpi" without ranks. When entered
-    also FfrfsError: the engine's package is missing, nothing listens at its address within eight
+    Raises OptionError for any other text. Entering it raises OptionError for "mpi" without ranks,
+    and FfrfsError if the engine's package is missing, nothing listens at its address within eight
     seconds, or no answer comes within a minute.
     """
     if text is None or text == "processes":
@@ -78,9 +78,9 @@ def open_executor(text: str | None) -> AbstractContextManager[Executor]:
 
 
 def adopted(executor: Executor) -> Executor:
-    """Return the executor to use for the caller's: for Dask's our adapter, else the same.
+    """Return the executor to use in place of the caller's: our adapter for Dask's, else the same.
 
-    Dask's own (Client.get_executor()) loses results of a worker that is killed: DaskExecutor.
+    Dask's own (Client.get_executor()) loses results of a killed worker; see DaskExecutor.
     """
     if type(executor).__module__ != "distributed.cfexecutor":
         return executor
@@ -113,10 +113,10 @@ def _ending(executor: Executor) -> Iterator[Executor]:
 
 @contextmanager
 def _mpi(text: str) -> Iterator[Executor]:
-    """The other ranks of this MPI job, which wait for tasks (python -m mpi4py.futures).
+    """Yield an executor of the other ranks of this MPI job (python -m mpi4py.futures).
 
-    Spawning ranks is what many sites forbid, so a job that has none is refused. A task that runs
-    cannot be cancelled: its end is waited for.
+    Many sites forbid spawning ranks, so a job without other ranks is refused. A running task
+    cannot be cancelled: shutting down waits for its end.
     """
     try:
         import mpi4py  # noqa: F401 - MPI itself begins with mpi4py.MPI
@@ -138,7 +138,7 @@ class ProcessExecutor(Executor):
     """Processes of this machine, each started when it is needed and used until the end.
 
     If one is killed, only its own task begins again. They end with the thread that started
-    them, hence also when this process is killed. The interrupt of a terminal does not reach them.
+    them, hence also when this process is killed. They block SIGINT, which a terminal sends.
     """
 
     def __init__(self, count: int) -> None:
@@ -153,7 +153,7 @@ class ProcessExecutor(Executor):
         return self._threads.submit(self._run, fn, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Cancel ends what runs, too: it gets SIGTERM, and SIGKILL some seconds later."""
+        """`cancel_futures` also ends running tasks: by SIGTERM, and SIGKILL some seconds later."""
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         if cancel_futures:
             with self._lock:
@@ -184,7 +184,7 @@ class ProcessExecutor(Executor):
         )
 
     def _worker(self) -> _Worker:
-        """The process of this thread."""
+        """Return the process of this thread."""
         worker: _Worker | None = getattr(self._own, "worker", None)
         with self._lock:
             if self._is_ending:
@@ -215,7 +215,7 @@ class _Worker:
         return answer
 
     def end(self) -> str:
-        """Its link is at its end; says how the process ended."""
+        """End the process, whose link has ended; return how it ended."""
         self._link.close()
         _end([self])
         status = self.process.returncode
@@ -223,7 +223,7 @@ class _Worker:
 
 
 def _end(workers: Iterable[_Worker]) -> None:
-    """In good order, if they can within some seconds."""
+    """End the processes by SIGTERM, and after some seconds by SIGKILL."""
     processes = [worker.process for worker in workers]
     for process in processes:
         process.terminate()
@@ -239,13 +239,13 @@ def _end(workers: Iterable[_Worker]) -> None:
 
 
 def _block_interrupt() -> None:
-    """In a thread, whose process inherits it. The interrupt goes to the main thread, then."""
+    """Block SIGINT in this thread and in its process, so that it goes to the main thread."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def serve(handle: int, parent: int) -> None:
     """Answer tasks that come from `handle`, until its end."""
-    # Ends this process, even while a task runs, with the thread that started it.
+    # The kernel kills this process, even during a task, when the thread that started it ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
@@ -264,7 +264,7 @@ def _result(link: Connection) -> tuple[bool, object]:
         fn, args, kwargs = link.recv()
     except (EOFError, ConnectionError):
         raise
-    except Exception as error:  # a function, or an argument, that this process does not find
+    except Exception as error:  # this process does not find the function, or an argument's class
         return False, error
     try:
         return True, fn(*args, **kwargs)
@@ -277,12 +277,12 @@ def _answer(link: Connection, is_good: bool, value: object) -> None:
         link.send((is_good, value))
     except ConnectionError:
         raise
-    except Exception as error:  # of a value that cannot be sent
+    except Exception as error:  # the value cannot be sent
         problem = value if isinstance(value, Exception) else error
         link.send((False, FfrfsError(describe(problem))))
 
 
 def _leave(number: int, _: object) -> NoReturn:
-    """An exception ends the task, so that it removes its unfinished files."""
+    """End the task by an exception, so that it removes its unfinished files."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)

@@ -111,18 +111,18 @@ def state_of(path: str) -> FileState | None:
 
 
 def look(at: Callable[[str], ResultT], paths: Iterable[str]) -> list[ResultT]:
-    """Return what `at` returns of each path, several at a time, since servers are slow."""
+    """Return the results of `at` for the paths; call it for several at a time: servers are slow."""
     with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
         return list(pool.map(at, paths))
 
 
 def states_of(paths: Iterable[str]) -> list[FileState | None]:
-    """Return the states of many. Raises OSError, RemoteError."""
+    """Return the states of the files. Raises OSError, RemoteError."""
     return look(state_of, paths)
 
 
 def sizes_of(paths: Iterable[str]) -> list[int]:
-    """Return the sizes; 0: it is missing. Raises OSError, RemoteError."""
+    """Return the sizes of the files; 0 for a missing one. Raises OSError, RemoteError."""
     return [0 if state is None else state.size for state in states_of(paths)]
 
 

@@ -55,9 +55,9 @@ def kept_plan(
     executor: Executor | None,
     options: PackOptions | None = None,
 ) -> Iterator[Plan]:
-    """Yield the existing plan of `request`, or a new one; it is removed at a good end.
+    """Yield the existing plan of `request`, or a new one; remove it if the block ends well.
 
-    Raises PackError if the directory has another plan, or files, and what plan() raises.
+    Raises PackError if the directory has another plan, or files, and the errors of plan().
     """
     chosen = options or request.options
 
@@ -94,7 +94,7 @@ def _local(request: Request, make: Make) -> Iterator[Plan]:
 
 
 def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
-    """Return the plan at `place`, made if it does not exist, and the holder of its lock."""
+    """Return the plan at `place`, made if missing, and the descriptor that holds its lock."""
     while True:
         lock, is_own = _locked(place), False
         if lock is None:
@@ -124,7 +124,7 @@ def _locked(place: str) -> int | None:
 
 
 def _give(request: Request, make: Make, place: str) -> int | None:
-    """Make the plan, and give it its name; return the holder of its lock. None: the name is taken.
+    """Make the plan; return the descriptor of its lock, or None if its name is taken already.
 
     It is locked before it gets its name, so other commands always see that it is in use.
     """
@@ -134,8 +134,8 @@ def _give(request: Request, make: Make, place: str) -> int | None:
             lock = _linked(staging, place)
             if lock is not None and request.options.append:
                 try:
-                    # The set is locked after the name is taken: a command that goes by the plan of
-                    # that name locks the set at its end, and must not find it locked.
+                    # The set is locked only after this plan has the name: another command that
+                    # uses the plan of that name locks the set at its end, and must find it free.
                     _refuse_changed(plan)
                 except BaseException:
                     os.unlink(place)
@@ -167,9 +167,9 @@ def _linked(staging: str, place: str) -> int | None:
 
 
 def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool:
-    """False: shards that were added meanwhile have its numbers; it is gone.
+    """Return whether the plan can be used. If shards added meanwhile have its numbers, remove it.
 
-    Raises PackError if it is another's, or if another set is there.
+    Raises PackError if it is the plan of another request, or if another set is there.
     """
     if _is_overtaken(plan, request):
         if not _is_alone(lock):
@@ -190,7 +190,7 @@ def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool
 
 
 def _is_alone(lock: int) -> bool:
-    """Return whether no other command uses the plan; then none can begin to."""
+    """Return whether no other command uses the plan; then no other can begin to use it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -239,7 +239,7 @@ def _is_of_other(path: str, plan: Plan) -> bool:
     try:
         shard = Pack(os.fsencode(path)).shard
     except (FormatError, ChecksumError):
-        return False  # it is made again
+        return False  # a damaged shard is made again
     return shard is not None and (shard[0], shard[2]) != (plan.set_id, len(plan))
 
 

@@ -150,7 +150,7 @@ def state_of_sources(kind: Kind, sources: Sequence[str]) -> object:
 
 
 def _version_of(pack: str) -> object:
-    """Of a local pack the checksum alone: each machine may have a copy."""
+    """Return a pack's state; size and checksum of a local one: each machine may have a copy."""
     return state_of(pack) if is_url(pack) else header_of(pack)
 
 

@@ -46,7 +46,7 @@ _OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar|csv(?:\.gz)?|arrow|fe
 
 
 class ConvertOptions(NamedTuple):
-    """As convert()."""
+    """The options of convert()."""
 
     to: Kind
     compression: str = ""
@@ -61,7 +61,7 @@ class ConvertOptions(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return what makes the bytes of a file; `on_error` shows in the skipped records."""
+        """Return the options that decide the bytes of a file; `on_error` shows in `skipped`."""
         return json.dumps(self._replace(on_error="raise"))
 
 
@@ -78,7 +78,7 @@ class ConvertTask(FileTask[ConvertRow]):
         return _name_of(self.target)
 
     def run(self) -> ConvertRow:
-        # Before it is read: if it changes later, it is made again.
+        # Taken before reading, so that a file whose source changes later is made again.
         source = _there(self.file)
         summary = convert(
             self.file,
@@ -155,7 +155,7 @@ def _there(path: str) -> FileState:
 def _files_of(source: str) -> list[str]:
     if not is_folder(source):
         if not is_url(source):
-            os.stat(source)  # or it is not there
+            os.stat(source)  # raises if it is missing
         raise PackError(
             f"{source}: is one file, which one process converts; leave out --executor"
             + (", or end a directory's URL in /" if is_url(source) else "")
@@ -200,7 +200,7 @@ def _name_of(path: str) -> str:
 def _still_true(
     tasks: Sequence[ConvertTask], found: dict[str, ConvertRow]
 ) -> Iterable[tuple[str, ConvertRow]]:
-    """The rows whose files are there as they say, of equal options and unchanged sources."""
+    """Yield the rows that still hold: same options, source unchanged, file as the row says."""
     known = [(task, found[task.name]) for task in tasks if task.name in found]
     sources = states_of(task.file for task, _ in known)
     targets = states_of(task.target for task, _ in known)

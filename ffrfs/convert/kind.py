@@ -37,7 +37,7 @@ FIRST_RECORD = "000000000"
 def kind_of_name(name: str) -> Kind | None:
     """Return the kind for a target of that name; None if the name does not show it.
 
-    For an FFRecord file it does not show whether it shall be a pack.
+    For an FFRecord file it does not show whether it is to be a pack.
     """
     if name.endswith(".ffr"):
         return "ffrecord"
