@@ -219,7 +219,7 @@ def warn(warning: UserWarning, stacklevel: int = 1) -> None:
 
 @contextlib.contextmanager
 def hearing() -> Iterator[list[UserWarning]]:
-    """Yield a list that gets what this thread tells; the filters of warnings are all threads'."""
+    """Yield a list that gets this thread's warnings; Python's filters hold for all threads."""
     before, _heard.told = getattr(_heard, "told", None), list[UserWarning]()
     try:
         yield _heard.told
@@ -346,7 +346,7 @@ def _place(error: OSError) -> str:
 
 
 def _has_lost_place(error: FileNotFoundError) -> bool:
-    """Return whether it is getcwd()'s, which has no file name."""
+    """Return whether the error is that of getcwd(), which has no file name."""
     if error.filename is not None:
         return False
     try:
@@ -368,7 +368,7 @@ def _advice(number: int | None) -> str:
     if number == errno.ENFILE:
         return "; all processes together have as many as the system allows: raise fs.file-max"
     if number != errno.EFBIG:
-        return ""  # without a call that a container may deny
+        return ""  # returns without a system call, which a container may deny
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY:
         return (
@@ -391,10 +391,10 @@ def _no_thread() -> str:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Raise OSErrors of the block, whose calls know a descriptor only, with this name."""
+    """Raise OSErrors of the block with this name: its calls know only a descriptor."""
     try:
         yield
-    except FfrfsError:  # whose text names the fault by itself
+    except FfrfsError:  # its text is complete already
         raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None

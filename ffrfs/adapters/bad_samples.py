@@ -39,9 +39,9 @@ class BadSamples:
     def __init__(self, on_error: OnError) -> None:
         check_on_error(on_error)
         self.on_error = on_error
-        self._notes = self._name = ""  # the file's path; its name, unlike that of any other
-        self._seen = 0  # bytes of it
-        self._count = 0  # samples in these
+        self._notes = self._name = ""  # the path of the file, and its unique name
+        self._seen = 0  # bytes of the file that were read
+        self._count = 0  # samples in these bytes
         self._unreported: list[str] = []
         self._has_told = False
         if on_error != "raise":
@@ -49,7 +49,7 @@ class BadSamples:
             self._hold(os.memfd_create(self._name))
 
     def _hold(self, number: int) -> None:
-        """Name the file by a descriptor of this process, which is closed with this object."""
+        """Let the path lead to a descriptor of this process, which is closed with this object."""
         from multiprocessing.util import Finalize  # its processes run no weakref.finalize
 
         self._notes = f"/proc/{os.getpid()}/fd/{number}"
@@ -66,12 +66,12 @@ class BadSamples:
             if self._is_there():
                 self._hold(os.open(self._notes, os.O_RDONLY))  # the original may end before this
                 return
-        except OSError:  # it has just ended
+        except OSError:  # the original has just ended
             pass
         self.__init__(self.on_error)  # type: ignore[misc]
 
     def _is_there(self) -> bool:
-        """Return whether the path still leads to the file: numbers of processes are used again."""
+        """Return whether the path still leads to the file: process numbers are reused."""
         try:
             return os.readlink(self._notes) == f"/memfd:{self._name} (deleted)"
         except OSError:
@@ -88,10 +88,10 @@ class BadSamples:
         read: Callable[[Sequence[int]], list[Any]],
         make: Callable[[int, Any], Any],
     ) -> list[Any]:
-        """Return the samples for numbers of `names`, made of the values read, without those left
+        """Return the samples for numbers of `names`: the results of `make`, without those left
         out.
 
-        If none is left, the next good one after them takes their place; without one the error of
+        If none is left, the next good sample takes their place; if there is none, the error of
         the first is raised. Errors of `make` are always raised.
         """
         values = self.take(numbers, read)

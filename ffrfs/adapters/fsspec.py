@@ -145,7 +145,7 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def read_block(
         self, fn: str, offset: int, length: int | None, delimiter: bytes | None = None
     ) -> bytes:
-        """Do what fsspec's does, which asks the open file for its size."""
+        """Do the same as fsspec's method, which asks the open file for its size."""
         left = self.info(fn)["size"] - offset
         with self.open(fn) as file:
             size = left if length is None else min(length, left)
@@ -173,7 +173,7 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
         on_error: str = "return",
         **_: object,
     ) -> list[bytes | Exception]:
-        """Return the ranges. Files are read and verified in batches, but parts of large ones."""
+        """Return the ranges. Files are read and verified in batches, parts of large ones alone."""
         count = len(paths)
         begins = [starts] * count if starts is None or isinstance(starts, int) else starts
         limits = [ends] * count if ends is None or isinstance(ends, int) else ends

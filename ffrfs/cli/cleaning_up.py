@@ -13,7 +13,7 @@ from typing import NoReturn
 
 @contextlib.contextmanager
 def cleaning_up() -> Iterator[None]:
-    """Let signals that would end us at once end us in good order."""
+    """Let signals that would kill this process end it by an exception, so that it cleans up."""
 
     def end(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)

@@ -54,7 +54,7 @@ _NO_URL = re.compile(r"(?:^|/)(?!(?:s3|gs|az|https?|file)://)[a-z][a-z0-9]+:/")
 
 
 def failure_line(error: BaseException, command: str, words: Sequence[str] = ()) -> str:
-    """Return what describe() says, or "FILE: is KIND, not …; COMMAND makes … of it".
+    """Return the line of describe(), or "FILE: is KIND, not …; COMMAND makes … of it".
 
     `words`: the arguments, among which `pack` has its sources.
     """

@@ -12,7 +12,7 @@ _DIGITS_MAX = 18
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """For argparse's `type`."""
+    """Return a function for argparse's `type`."""
     limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
 
     def parse(text: str) -> int:
@@ -27,7 +27,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def size_bytes(text: str) -> int:
-    """For argparse's `type`."""
+    """Return the size in bytes, for argparse's `type`."""
     try:
         return parse_size(text)
     except OptionError as error:

@@ -185,7 +185,7 @@ def flush() -> None:
 
 
 def settle() -> None:
-    """As flush(), but what cannot be written is dropped."""
+    """Do as flush(), but drop bytes that cannot be written."""
     try:
         flush()
     except OSError:
@@ -193,7 +193,7 @@ def settle() -> None:
 
 
 def drop(stream: TextIO | None = None) -> None:
-    """Let what stdout, or `stream`, still holds go nowhere: nobody reads it."""
+    """Send the rest of stdout, or of `stream`, to /dev/null: nobody reads it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, (stream or sys.stdout).fileno())
     os.close(nowhere)

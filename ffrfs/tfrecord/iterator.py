@@ -66,7 +66,7 @@ def tf_record_iterator(
 
 def standard_input_iterator() -> RecordIterator:
     """Iterate over the records of standard input, a file, pipe or socket, from where it is."""
-    # Opened by its name, a file would begin anew, and a socket cannot be opened.
+    # Not opened by its name: a file would begin again, and a socket cannot be opened.
     name = "/dev/stdin"
     try:
         file = _StandardInput(0, closefd=False)
@@ -159,7 +159,7 @@ class RecordIterator(Closing):
             self.close()
 
     def _read(self, scan: Scan) -> list[bytes]:
-        """Return the records of the scan, or [] if the iteration shall end."""
+        """Return the next records of the scan, or [] if the iteration ends here."""
         while not self._is_cut_off:
             self.first = self._next
             try:

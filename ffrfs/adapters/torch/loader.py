@@ -159,10 +159,10 @@ class DataLoader(TorchDataLoader[T_co]):
 
 
 def _bad_samples(dataset: object) -> Iterator[BadSamples]:
-    """Yield those of a data set, and of those that it is made of, which leave samples out.
+    """Yield each BadSamples that leaves samples out, of a data set and of those that it is made of.
 
-    Only data sets are looked into, and only what they hold: other things answer by any name, and
-    a property may open files, which forked workers would share.
+    It looks only at data sets, and only into their __dict__: other objects may answer to any name,
+    and a property may open files, which forked workers would share.
     """
     pending, seen = [dataset], set[int]()
     while pending:

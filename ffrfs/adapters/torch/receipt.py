@@ -1,7 +1,7 @@
 """Receipt: which samples a DataLoader has given in an epoch, and a digest of their order.
 
-It is what `ffrfs stats --coverage` is for a mount. torch takes items from the sampler before
-their batches are given, for workers; an item counts when its batch has come.
+`ffrfs stats --coverage` is the same for a mount. torch takes items from the sampler before their
+batches are given, for workers; an item counts when its batch has come.
 
 Not here: the loader (loader.py). Concurrency: the thread that iterates the loader.
 """

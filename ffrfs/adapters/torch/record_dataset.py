@@ -32,7 +32,7 @@ class _Record(NamedTuple):
 
 
 class _Rest(list[Any]):
-    """Samples of which some were left out; `places` of the others among all that were asked for."""
+    """The samples that remain after some were left out; `places`: theirs among the requested."""
 
     def __init__(self, samples: Iterable[Any], places: Sequence[int]) -> None:
         super().__init__(samples)

@@ -51,7 +51,7 @@ class ReadAhead(Generic[T]):
     def close(self) -> None:
         """End the thread, which closes the items; wait for its end.
 
-        A thread that waits for an item, as of a pipe without bytes, ends when the item comes.
+        A thread that waits for an item, for example from an empty pipe, ends when the item comes.
         """
         self._channel.close()
         if self._channel.pid == os.getpid() and threading.current_thread() is not self._thread:

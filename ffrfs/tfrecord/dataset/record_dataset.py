@@ -130,8 +130,8 @@ class RecordDataset:
 
         The same seed gives the same orders, another in each epoch and turn of repeat(),
         unless `reshuffle_each_iteration` is False. None: a random seed, which is then drawn
-        here, so that take() and skip() divide the elements; give one if workers that are begun
-        anew resume it. state_dict() holds the buffer, so shuffle records, not map()'s results.
+        here, so that take() and skip() divide the elements; give one if restarted workers
+        resume it. state_dict() holds the buffer, so shuffle records, not map()'s results.
         """
         size = _at_least(1, "buffer_size", buffer_size)
         made = self._with(Shuffle, size, seed_of(seed), bool(reshuffle_each_iteration))

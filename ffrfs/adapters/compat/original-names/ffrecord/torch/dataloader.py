@@ -17,7 +17,7 @@ class DataLoader(_DataLoader[T_co]):
     """The DataLoader of ffrfs.torch; by default it forks workers, as the original does.
 
     So data sets that cannot be pickled work under every version of Python. With batch_size=None,
-    too, a data set of records is asked for a list: of one number.
+    a data set of records still gets a list, of one number.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - the parameters of torch's
@@ -55,5 +55,6 @@ class _Lists:
         return len(self.wrapped)  # type: ignore[arg-type] # TypeError
 
 
-# Its place behind num_workers: collate_fn, pin_memory, drop_last, timeout, worker_init_fn, it.
+# multiprocessing_context is the sixth argument behind num_workers: after collate_fn, pin_memory,
+# drop_last, timeout and worker_init_fn.
 _CONTEXT_ARGUMENT = 6
