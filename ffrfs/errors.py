@@ -119,7 +119,7 @@ class RecordCountError(FfrfsError, ValueError):
 
 
 class UnfinishedError(FfrfsError, OSError):
-    """Some tasks of many failed; what the others made is kept. `failures`: a line for each."""
+    """Some tasks of many failed; the others' results are kept. `failures`: a line for each."""
 
     def __init__(self, text: str, failures: Sequence[str] = ()) -> None:
         super().__init__(text)

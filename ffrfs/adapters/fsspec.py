@@ -254,7 +254,7 @@ class PackFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 
 def _pack_name(name: str, protocol: str | None) -> str:
-    """Return what ffrfs opens for a path of fsspec's `protocol`. Raises OptionError."""
+    """Return the name that ffrfs opens for a path of fsspec's `protocol`. Raises OptionError."""
     scheme, begin, rest = name.partition("://")
     if begin:
         protocol, name = scheme, rest if scheme in _CLOUDS else name

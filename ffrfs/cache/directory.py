@@ -297,5 +297,5 @@ def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
     state.after_boot(is_durable & is_whole)
     if (is_durable & ~is_whole).any():  # blocks with holes will be filled again
         os.fdatasync(state.fd)
-    # The header goes last: as long as it names another boot, the steps above are repeated.
+    # The header is written last: as long as it names another boot, the steps above are repeated.
     state.write_header(label, boot_id())

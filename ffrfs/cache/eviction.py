@@ -76,7 +76,7 @@ def survey(objects: Objects, count: int) -> Survey:
                 blocks += len(part)
                 newest_us = max(newest_us, int((part["age"] & ~_PINNED).max(initial=0)))
                 ours = _oldest(ours, part, count)
-            if 0 < blocks <= count:  # the rest, such as the state file, goes with the last block
+            if 0 < blocks <= count:  # the last block takes the rest with it: the state file
                 ours["size"][ours["age"].argmax()] += max(files.allocated() - files.size(), 0)
             oldest = _oldest(oldest, ours, count)
             names.append(name)
@@ -155,7 +155,7 @@ def evict_blocks(files: Files, blocks: Blocks, newest_us: int = int(~_PINNED)) -
 
 @contextlib.contextmanager
 def _locked(state: StateFile, blocks: list[int]) -> Iterator[list[int]]:
-    """Yield those of the blocks that no process is filling, locked."""
+    """Lock the blocks that no process is filling, and yield them."""
     ours: list[int] = []
     try:
         for block in blocks:

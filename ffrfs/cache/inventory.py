@@ -110,7 +110,7 @@ class Inventory:
         return freed
 
     def prune(self, size: int | None) -> int:
-        """Remove what killed processes left, then the oldest blocks until `size` is held.
+        """Remove the remains of killed processes, then the oldest blocks until `size` is held.
 
         Pinned objects stay. Return the number of bytes freed.
         """

@@ -28,7 +28,7 @@ _BYTES_MAX = 8 << 20  # of all: 1 % of a cache of 800 MB
 
 
 def keep_listing(place: CachePlace, name: str, url: str, names: Sequence[str]) -> None:
-    """Keep the names of the objects in a directory, instead of what was kept under `name`.
+    """Keep the names of the objects in a directory, instead of an earlier list under `name`.
 
     Raises OSError.
     """

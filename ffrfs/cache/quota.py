@@ -189,7 +189,7 @@ class Quota:
 
 
 def count(objects: Objects) -> int:
-    """Return the number of bytes that the cache holds; frees what killed processes have left."""
+    """Return the number of bytes that the cache holds; free the remains of killed processes."""
     held = 0
     for name in objects.names():
         with objects.opened(name) as files:

@@ -157,7 +157,7 @@ class StateFile:
         """Mark blocks as present; return their numbers, each different from the last fill's."""
         last = os.pread(self.fd, count, self._fills + first).ljust(count, b"\0")
         numbers = bytes(number % 255 + 1 for number in last)
-        # `fills` goes first, so that no number comes twice in a row, even after a crash here.
+        # `fills` is written first, so that no number comes twice in a row, even after a crash here.
         _pwrite(self.fd, numbers, self._fills + first)
         _pwrite(self.fd, numbers, self._live + first)
         return numbers

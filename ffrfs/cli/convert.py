@@ -173,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
 def _convert(args: argparse.Namespace) -> ConvertSummary:
     try:
         from ffrfs.convert.convert import convert
-    except MissingPackageError:  # of what all Examples need; tables need one more
+    except MissingPackageError:  # lacks what all Examples need; tables need one package more
         if args.to == "parquet" or args.target.endswith(_TABLES) or args.source.endswith(_TABLES):
             need = "tables need the packages pyarrow and protobuf"
             raise MissingPackageError.of(need, "parquet") from None

@@ -192,7 +192,7 @@ def add_commands(parser: Parser, groups: Mapping[str, Sequence[str]]) -> Subpars
 class ConfigOption(argparse.Action):
     """--config: stores the file, and lets arguments be left out that it may have."""
 
-    # Arguments, or groups of which one is needed: what has `required`.
+    # `may_be_left_out`: arguments, or groups of which one is needed; all have `required`.
     def __init__(self, *, may_be_left_out: Iterable[Any], **rest: Any) -> None:  # noqa: ANN401
         super().__init__(**rest)
         self._may_be_left_out = may_be_left_out

@@ -129,7 +129,7 @@ def run_planned(
 def _plan(
     args: argparse.Namespace, options: PackOptions, path: str | None, executor: Executor | None
 ) -> Iterator[Plan]:
-    """The plan of this command, in the file `path`, or (None) beside the shards."""
+    """Yield the plan of this command, in the file `path`, or (None) beside the shards."""
     from ffrfs.cluster.kept_plan import kept_plan
     from ffrfs.cluster.planning import make_plan
     from ffrfs.cluster.request import Request

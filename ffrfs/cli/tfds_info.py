@@ -29,7 +29,7 @@ def declared_features(pack: str) -> Declared:
 
 
 def declared_text(feature: TfdsFeature | None) -> str:
-    """ "Image uint8 (28, 28, 1) png"."""
+    """Return the declaration as text: "Image uint8 (28, 28, 1) png"."""
     if feature is None:
         return "-"
     from ffrfs.tfrecord.examples.tfds_features import shape_text

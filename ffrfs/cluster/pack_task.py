@@ -140,7 +140,7 @@ def _contents(task: PackTask, gone: Set[str], place: str) -> Contents:
 
 
 def state_of_sources(kind: Kind, sources: Sequence[str]) -> object:
-    """Return what changes with an archive or packs, as JSON has it; None for other kinds."""
+    """Return JSON that changes with the archive or packs; None for other kinds."""
     found: list[object] | None = None
     if kind == "archive":
         found = [*states_of(sources)]

@@ -143,7 +143,7 @@ def link_text(target: bytes) -> str:
 
 
 def link_bytes(target: str) -> bytes:
-    """Return what link_text() was given. Raises UnicodeEncodeError for text that it never makes."""
+    """Undo link_text(). Raises UnicodeEncodeError for text that link_text() never makes."""
     return target.encode(errors="surrogateescape")
 
 

@@ -67,7 +67,7 @@ class ConvertOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class ConvertTask(FileTask[ConvertRow]):
-    """Raises what convert() raises."""
+    """A file to convert. Raises the errors of convert()."""
 
     target: str
     options: ConvertOptions

@@ -34,7 +34,9 @@ class FlatTypes:
         self._kinds: dict[str, str] = {}
 
     def note(self, value: Json) -> None:
-        """Raises ValueError, and notes nothing, for a value without a type, or of another one."""
+        """Note the types of a line. Raises ValueError, noting nothing, for a value that has none,
+        or another type than before.
+        """
         kinds: dict[str, str] = {}
         for name, item in value.items():
             for kind in _kinds_of(name, item):
@@ -45,7 +47,7 @@ class FlatTypes:
         self._kinds |= kinds
 
     def message(self, value: Json) -> Example:
-        """Raises ValueError if note() would, and for numbers that do not fit."""
+        """Return the Example of a line. Raises ValueError as note(), and if numbers do not fit."""
         features = {
             feature_name(name): self._feature(name, item)
             for name, item in value.items()

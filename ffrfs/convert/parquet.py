@@ -157,7 +157,7 @@ def _rows_at_once(path: str, file: BinaryIO, table: Any, number: int) -> int:  #
 
 
 def _dictionary_size(file: BinaryIO, column: Any) -> int:  # noqa: ANN401
-    """Return the size of a column's dictionary in memory; if it cannot be told, the largest."""
+    """Return the size of a column's dictionary in memory; if it is unknown, the largest."""
     start = column.dictionary_page_offset or column.data_page_offset
     found = _PAGE_START.match(os.pread(file.fileno(), _PAGE_START_SIZE, max(0, start)))
     if found is None:

@@ -154,7 +154,7 @@ class Rows:
             if batch.num_rows == 1:
                 reason = f"row {self._count}: {error.reason}"
                 raise FormatError.at(self._path, reason, self._count) from None
-            for row in range(batch.num_rows):  # up to that one, whose number is told
+            for row in range(batch.num_rows):  # finds the row, and its number
                 yield from self.records(batch.slice(row, 1))
             return
         self._count += batch.num_rows

@@ -149,7 +149,7 @@ def _sample(number: int, record: Record) -> tuple[str, _Fields]:
 
 
 def _single_values(features: Mapping[str, Feature]) -> dict[str, bytes]:
-    """Return the values of those features that have one, and of bytes."""
+    """Return the value of each feature of bytes that has exactly one."""
     lists = {name: feature.bytes_list.value for name, feature in features.items()}
     return {name: values[0] for name, values in lists.items() if len(values) == 1}
 

@@ -10,7 +10,7 @@ from ffrfs.errors import FfrfsError
 
 
 def interpreter(what: str, kind: type[FfrfsError]) -> str:
-    """Return its path. Raises `kind` in a program that embeds Python, and does not name one."""
+    """Return the path of Python. Raises `kind` in a program that embeds it, and names no path."""
     if not sys.executable:
         raise kind(f"{what} cannot be started: sys.executable names no Python")
     return sys.executable
@@ -18,7 +18,7 @@ def interpreter(what: str, kind: type[FfrfsError]) -> str:
 
 @contextlib.contextmanager
 def starting_process() -> Iterator[None]:
-    """Raise the BlockingIOError of a fork() in the block with what to do about it."""
+    """Raise the BlockingIOError of a fork() in the block with advice."""
     try:
         yield
     except BlockingIOError as error:

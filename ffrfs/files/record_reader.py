@@ -1,6 +1,6 @@
 """RecordReader: the base of readers of records by number: numbers, slices, checks.
 
-Not here: what opens the files, and reads (the native core, which a reader has as `_records`).
+Not here: opening the files and reading (the native core, which a reader has as `_records`).
 Concurrency: that of the reader.
 """
 

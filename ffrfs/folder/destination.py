@@ -2,9 +2,9 @@
 
 Directories below it are entered one name at a time, without following links; a file appears
 under its name when it is whole, or not at all, and replaces another one only if asked to.
-Permissions and times are set if the file system has them, and only on files made here; of
-directories also on this user's that were there, if what exists is skipped: an extraction that was
-ended may have made them.
+Permissions and times are set if the file system has them, and only on files and directories made
+here. If existing files are skipped, they are also set on existing directories of this user, which
+an interrupted extraction may have made.
 
 Not here: the choice of files (extract.py). Concurrency: one thread.
 """

@@ -45,7 +45,7 @@ Found: TypeAlias = Callable[[str, str | None, str], object]
 
 
 def not_told(file: str, path: str | None, reason: str) -> None:
-    """Be the Found of callers that read the report."""
+    """Do nothing: the Found of callers that read the report."""
 
 
 class BadRecord(NamedTuple):
@@ -153,9 +153,9 @@ def verify_packs(
 
 
 def files_of(paths: Sequence[str]) -> list[list[str]]:
-    """Return the packs of each path; one of several that has none stands for itself.
+    """Return the packs of each path; of several paths, one without packs is returned itself.
 
-    Then a verification of it says why. Raises FormatError, OSError for a single path.
+    Verifying it then says why. Raises FormatError, OSError for a single path.
     """
     return [_files(path, is_alone=len(paths) == 1) for path in paths]
 

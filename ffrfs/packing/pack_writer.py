@@ -4,7 +4,7 @@ The header of a pack needs the number of its records, which is known at the end.
 to a file without a name beside the target (O_TMPFILE where the file system has it), and from
 there, compared with their checksums, into the pack. Each takes about 200 bytes of memory.
 
-Not here: packing what exists already (pack.py).
+Not here: packing existing files (pack.py).
 Concurrency: one thread. The pack appears whole under its name, or never.
 """
 

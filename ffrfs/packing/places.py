@@ -57,7 +57,7 @@ class Place(Closing):
         self.path = path
         self.force = options.force  # replace files that have the name of a pack
         self.say: Callable[[str], object] = lambda _: None  # gets a line for each pack that is sent
-        self._ends = contextlib.ExitStack()  # what close() ends, the last first
+        self._ends = contextlib.ExitStack()  # closed by close(), the last first
 
     @property
     def identity(self) -> FolderIdentity:
@@ -261,9 +261,9 @@ def _refuse_no_folder(path: str, folder: str) -> None:
 
 @contextmanager
 def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[None]:
-    """Lock the set against other commands; if `mends`, move what a killed one has begun to move.
+    """Lock the set against other commands; if `mends`, end the move that a killed one has begun.
 
-    Raises PackError if another one still has it after `wait_s`, OSError.
+    Raises PackError if another command still has the lock after `wait_s`, OSError.
     """
     until = time.monotonic() + wait_s
     with closing_fd(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:

@@ -87,5 +87,5 @@ class FetchCounters:
         return value
 
     def rows(self) -> dict[str, list[int]]:
-        """Return all of them, as ffrfs/mount/engines/counter_page.py gives those of a worker."""
+        """Return all counters, as ffrfs/mount/engines/counter_page.py gives those of a worker."""
         return {name: [self[name]] for name in NAMES}

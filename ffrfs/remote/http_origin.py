@@ -222,7 +222,7 @@ class _Server:
         receive: Receive[T],
         silence_s: float,
     ) -> T:
-        """Send a request, return what `receive` makes of the response, in a thread.
+        """Send a request in a thread; return the result of `receive` for the response.
 
         Raises BadStatusError, OSError and others.
         """

@@ -5,7 +5,7 @@ server throttles or ranges take long. A range takes about two seconds at most, s
 a reader waits for has its turn soon. A gap between two ranges is fetched too if that takes less
 time than the round trip that it saves.
 
-The functions size what a mount has under way, and ahead, before anything is measured.
+The functions limit the bytes that a mount has in flight and ahead, before anything is measured.
 
 Not here: which ranges (schedule.py). Concurrency: a Pace is for the fetcher's loop alone.
 """

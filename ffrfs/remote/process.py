@@ -62,7 +62,7 @@ class FetcherProcess:
     ) -> None:
         """`take_log` gets a pipe at each start, for copy_log() in a thread.
 
-        `flight_size`: how many bytes may be under way, and half of what a cache in memory holds.
+        `flight_size`: how many bytes may be in flight; a cache in memory holds twice as many.
         `signed` and `roots` are those of Start.
         """
         allowed = None if roots is None else frozenset(roots)

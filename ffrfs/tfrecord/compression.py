@@ -115,7 +115,7 @@ def _sound_part(member: zlib._Decompress, corrupt: bytes, size: int) -> bytes:
     zlib does not return the data that it had decompressed until then, which may hold records.
     """
     piece = b""
-    good, bad = -1, len(corrupt)  # without input zlib gives what the last read left
+    good, bad = -1, len(corrupt)  # without input zlib gives bytes that the last read left
     while bad - good > 1:
         middle = (good + bad) // 2
         try:

@@ -9,7 +9,7 @@
     thumbnails.py   pictures made small by child processes, whose program is shrink.py
     item.py         the page of a file: plain.py shows text and bytes
     sandbox.py      decodes in a child process (child.py), by arrays.py, parquet.py and exif.py
-    safe_bytes.py   what members hold, made safe for a browser
+    safe_bytes.py   the bytes of members, made safe for a browser
 
 A page is a module with functions of a request, and a template. They run in threads, because
 reading waits; nothing but the server is asynchronous.

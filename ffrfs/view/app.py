@@ -62,7 +62,7 @@ _ROUTES: list[BaseRoute] = [
 def make_app(sets: Sequence[Opened], schema: Proto | None) -> Starlette:
     """Return the application of the first of `sets`.
 
-    A second one is what statistics compare with. `schema`: the one they are checked against.
+    Statistics compare it with the second one. `schema`: the one they are checked against.
     """
     app = Starlette(
         routes=_ROUTES,

@@ -1,4 +1,4 @@
-"""The features of an Example or SequenceExample, by name, and what a TFDS directory says of them.
+"""The features of an Example or SequenceExample, by name, and their declarations by TFDS.
 
 A SequenceExample's are context/NAME, and feature_lists/NAME of one step. Not here: how they are
 shown (rows.py). Stateless; any thread.

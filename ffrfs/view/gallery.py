@@ -90,7 +90,7 @@ def _all_items(request: Request, query: Query) -> dict[str, Any]:
     collection = collection_of(request)
     count, first = collection.count, whole_number(request, "at", 0, 1 << 60)
     if _seed(request) is not None:
-        # Some numbers of packs are those of indexes: then others are shown.
+        # Some records of packs are indexes: other items are shown in their places.
         found: dict[int, Item] = {}
         for number in _sample(request, count):
             item = collection.by_number(number)

@@ -7,7 +7,7 @@ The printed link has the token. Its first request gets a cookie and is sent on t
 without it, so that no page that is shown, and no address that is copied, has it. The Host header
 must be ours: else a page from elsewhere could make its own name mean this server (DNS rebinding).
 
-Pages run no script but ours; what members may do is in safe_bytes.py. Stateless; any thread.
+Pages run no script but ours; the rules for members are in safe_bytes.py. Stateless; any thread.
 """
 
 from __future__ import annotations

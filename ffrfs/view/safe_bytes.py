@@ -1,4 +1,4 @@
-"""`/bytes`: what an item holds, made safe. Members are hostile: only bytes of a few types, which
+"""`/bytes`: the bytes of an item, made safe. Members are hostile: only bytes of a few types, which
 browsers show and never run, are shown in place; all else is a download.
 
 A type counts only if its first bytes say so and the name does not say otherwise. All answers are

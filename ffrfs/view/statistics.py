@@ -92,7 +92,7 @@ def _of_examples(request: Request, results: list[Any]) -> dict[str, Any]:
 
 
 def _anomalies(state: State, statistics: list[Proto]) -> list[dict[str, Any]]:
-    """Return what deviates from the schema that was given, and of the second set from the first."""
+    """Return the deviations from the given schema, and of the second set from the first."""
     from ffrfs.schema import infer_schema, validate_statistics
     from ffrfs.schema.tables import anomaly_rows
 

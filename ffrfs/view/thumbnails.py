@@ -49,7 +49,7 @@ class Thumbnails:
             self._children.put(None)
 
     def make(self, read: Callable[[], bytes | None], side: int) -> bytes | None:
-        """Return a thumbnail of what `read` returns; None: it has no picture, or one too large.
+        """Return a thumbnail of the picture from `read`; None: it is none, or too large.
 
         Raises _KilledError.
         """

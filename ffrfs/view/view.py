@@ -66,7 +66,7 @@ class View(Closing):
                 self._has_ended.set()
 
     def _close_data(self) -> None:
-        """Close what requests read: here, after the last of them, however late it ends."""
+        """Close the data set that requests read: after the last request, however late it ends."""
         with contextlib.ExitStack() as closing:
             for one in self._sets:
                 closing.callback(one.collection.close)

@@ -38,7 +38,7 @@ class ArrayPool {
     return std::aligned_alloc(kPageSize, capacity);
   }
 
-  // Goes by malloc_usable_size(), because the caller may not know how much was allocated.
+  // Uses malloc_usable_size(), because the caller may not know how much was allocated.
   void give(void* memory) {
     const size_t usable = malloc_usable_size(memory);
     const size_t capacity = usable < kSmallestPooled ? 0 : class_down(usable);

@@ -85,8 +85,8 @@ class UnitTable {
   // waiters; without any, the unit is held for `owner`. Waiters of a later fetch do not get this
   // error.
   [[nodiscard]] std::vector<Done> arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner);
-  // Ends a claim whose unit is not read; if readers wait for it, returns what the caller now has to
-  // fetch for them.
+  // Ends a claim whose unit is not read; if readers wait for it, returns the plan that the caller
+  // now has to fetch for them.
   [[nodiscard]] std::optional<UnitPlan> give_up(const UnitKey& key);
   // Returns the claims that readers have waited for too long; the caller now has to fetch these.
   [[nodiscard]] std::vector<UnitPlan> take_overdue();

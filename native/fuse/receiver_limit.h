@@ -25,7 +25,7 @@ class ReceiverLimit {
     return !closed_;
   }
 
-  // The thread has a request, and will come back.
+  // Must be called once the thread has a request; it may enter() again later.
   void leave() {
     const std::lock_guard lock(mutex_);
     if (--waiting_ == 0) room_.notify_one();

@@ -52,8 +52,8 @@ class HintLists {
   // Returns how many more hints the list takes from now on; hints beyond its room are dropped.
   size_t add(ListId id, std::span<const Hint> hints);
   [[nodiscard]] size_t room(ListId id) const;
-  // The client has ended. `has_more`: some of its hints are still to be added. Returns false if the
-  // list does not exist.
+  // Notes that the client has ended. `has_more`: some of its hints are still to be added. Returns
+  // false if the list does not exist.
   bool finish(ListId id, bool has_more = false);
   bool drop(ListId id);
   [[nodiscard]] HintList::State state(ListId id, uint64_t index) const;

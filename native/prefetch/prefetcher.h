@@ -82,10 +82,10 @@ class Prefetcher {
     const std::lock_guard lock(mutex_);
     return lists_.contains(list) ? std::optional(lists_.room(list)) : std::nullopt;
   }
-  // The client sends no more hints; `has_more`: those that it has sent are still to be added. The
-  // list stays until all was read, or it expires.
+  // Notes that the client sends no more hints; `has_more`: some that it has sent are still to be
+  // added. The list stays until all was read, or it expires.
   void finish(ListId list, bool has_more = false);
-  // The client has died.
+  // Drops the list of a client that has died.
   void drop(ListId list);
   // Sets a callback, called on any thread and without a lock, when a full list has room again, or
   // a list has expired.
@@ -97,7 +97,7 @@ class Prefetcher {
   // Pushes all files at and below `ino` that the kernel knows, front to back. Never waits.
   void warm(Ino ino);
 
-  // The budget's limit has changed: drops held units beyond it, oldest first.
+  // Called when the budget's limit has changed: drops held units beyond it, oldest first.
   void follow_limit();
 
   // Starts nothing new; does not wait for reads in flight.

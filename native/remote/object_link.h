@@ -60,7 +60,7 @@ class ObjectLink {
   ObjectLink& operator=(const ObjectLink&) = delete;
 
   // An object that is being opened. `settled` is set by the link when the object has come, and by a
-  // caller that gives up; whoever is second closes the object.
+  // caller that gives up; the second of the two closes the object.
   struct Opening {
     std::shared_future<ObjectPtr> coming{};  // throws RemoteError
     std::shared_ptr<std::atomic<bool>> settled{};

@@ -6,7 +6,7 @@
 // read (load_tree()). Otherwise tree() is all of it.
 //
 // Thread-safe. Immutable after opening except for the read path, which locks itself and is created
-// anew in the child of a fork(). Knows nothing of FUSE or Python. For blocking calls see
+// again in the child of a fork(). Knows nothing of FUSE or Python. For blocking calls see
 // blocking_volume.h.
 
 #pragma once

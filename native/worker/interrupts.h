@@ -48,7 +48,7 @@ class Interrupts final : public fuse::AnswerSink {
   // Answers the requests that are due by `now`. Returns when the next is due; nullopt if none is.
   std::optional<Clock::time_point> expire(Clock::time_point now) noexcept;
 
-  // The transports end: drops all later answers, and waits for those that are being sent.
+  // Called when the transports end: drops all later answers, and waits for those being sent.
   void close();
 
   void answer(const fuse::Reply& reply, int error, fuse::Parts parts) noexcept override;

@@ -53,7 +53,7 @@ class Operations final : public fuse::Handler {
   [[nodiscard]] int expire_interrupts() noexcept;
   // For requests that wait before they are handled.
   [[nodiscard]] Interrupts& interrupts() { return interrupts_; }
-  // The transports end: drops all later answers.
+  // Called when the transports end: drops all later answers.
   void close() {
     interrupts_.close();
     log_.finish();

@@ -20,7 +20,7 @@ def shown_paths(
 ) -> list[PathType] | None:
     """Return the path of each index, or None if the data set shows none.
 
-    `of`: returns those of a data set that is not made of others. By default it shows them as
+    `of`: returns the paths of a data set that is not made of others. By default it shows them as
     torchvision's ImageFolder and its kind do (`samples` or `imgs` of (path, target), `paths`,
     `files`), or as the image folders of Hugging Face's `datasets`; so do a Subset and a
     ConcatDataset of such data sets.

@@ -42,7 +42,7 @@ class UnknownOrderError(Exception):
 
 
 def upcoming(sampler: Any, iterator: Iterator[Any], dataset: object) -> Iterator[Any]:  # noqa: ANN401
-    """Return an iterator of what `sampler` gives, as `iterator` will, which has not begun.
+    """Return an iterator of the items that `iterator` of `sampler`, not begun yet, will give.
 
     `dataset` is shared with the copy. The iterator, too, raises UnknownOrderError.
     """

@@ -127,7 +127,7 @@ class Epochs:
             self._epoch.take(item)
 
     def end(self) -> None:
-        """The epoch was read to its end: the last hints hold."""
+        """Note that the epoch was read to its end, so that the last hints hold."""
         if self._epoch is not None:
             self._epoch.end()
             self._epoch = None

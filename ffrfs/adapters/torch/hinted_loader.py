@@ -71,7 +71,7 @@ def hint_all(ahead: int = AHEAD_DEFAULT) -> None:
 
 
 def _made(loader: DataLoader[Any]) -> Epochs | None:
-    """Return what accompanies a new iterator; None: nothing is hinted."""
+    """Return the Epochs of a new iterator; None: it gives no hints."""
     hinter = _hinted.get(loader)
     if hinter is None:
         if not _ahead_of_all:

@@ -104,7 +104,7 @@ class LearnedPaths:
                     os.write(self._sending, text)
 
     def receive(self) -> None:
-        """Take what workers have sent. Never waits."""
+        """Take the paths that workers have sent. Never waits."""
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._receiving, _PIPE_SIZE):
                 *texts, self._begun = (self._begun + chunk).split(b"\0\0")

@@ -2,9 +2,9 @@
 
 It asks the kernel, not the daemon: that always works, and a live daemon notices that its
 connection has ended. It removes the state file and the mount point that a dead daemon left. A
-daemon that is stopped, or does not end, is left alone, and the user is told: its mount is gone,
-it ends by itself when it goes on, and the service manager would take killing it for a failure,
-and mount again.
+daemon that is stopped, or does not end, is left alone, and the user gets a notice: its mount is
+gone, it ends by itself when it is continued, and if it were killed, a service manager would take
+that for a failure, and mount again.
 
 Concurrency: no state; from any thread. The lock of the runtime directory is held from looking
 to unmounting, so that a mount that has just been made at the same place is not unmounted.

@@ -166,7 +166,7 @@ def _file_of(asked: Config) -> str:
 
 
 def reread(request: MountRequest) -> MountRequest:
-    """Return the request made anew, because its configuration file may have changed."""
+    """Return the request made again, because its configuration file may have changed."""
     if request.asked is None:
         return request
     return make_request(request.asked, while_open=request.while_open)

@@ -49,7 +49,7 @@ def serve(
 ) -> None:
     """Mount, and serve until the mount is gone. `kept`: the mount, if another daemon has made it.
 
-    A mount whose connection is lost with its worker is made anew at the same place.
+    A mount whose connection is lost with its worker is made again at the same place.
 
     Calls `ready` with the engine's notices once the tree answers; if `ready` raises OSError,
     the caller waits no more, and the mount is unmounted. The service manager gets the news

@@ -193,7 +193,7 @@ class Keeper:
             self._mount.note_guardian(guardian)
 
     def clear_store(self) -> None:
-        """Let the service manager keep nothing: the next daemon that it starts mounts anew."""
+        """Let the service manager keep nothing: the next daemon that it starts mounts again."""
         if self._kept is not None and self._notifier.keeps_descriptors:
             self._notifier.keep_none(NAMES)
 

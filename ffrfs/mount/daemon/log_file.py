@@ -41,7 +41,7 @@ class Target(logging.StreamHandler[_Stream]):
 
     def finish(self) -> None:
         """Close the descriptor, which may wait for the file system."""
-        if self.stream is not None:  # it is None while a file cannot be opened anew
+        if self.stream is not None:  # it is None while a file cannot be reopened
             self.stream.close()
 
 

@@ -84,11 +84,11 @@ class MountHandle:
         self._record(replace(self.state, log_file=log_file))
 
     def note_guardian(self, guardian: Process) -> None:
-        """Record who starts another daemon if this one dies."""
+        """Record the process that starts another daemon if this one dies."""
         self._record(replace(self.state, guardian=guardian))
 
     def note_manager(self) -> None:
-        """Record that the service manager does."""
+        """Record that the service manager starts another daemon if this one dies."""
         self._record(replace(self.state, is_managed=True))
 
     def _record(self, changed: MountState) -> None:

@@ -101,7 +101,7 @@ class Server:
         """Serve until the mount is gone.
 
         Raises MountError if it ended before it was ready, or was aborted, and LostWorkerError if
-        it must be made anew.
+        it must be made again.
         """
         trio.run(self._run)
 

@@ -9,7 +9,7 @@ process makes the call, has a limited time, and is abandoned if it is blocked.
 was killed, and of which a thread is blocked in the kernel (ffrfs-guardian --if-stuck).
 
 Concurrency: no state; blocking. The caller of take_away_dead() holds the runtime directory's
-lock (runtime_lock.py), from looking to mounting anew, and has called await_death() without it.
+lock (runtime_lock.py), from looking to mounting again, and has called await_death() without it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def take_away_dead(
 ) -> str | None:
     """Remove dead ffrfs mounts from the place, and their files in `directory`.
 
-    `hanging`: what await_death() has returned. Returns a line that says what was removed, or None
+    `hanging`: the result of await_death(). Returns a line that says what was removed, or None
     if no mount was. Leaves mounts that live, or cannot be told from living ones. Raises MountError
     if the kernel refuses.
     """

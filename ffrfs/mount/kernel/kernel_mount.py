@@ -111,7 +111,7 @@ def detach(mountpoint: str, *, is_dead: bool = False) -> bool:
     """Unmount; return True if the mount was in use, and is now detached lazily.
 
     A lazily detached mount is gone for new users at once, for good when its last open file
-    closes. `is_dead`: it has no daemon, so waiting requests shall fail (only root can do that).
+    closes. `is_dead`: it has no daemon, so waiting requests are to fail (only root can do that).
     """
     # The mount table cannot show the result: there may be another mount, below this one.
     if (
@@ -139,7 +139,7 @@ def abort(connection: int, mount: MountEntry) -> None:
 
 
 def abort_of(process: int, mount: MountEntry) -> None:
-    """As abort(), while the process of that pidfd, which keeps the connection, has not ended."""
+    """Do as abort(), unless the process of that pidfd, which keeps the connection, has ended."""
     _abort(mount, lambda: not select.select([process], [], [], 0)[0])
 
 
@@ -271,7 +271,7 @@ def _refuse_without_privileges(mountpoint: str) -> None:
 
 
 def _advice_for_nameless() -> str:
-    """Containers often run as a user without an entry, whom fusermount3 refuses."""
+    """Return advice for a user without an entry, as in many containers: fusermount3 refuses it."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:

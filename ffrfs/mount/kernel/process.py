@@ -61,7 +61,8 @@ def _start_ticks(pid: int) -> int | None:
 def _status_fields(pid: int) -> list[bytes] | None:
     """Return the fields of /proc/PID/stat from the third, the state, on; None: no such process.
 
-    With hidepid= (proc(5)) one of another user's is as none: daemons are asked about by their user.
+    With hidepid= (proc(5)) a process of another user looks like none. That does no harm: only
+    the user of a daemon looks for it.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

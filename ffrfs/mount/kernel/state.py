@@ -39,7 +39,7 @@ KEPT = (OLDER_LOG, LOG, ENDED)  # kept after the end of a mount
 
 _ROOT_DIRECTORY = "/run/ffrfs"
 _MODE = 0o600  # of the files
-_TOUCHED_S = 24 * 3600  # programs that clean /tmp remove what is older, by days at the least
+_TOUCHED_S = 24 * 3600  # programs that clean /tmp remove files that are days old
 _OTHER = "set XDG_RUNTIME_DIR to a directory of your own"
 _ADVICE = f"a mount's daemon keeps its state there; make room there, make it writable, or {_OTHER}"
 
@@ -106,7 +106,7 @@ def runtime_directory(*, make: bool = True) -> str:
 
 
 def next_directory() -> tuple[str, list[str]]:
-    """Return the directory of a daemon that goes on with a mount, and why not those before it.
+    """Return the directory of a daemon that goes on with a mount, and why no earlier one is used.
 
     If none can be used, it is a path where no file can be made: nothing may end the mount.
     """
@@ -339,7 +339,7 @@ def runtime_directories() -> list[str]:
 
 
 def advice_for_two(directory: str) -> str:
-    """Return what lets two containers of one user mount at the same place.
+    """Return advice on how two containers of one user can mount at the same place.
 
     A daemon removes the directory that it has made, and so a mount there that it does not see.
     """

@@ -23,7 +23,7 @@ class RequestRate:
     """The rate by an engine's counters; of two samples, so over the last 2.5 to 5 seconds."""
 
     def __init__(self, counters: Callable[[], Counters], age_s: float) -> None:
-        """`age_s`: how long the mount has been there; what a new one has answered counts."""
+        """`age_s`: how long the mount has been there; the requests of a new one count, too."""
         self._counters = counters
         count, now_s = self._sample()
         first = (0, now_s - age_s) if age_s < TICK_S else (count, now_s)

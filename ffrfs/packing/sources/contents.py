@@ -40,7 +40,7 @@ _TIME_MIN_NS, _TIME_MAX_NS = UNKNOWN_TIME_NS + 1, 2**63 - 1
 
 
 class LinkCounts:
-    """Symbolic links that are no links in the pack, counted where they were found."""
+    """Counts symbolic links of the source that are not links in the pack."""
 
     def __init__(self) -> None:
         self.followed = 0
