@@ -261,7 +261,7 @@ def _refuse_no_folder(path: str, folder: str) -> None:
 
 @contextmanager
 def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[None]:
-    """Lock the set against other commands; if `mends`, end the move that a killed one has begun.
+    """Lock the set against other commands; if `mends`, finish the move of a killed one.
 
     Raises PackError if another command still has the lock after `wait_s`, OSError.
     """
@@ -281,7 +281,7 @@ def locked_set(path: str, *, wait_s: float = 0, mends: bool = True) -> Iterator[
 def locked_pack(path: str) -> Iterator[Callable[[], None]]:
     """Lock a pack or set that will change. Raises PackError if another has the lock, OSError.
 
-    Yields a function that raises PackError if a program without the lock has replaced it.
+    Yields a function that raises PackError if others, without the lock, replaced or removed it.
     """
     place = os.path.realpath(path)
 

@@ -81,7 +81,7 @@ class WorkerLife:
         return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
 
     def _exit_code(self) -> int:
-        """Return the status for waitpid(); 0 while a worker ends well, which may take its time."""
+        """Return the later status of waitpid(); 0 while a worker ends well, which may take long."""
         stat = os.pread(self._stat.fileno(), _STATUS_SIZE_MAX, 0)
         return int(stat.rpartition(b")")[2].split()[_EXIT_CODE])
 
