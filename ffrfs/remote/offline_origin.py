@@ -115,7 +115,8 @@ def keep_listing(url: RemoteUrl, urls: Sequence[str], settings: RemoteSettings) 
     with contextlib.suppress(OSError), contextlib.ExitStack() as ends:
         place = CachePlace(path, shared=settings.cache_shared)
         ends.callback(place.close)
-        listings.keep_listing(place, _listing_name(url, settings), url.shown, names)
+        name = _listing_name(url, settings)
+        listings.keep_listing(place, name, url.shown, names, settings.cache_size)
 
 
 def _listing_name(url: RemoteUrl, settings: RemoteSettings) -> str:

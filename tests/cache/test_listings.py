@@ -14,6 +14,7 @@ from ffrfs.cache.place import CachePlace
 from ffrfs.errors import CacheError
 
 URL = "http://h/set/"
+CACHE_SIZE = 16 << 20
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def place(tmp_path: Path) -> Iterator[CachePlace]:
 def test_the_last_one_is_read_back(place: CachePlace) -> None:
     assert kept_listing(place, "a", URL) is None
     for names in (["x.ffr"], ["é.ffr", "b", "sub/", ""]):
-        keep_listing(place, "a", URL, names)
+        keep_listing(place, "a", URL, names, CACHE_SIZE)
     assert kept_listing(place, "a", URL) == ["b", "é.ffr"]
     assert kept_listing(place, "b", URL) is None
     assert kept_listing(place, "a", "http://h/other/") is None
@@ -35,16 +36,15 @@ def test_the_last_one_is_read_back(place: CachePlace) -> None:
 def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "_SIZE_MAX", 1000)
     monkeypatch.setattr(listings, "_COUNT_MAX", 5)
-    keep_listing(place, "large", URL, ["x"])
-    keep_listing(place, "large", URL, ["x" * 1000])
+    keep_listing(place, "large", URL, ["x"], CACHE_SIZE)
+    keep_listing(place, "large", URL, ["x" * 1000], CACHE_SIZE)
     assert kept_listing(place, "large", URL) is None
     for number in range(9):
-        keep_listing(place, str(number), URL, ["x"])
+        keep_listing(place, str(number), URL, ["x"], CACHE_SIZE)
         os.utime(f"{place.path}/listings/{number}", (number, number))
     assert sorted(os.listdir(f"{place.path}/listings")) == ["4", "5", "6", "7", "8"]
-    monkeypatch.setattr(listings, "_BYTES_MAX", 2000)
     for number in (7, 8, 9):
-        keep_listing(place, str(number), URL, ["x" * 900])
+        keep_listing(place, str(number), URL, ["x" * 900], 2000 * 200)  # at most 2,000 bytes
         os.utime(f"{place.path}/listings/{number}", (number, number))
     assert sorted(os.listdir(f"{place.path}/listings")) == ["8", "9"]
 
@@ -53,13 +53,13 @@ def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     "hostile", [b"", b"[" * 100_000, b'{"url": 1}'], ids=["empty", "deep", "without names"]
 )
 def test_what_is_no_listing(place: CachePlace, hostile: bytes) -> None:
-    keep_listing(place, "a", URL, ["x"])
+    keep_listing(place, "a", URL, ["x"], CACHE_SIZE)
     Path(f"{place.path}/listings/a").write_bytes(hostile)
     assert kept_listing(place, "a", URL) is None
 
 
 def test_foreign_files(place: CachePlace, tmp_path: Path) -> None:
-    keep_listing(place, "a", URL, ["x"])
+    keep_listing(place, "a", URL, ["x"], CACHE_SIZE)
     path = tmp_path / "cache" / "listings" / "a"
     path.unlink()
     path.symlink_to(tmp_path / "other")
