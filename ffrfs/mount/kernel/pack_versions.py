@@ -34,22 +34,22 @@ def versions_of(packs: Iterable[str]) -> dict[str, Version]:
 
 
 def replaced(versions: Mapping[str, Version], pids: Iterable[int] = ()) -> str | None:
-    """Return a file that was replaced or has changed, or None; removal alone is no change.
+    """Return a file that was replaced or has changed, or None.
 
-    `pids`: the processes that may have a removed file open, and so still read it.
+    To remove or rename it is no change. `pids`: the processes that then still have it open.
     """
-    removed = {}
+    missing = {}  # by inode
     for path, version in versions.items():
         now = _version_of(path)
         if now is None:
-            removed[f"{os.path.realpath(path)} (deleted)"] = path  # as /proc names it
+            missing[version[0]] = path
         elif now != version:
             return path
-    for fd in _open_files(pids) if removed else ():
-        with contextlib.suppress(OSError):
-            file = removed.get(os.readlink(fd))
-            if file is not None and _version_of(fd) not in (None, versions[file]):
-                return file
+    for fd in _open_files(pids) if missing else ():
+        found = _version_of(fd)
+        # An unchanged pack of another file system may have the same inode.
+        if found is not None and found[0] in missing and found not in versions.values():
+            return missing[found[0]]
     return None
 
 

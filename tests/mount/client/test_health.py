@@ -98,11 +98,18 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
 
 @by_both
 @pytest.mark.promise("S59")
-def test_pack_that_was_truncated_and_removed(mount: MakeMount, pack_tree: PackTree) -> None:
+@pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "renamed"])
+def test_pack_that_was_truncated_and_is_missing(
+    mount: MakeMount, pack_tree: PackTree, is_removed: bool
+) -> None:
     pack = pack_tree(dict(TREE))
     tree = mount(pack)
-    os.truncate(pack, pack.stat().st_size - 1)
-    pack.unlink()
+    other = pack.with_suffix(".old")
+    pack.rename(other)
+    tree.checked(0)
+    os.truncate(other, other.stat().st_size - 1)
+    if is_removed:
+        other.unlink()
     tree.checked(1, f"{pack} was replaced since it was mounted")
 
 
