@@ -46,7 +46,7 @@ using Paths = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("records by path are in the order of a walk, by size the smallest first") {
+TEST_CASE("numbering by path follows a walk, numbering by size puts the smallest first") {
   EntryList list = small_list();
   CHECK(record_paths(list) == Paths{"a", "d/b", "z"});
   list.number_by_size();
@@ -66,7 +66,7 @@ TEST_CASE("a folder's name sorts without the slash behind it") {
   CHECK(record_paths(list) == Paths{"a/x", "a.b"});
 }
 
-TEST_CASE("names sort by their bytes, however long what they have in common is") {
+TEST_CASE("names sort by their bytes, however long their common prefix is") {
   std::mt19937 random(1);
   for (const size_t common : {0, 1, 7, 8, 9, 200}) {
     EntryList list;
@@ -86,7 +86,7 @@ TEST_CASE("names sort by their bytes, however long what they have in common is")
   }
 }
 
-TEST_CASE("files are found by path; folders and links are none") {
+TEST_CASE("find() finds files by path and neither folders nor links") {
   const EntryList list = small_list();
   CHECK(list.find("d/b") == 1);
   CHECK(list.find("z") == 0);
@@ -95,7 +95,7 @@ TEST_CASE("files are found by path; folders and links are none") {
   }
 }
 
-TEST_CASE("what no folder can hold is refused") {
+TEST_CASE("entries that no folder can hold are refused") {
   EntryList list;
   using Bad = std::invalid_argument;
   const std::string long_name(256, 'x');
@@ -119,7 +119,7 @@ TEST_CASE("what no folder can hold is refused") {
   CHECK(list.node_count() == 3);
 }
 
-TEST_CASE("a name that stands twice in a folder is named") {
+TEST_CASE("the error for two entries of the same name gives their path") {
   EntryList list;
   const uint32_t folder = list.add_folder(0, "d", 0755, 0);
   list.add_file(folder, "x", 0, kMode, 0);
@@ -140,7 +140,7 @@ TEST_CASE("folders are at most 1024 deep") {
   CHECK(record_paths(list)[0].size() == 2 * 1024 + 1);
 }
 
-TEST_CASE("the last folder can be taken back while it is empty") {
+TEST_CASE("the last folder can be dropped while it is empty") {
   EntryList list;
   const uint32_t outer = list.add_folder(0, "outer", 0755, 0);
   const uint32_t inner = list.add_folder(outer, "inner", 0755, 0);
@@ -153,7 +153,7 @@ TEST_CASE("the last folder can be taken back while it is empty") {
   CHECK_THROWS_AS(list.drop_folder(full), std::invalid_argument);
 }
 
-TEST_CASE("shared records: one record, several paths") {
+TEST_CASE("files can share one record under several paths") {
   EntryList list = small_list();
   const uint32_t copy = list.add_file(0, "b", 5, kMode, 0);
   list.share(copy, 1);
@@ -169,13 +169,13 @@ TEST_CASE("shared records: one record, several paths") {
   CHECK(!list.is_numbered());
 }
 
-TEST_CASE("an order that names a file twice, or one that is not there, is refused") {
+TEST_CASE("an order that names a file twice, or a file that does not exist, is refused") {
   EntryList list = small_list();
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{1, 1}), std::invalid_argument);
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{3}), std::invalid_argument);
 }
 
-TEST_CASE("a record pays for its folder, and for what goes with it") {
+TEST_CASE("a record's cost includes its folders, and the entries that go with it") {
   EntryList list = small_list();
   CHECK(record_costs(list, 0, 3) == std::vector<uint64_t>{
                                         file_cost(4, "x") + folder_cost(0, 0),
@@ -199,7 +199,7 @@ TEST_CASE("a selection of everything has every entry, breadth-first") {
   CHECK(all.entry(4).record == 1);
 }
 
-TEST_CASE("a selection of some records has what goes with them, and the folders on the way") {
+TEST_CASE("a selection of some records has their folders, and the entries that go with them") {
   EntryList list = small_list();
   CHECK(slot_paths(EntrySlice(list, 0, 1)) == Paths{"", "a"});
   // The link goes with the first file in its folder, the empty folder with the file behind it.
@@ -213,7 +213,7 @@ TEST_CASE("a selection of some records has what goes with them, and the folders 
   CHECK(slot_paths(EntrySlice(list, 0, 2)) == Paths{"", "a", "d", "z", "d/e"});
 }
 
-TEST_CASE("what no file follows goes with the last record; without any it is in the one pack") {
+TEST_CASE("an entry that no file follows goes with the last record or into a pack without any") {
   EntryList list;
   list.add_link(list.add_folder(0, "d", 0755, 0), "l", "x", 0);
   list.number_by_path();
@@ -225,7 +225,7 @@ TEST_CASE("what no file follows goes with the last record; without any it is in 
   CHECK(slot_paths(EntrySlice(list, 1, 1)) == Paths{"", "b", "d", "d/l"});
 }
 
-TEST_CASE("a list can be shown with one time and plain permissions") {
+TEST_CASE("normalize() gives all entries one time and plain permissions") {
   EntryList list = small_list();
   list.normalize(7);
   const EntrySlice all = all_of(list);

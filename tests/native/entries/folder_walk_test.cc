@@ -37,7 +37,7 @@ std::map<std::string, FolderWalk::Entry> all_of(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("every name is found once, with what it is itself") {
+TEST_CASE("a walk finds every name once, and does not follow links") {
   const TemporaryFolder folder;
   folder.write("file", "12345");
   fs::create_directory(folder / "folder");
@@ -53,7 +53,7 @@ TEST_CASE("every name is found once, with what it is itself") {
   for (const auto& [name, entry] : found) CHECK(entry.is_known);
 }
 
-TEST_CASE("more names than one part has, asked for by several threads") {
+TEST_CASE("a folder of more names than one part holds is listed by several threads") {
   const TemporaryFolder folder;
   size_t made = 0;
   for (size_t count : {1, 127, 128, 300, 4500}) {
@@ -68,12 +68,12 @@ TEST_CASE("more names than one part has, asked for by several threads") {
   }
 }
 
-TEST_CASE("a folder without names has none") {
+TEST_CASE("a walk of an empty folder finds no names") {
   const TemporaryFolder folder;
   CHECK(all_of(folder).empty());
 }
 
-TEST_CASE("what cannot be listed is named") {
+TEST_CASE("walking something that is no folder fails with an error that names it") {
   const TemporaryFolder folder;
   const FileDescriptor file(::open(folder.write("file", "").c_str(), O_RDONLY | O_CLOEXEC));
   try {

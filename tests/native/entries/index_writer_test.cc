@@ -92,7 +92,7 @@ void check_chunks(const FfrecordShard& shard) {
 
 }  // namespace
 
-TEST_CASE("a pack's own index is found, and tells what the list told") {
+TEST_CASE("a pack's own index is found, and has the entries of the list") {
   const TemporaryFolder folder;
   const EntryList list = small_list();
   const FfrecordShard shard(write_pack(folder, list), IndexUse::kIfSound);
@@ -111,7 +111,7 @@ TEST_CASE("a pack's own index is found, and tells what the list told") {
   }
 }
 
-TEST_CASE("a sidecar made of a pickle says the same, but for what the pickle lacks") {
+TEST_CASE("a sidecar made from a pickle has the same tree, except for what a pickle cannot hold") {
   const TemporaryFolder folder;
   const std::string pack = write_pack(folder, small_list(), false);
   CHECK(FfrecordShard(pack, IndexUse::kIfSound).index() == nullptr);
@@ -124,13 +124,13 @@ TEST_CASE("a sidecar made of a pickle says the same, but for what the pickle lac
   CHECK(!shard.index()->set().has_value());
 }
 
-TEST_CASE("large records carry the checksums of their parts") {
+TEST_CASE("large records have checksums of their chunks") {
   const TemporaryFolder folder;
   SUBCASE("in a pack") {
     const std::string pack = write_pack(folder, list_with_large_files());
     check_chunks(FfrecordShard(pack, IndexUse::kIfSound));
   }
-  SUBCASE("in a sidecar, if that is asked for") {
+  SUBCASE("in a sidecar, if requested") {
     const std::string pack = write_pack(folder, list_with_large_files(), false);
     Counters counters;
     write_sidecar(pack, pack + ".idx", false, counters);
@@ -140,7 +140,7 @@ TEST_CASE("large records carry the checksums of their parts") {
   }
 }
 
-TEST_CASE("no sidecar is made of damaged records, nor of what is not a pack") {
+TEST_CASE("no sidecar is made for damaged records, nor for a file that is no packed folder") {
   const TemporaryFolder folder;
   const std::string pack = write_pack(folder, list_with_large_files(), false);
   flip_byte(pack, FfrecordShard(pack).extent(1).offset + 5);
@@ -152,7 +152,7 @@ TEST_CASE("no sidecar is made of damaged records, nor of what is not a pack") {
   CHECK(!std::filesystem::exists(plain + ".idx"));
 }
 
-TEST_CASE("many entries, of sections longer than one block") {
+TEST_CASE("an index whose sections are longer than one block has all entries") {
   const TemporaryFolder folder;
   EntryList list;
   constexpr uint32_t kFolders = 300;

@@ -88,7 +88,7 @@ const std::vector<std::pair<Bytes, std::string>> kSamples = {
 
 }  // namespace
 
-TEST_CASE("what content shows") {
+TEST_CASE("known formats get their extension by their content") {
   for (const auto& [content, expected] : kSamples) {
     const auto& shown = content;  // A lambda cannot capture a structured binding (C++20).
     CAPTURE(shown);
@@ -96,7 +96,7 @@ TEST_CASE("what content shows") {
   }
 }
 
-TEST_CASE("nothing that is known") {
+TEST_CASE("unknown content gets no extension") {
   CHECK(extension("").empty());
   CHECK(extension("\0"s).empty());
   CHECK(extension("text with a \0 in it"s).empty());
@@ -114,7 +114,7 @@ TEST_CASE("nothing that is known") {
   CHECK(extension("\xFF\xF1\x50\x80\0\0"s).empty());  // AAC: another layer
 }
 
-TEST_CASE("text is read to its end") {
+TEST_CASE("text is checked to its end") {
   Bytes text(100000, 'a');
   CHECK(extension(text) == ".txt");
   text.back() = '\1';
@@ -122,7 +122,7 @@ TEST_CASE("text is read to its end") {
 }
 
 // Each piece ends where its memory ends, so that a sanitizer sees a read beyond it.
-TEST_CASE("content of any length") {
+TEST_CASE("content that is cut off anywhere is not read beyond its end") {
   for (const auto& sample : kSamples) {
     for (size_t size = 0; size <= sample.first.size(); ++size) {
       const std::vector<char> piece(sample.first.begin(),
@@ -132,7 +132,7 @@ TEST_CASE("content of any length") {
   }
 }
 
-TEST_CASE("random bytes are hardly ever anything") {
+TEST_CASE("random bytes are hardly ever taken for a known format") {
   std::mt19937_64 random(1);
   size_t known = 0;
   for (int i = 0; i < 100000; ++i) {

@@ -84,7 +84,7 @@ Bytes random_record(Random& random) {
 
 }  // namespace
 
-TEST_CASE("records at random: everything can be read, all of it in the record") {
+TEST_CASE("every file of a random record can be read, and lies within the record") {
   Random random(1);
   for (uint64_t i = 0; i < seed_count() / 20; ++i) {
     const Bytes record = random_record(random);
@@ -94,7 +94,7 @@ TEST_CASE("records at random: everything can be read, all of it in the record") 
   }
 }
 
-TEST_CASE("damaged records: everything can be read, all of it in the record") {
+TEST_CASE("every file of a damaged record can be read, and lies within the record") {
   Random random(2);
   auto golden = golden_records("examples.tfrecord");
   for (Bytes& record : golden_records("sequences.tfrecord")) golden.push_back(record);
@@ -110,7 +110,7 @@ TEST_CASE("damaged records: everything can be read, all of it in the record") {
   CHECK(laid_out < count / 10 * 9);
 }
 
-TEST_CASE("another record's bytes are refused, or fit to the last byte") {
+TEST_CASE("changed bytes are refused, or give a file of the expected size") {
   Random random(3);
   size_t refused = 0;
   for (int i = 0; i < 500; ++i) {
@@ -132,7 +132,7 @@ TEST_CASE("another record's bytes are refused, or fit to the last byte") {
   CHECK(refused > 250);
 }
 
-TEST_CASE("as many nodes as the limit, and one more") {
+TEST_CASE("a record with more nodes than the limit shows record.bin alone") {
   // The other four: the record's folder, example.json, record.bin, the folder of the values.
   constexpr size_t kMost = ExampleFolder::kNodeLimit - 4;
   const auto count = [](const Bytes& record) {
@@ -151,7 +151,7 @@ TEST_CASE("as many nodes as the limit, and one more") {
   CHECK(count(example(times(ExampleFolder::kNodeLimit + 1, entry("a", "")))) == 2);
 }
 
-TEST_CASE("hostile records cost no more than they are large") {
+TEST_CASE("the folder of a hostile record takes less than 100 MiB of memory") {
   const auto laid_out = [](const Bytes& record) {
     const FolderPtr folder = make(record);
     CHECK(folder->memory_bytes() < 100 << 20);

@@ -27,7 +27,7 @@ template <typename T> Bytes npy(const Bytes& dtype, const std::vector<T>& values
 
 }  // namespace
 
-TEST_CASE("a golden Example") {
+TEST_CASE("a golden Example gets the expected files") {
   const Bytes record = golden_records("examples.tfrecord")[0];
   const auto files = walk(record);
   CHECK(paths(record) == std::vector<Bytes>{"embedding.npy", "example.json", "image/",
@@ -46,14 +46,14 @@ TEST_CASE("a golden Example") {
   CHECK(record.find(files.at("image/encoded.png")) != Bytes::npos);
 }
 
-TEST_CASE("without extensions") {
+TEST_CASE("without extensions files have the names of their features") {
   CHECK(paths(golden_records("examples.tfrecord")[0], false) ==
         std::vector<Bytes>{"embedding", "example.json", "image/", "image/encoded", "image/format",
                            "image/height", "image/width", "label", "record.bin", "tags/",
                            "weights"});
 }
 
-TEST_CASE("golden SequenceExamples") {
+TEST_CASE("golden SequenceExamples get the expected files") {
   const auto records = golden_records("sequences.tfrecord");
   CHECK(paths(records[0]) == std::vector<Bytes>{"example.json", "frames/", "id.npy", "name.txt",
                                                 "record.bin", "tokens/"});
@@ -67,7 +67,7 @@ TEST_CASE("golden SequenceExamples") {
   CHECK(files.at("tokens/1.npy") == npy<int64_t>("<i8", {0}));
 }
 
-TEST_CASE("records that are no Examples") {
+TEST_CASE("a record that is no Example has record.bin alone") {
   for (const Bytes& record : golden_records("raw.tfrecord")) {
     CHECK(paths(record) == std::vector<Bytes>{"record.bin"});
   }
@@ -78,13 +78,13 @@ TEST_CASE("records that are no Examples") {
   CHECK(folder->path(file) == "000000012/record.bin");
 }
 
-TEST_CASE("every golden record, twice the same") {
+TEST_CASE("every golden record gives the same folder twice") {
   for (const char* name : {"examples.tfrecord", "sequences.tfrecord"}) {
     for (const Bytes& record : golden_records(name)) CHECK(walk(record) == walk(record));
   }
 }
 
-TEST_CASE("values and steps stand in folders, by number in byte order") {
+TEST_CASE("values and steps are in folders, as numbers in byte order") {
   std::vector<Bytes> values(12, "v");
   values[1] = "\0"s;
   const Bytes record =
@@ -100,7 +100,7 @@ TEST_CASE("values and steps stand in folders, by number in byte order") {
                            "steps/1/1.txt", "steps/3.npy",   "steps/4/"});
 }
 
-TEST_CASE("the last of several features by one name counts") {
+TEST_CASE("the last of several features of one name counts") {
   const Bytes record = example_of({{"a", int64_list({1})}, {"b", ""}, {"a", int64_list({2})}}) +
                        example_of({{"b", bytes_list({"x"})}, {"c", int64_list({3})}, {"c", ""}});
   const auto files = walk(record);
@@ -108,7 +108,7 @@ TEST_CASE("the last of several features by one name counts") {
   CHECK(files.at("a.npy") == npy<int64_t>("<i8", {2}));
 }
 
-TEST_CASE("in whatever order they come") {
+TEST_CASE("the order of features does not change the folder") {
   CHECK(paths(example_of({{"a", int64_list({1})}, {"a", int64_list({2})}})) ==
         std::vector<Bytes>{"a.npy", "example.json", "record.bin"});
   const NamedMessages features = {
@@ -116,12 +116,12 @@ TEST_CASE("in whatever order they come") {
   CHECK(paths(example_of(features)) == paths(example_of({features.rbegin(), features.rend()})));
 }
 
-TEST_CASE("a feature of no kind makes neither file nor folder") {
+TEST_CASE("a feature without a kind makes neither file nor folder") {
   CHECK(paths(example_of({{"a/b", ""}, {"c", ""}})) ==
         std::vector<Bytes>{"example.json", "record.bin"});
 }
 
-TEST_CASE("other bytes than those that the folder was made of are refused") {
+TEST_CASE("bytes that do not fit the layout of the folder are refused") {
   const Bytes record = example_of({{"a", int64_list({1, 2})}, {"b", float_list({1})}});
   const FolderPtr folder = make(record);
   const auto render = [&](const Bytes& name, const Bytes& was, const Bytes& is) {
@@ -142,7 +142,7 @@ TEST_CASE("other bytes than those that the folder was made of are refused") {
   CHECK_THROWS_AS((void)render("example.json", "\x0A", "\x7F"), FormatError);
 }
 
-TEST_CASE("how names are spelt") {
+TEST_CASE("names of features are spelt as paths") {
   const auto spelt = [](const Bytes& name) {
     std::string path = "before";
     spell_feature(name, path);
@@ -168,7 +168,7 @@ TEST_CASE("how names are spelt") {
   CHECK(spelt(Bytes(1 << 20, '/')).size() == 15 * 4 + 240);
 }
 
-TEST_CASE("names that collide") {
+TEST_CASE("features whose names collide get a suffix") {
   const Bytes text = bytes_list({"text"});
   const Bytes bare = bytes_list({"\0"s});
   const auto contents = walk(example_of({{"a", bytes_list({"1"})},
@@ -199,7 +199,7 @@ TEST_CASE("names that collide") {
                            cut + "~1.txt"});
 }
 
-TEST_CASE("inodes that are not there") {
+TEST_CASE("inodes and names that do not exist are not found") {
   const Bytes record = golden_records("examples.tfrecord")[0];
   const FolderPtr folder = make(record);
   const Ino base = ExampleTree::folder_ino(kNumber);
@@ -222,7 +222,7 @@ TEST_CASE("inodes that are not there") {
   }
 }
 
-TEST_CASE("the tree of all records") {
+TEST_CASE("the tree has a folder for each record") {
   const ExampleTree tree(1000);
   CHECK(tree.inode(kRootIno)->entry_count == 1000);
   CHECK(tree.lookup(kRootIno, "000000012") == Ino{13} << 24);

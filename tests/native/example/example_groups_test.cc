@@ -92,7 +92,7 @@ void check_records(const ExampleTree& tree, const std::vector<Expected>& records
 
 }  // namespace
 
-TEST_CASE("groups of any sizes, empty ones too") {
+TEST_CASE("a tree of groups has all their records, whatever their sizes") {
   std::mt19937 random(16);  // NOLINT(cert-msc51-cpp): the same at every run
   for (int round = 0; round < 100; ++round) {
     CAPTURE(round);
@@ -114,7 +114,7 @@ TEST_CASE("a group has as many digits as its last number needs") {
   CHECK(tree.name(ExampleTree::folder_ino(1'000'000'003)) == "000000002");
 }
 
-TEST_CASE("groups that cannot be shown") {
+TEST_CASE("groups with bad names or bad order or too many records are refused") {
   const auto refused = [](const std::vector<ExampleGroup>& groups) {
     CHECK_THROWS_AS(ExampleTree{groups}, FormatError);
   };

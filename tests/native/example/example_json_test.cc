@@ -26,7 +26,7 @@ float random_float(Random& random) {
 
 }  // namespace
 
-TEST_CASE("example.json, to the letter") {
+TEST_CASE("example.json has exactly the expected text") {
   // FIPS 180-2 contains the first hash; `sha256sum /dev/null` prints the second.
   const Bytes abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
   const Bytes nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -95,7 +95,7 @@ TEST_CASE("long lists of floats read back exactly") {
   }
 }
 
-TEST_CASE("sixteen floats are written as they are, seventeen in columns") {
+TEST_CASE("sixteen floats are written without padding, seventeen in columns") {
   const std::vector<float> values(17, 0.5F);
   const std::vector<float> few(values.begin(), values.begin() + 16);
   CHECK(json_of(example_of({{"x", float_list(few)}})).find("0.5, 0.5") != Bytes::npos);
@@ -103,7 +103,7 @@ TEST_CASE("sixteen floats are written as they are, seventeen in columns") {
             .find("              0.5,               0.5") != Bytes::npos);
 }
 
-TEST_CASE("numbers of any count of digits have the size that was told") {
+TEST_CASE("integers of any number of digits have the size that was computed") {
   std::vector<int64_t> values{0, INT64_MIN, INT64_MAX};
   for (uint64_t power = 1; power <= 1000000000000000000U; power *= 10) {
     for (const uint64_t value : {power - 1, power, power + 1}) {

@@ -23,7 +23,7 @@ constexpr std::array kAccounts{Account::kInFlight, Account::kKept, Account::kAhe
 
 }  // namespace
 
-TEST_CASE("the accounts together are the limit, whatever it is") {
+TEST_CASE("the accounts add up to the limit, whatever it is") {
   for (const size_t limit : {size_t{0}, size_t{16}, kLimit, size_t{1} << 40}) {
     size_t all = 0;
     for (const Account account : kAccounts) all += share_of(account, limit);
@@ -50,7 +50,7 @@ TEST_CASE("a reservation is in one account at a time, and ends with its owner") 
   for (const Account account : kAccounts) CHECK(budget.used(account) == 0);
 }
 
-TEST_CASE("what nothing waits for is refused, what is at hand never") {
+TEST_CASE("try_reserve() fails beyond its account's share, reserve() never does") {
   Counters counters;
   Budget budget(kLimit, counters);
   const auto first = budget.try_reserve(Account::kAhead, 2000);
@@ -62,7 +62,7 @@ TEST_CASE("what nothing waits for is refused, what is at hand never") {
   CHECK(budget.used(Account::kAhead) == 11'000);
 }
 
-TEST_CASE("those who wait come in their order, as there is room; one always comes") {
+TEST_CASE("waiting requests are admitted in order, as there is room; one is always admitted") {
   Counters counters;
   Budget budget(kLimit, counters);  // 8,000 may be in flight
   std::vector<Reservation> held;
@@ -98,7 +98,7 @@ TEST_CASE("those who wait come in their order, as there is room; one always come
   CHECK(budget.used(Account::kInFlight) == 0);
 }
 
-TEST_CASE("one that was admitted and is kept lets the next come") {
+TEST_CASE("an admitted reservation that moves to the kept account lets the next one in") {
   Counters counters;
   Budget budget(kLimit, counters);
   Reservation first;

@@ -45,7 +45,7 @@ class Records final : public Shard {
 
 }  // namespace
 
-TEST_CASE("a source that cannot be reached is the error of each record") {
+TEST_CASE("each record gets the error of a source that cannot be reached") {
   for (const bool ahead : {false, true}) {
     CAPTURE(ahead);
     std::vector<std::unique_ptr<const Shard>> shards;

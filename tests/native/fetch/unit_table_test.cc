@@ -56,7 +56,7 @@ void answer(const std::vector<UnitTable::Done>& waiting, const HeldPtr& held = n
 
 }  // namespace
 
-TEST_CASE("one fetch, however many ask") {
+TEST_CASE("many readers of one unit share one fetch") {
   Table all;
   int answers = 0;
   CHECK(all.join(1, answers) == Join::kFirst);
@@ -76,7 +76,7 @@ TEST_CASE("one fetch, however many ask") {
   CHECK(all.counters.queue_depth == 0);
 }
 
-TEST_CASE("what is kept goes from the least recently used on") {
+TEST_CASE("the least recently used kept unit is dropped first") {
   Table all;
   for (uint64_t record = 0; record < 4; ++record) all.table.keep(key_of(record), all.unit());
   CHECK(all.has(0));  // now the most recently used
@@ -101,7 +101,7 @@ TEST_CASE("what is kept goes from the least recently used on") {
   CHECK(all.has(6));
 }
 
-TEST_CASE("metadata has an account of its own, and its last one always stays") {
+TEST_CASE("metadata has its own account, and its last unit always stays") {
   Table all;
   const auto folder = [](uint64_t record) { return UnitKey{0, record, UnitKind::kSubtree}; };
   all.table.keep(folder(0), all.unit(3 * kPage));
@@ -120,7 +120,7 @@ TEST_CASE("metadata has an account of its own, and its last one always stays") {
   CHECK(all.table.find(folder(1)).held);
 }
 
-TEST_CASE("of those that were demoted the last two stay") {
+TEST_CASE("of the demoted units only the last two stay") {
   Table all;
   for (uint64_t record = 0; record < 4; ++record) all.table.keep(key_of(record), all.unit());
   for (const uint64_t record : {0UL, 9UL, 1UL, 1UL, 2UL}) all.table.demote(key_of(record));
@@ -130,7 +130,7 @@ TEST_CASE("of those that were demoted the last two stay") {
   CHECK(all.has(3));
 }
 
-TEST_CASE("what was read ahead is there until it is taken, and only once") {
+TEST_CASE("a unit that was read ahead stays until it is taken, and is taken once") {
   Table all;
   all.put_ahead(1, 7);
   CHECK(all.table.is_ahead(key_of(1)));
@@ -144,7 +144,7 @@ TEST_CASE("what was read ahead is there until it is taken, and only once") {
   CHECK(all.counters.bytes_in_flight == kPage);  // the reader that found it still holds it
 }
 
-TEST_CASE("what is too old goes, or all of an owner, or the oldest") {
+TEST_CASE("units read ahead are dropped by age, by owner, or the oldest first") {
   Table all(1 << 20);
   for (uint64_t record = 0; record < 10; ++record) all.put_ahead(record, record % 2);
   const auto now = Clock::now();
@@ -166,7 +166,7 @@ TEST_CASE("what is too old goes, or all of an owner, or the oldest") {
   CHECK(all.table.expire(Clock::now() + 1h).size() == 2);
 }
 
-TEST_CASE("those who waited for a claim get it, and it stays if they keep it") {
+TEST_CASE("readers that wait for a claimed unit get it, and it stays if they keep it") {
   Table all;
   int answers = 0;
   for (const bool is_kept : {false, true}) {
@@ -183,7 +183,7 @@ TEST_CASE("those who waited for a claim get it, and it stays if they keep it") {
   }
 }
 
-TEST_CASE("a claim that takes too long is read by others; what comes first is taken") {
+TEST_CASE("readers read a unit whose claim is overdue; the first result is taken") {
   Table all;
   int answers = 0;
   for (const bool is_claimer_first : {true, false}) {
@@ -220,7 +220,7 @@ TEST_CASE("a claim that takes too long is read by others; what comes first is ta
   }
 }
 
-TEST_CASE("as a plain map, whatever is done") {
+TEST_CASE("the table has the same units as a plain map, whatever is done") {
   enum class State { kClaimed, kAhead, kKept };
   for (uint32_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
@@ -291,7 +291,7 @@ TEST_CASE("as a plain map, whatever is done") {
   }
 }
 
-TEST_CASE("many threads: each unit is taken by one of them, or dropped") {
+TEST_CASE("many threads: each unit is taken or dropped exactly once") {
   Table all(1 << 30);
   constexpr uint64_t kCount = 4000;
   std::vector<std::atomic<int>> seen(kCount);
