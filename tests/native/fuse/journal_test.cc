@@ -73,7 +73,7 @@ TEST_CASE("the next process finds INIT and the requests that have no answer") {
   CHECK(unanswered(journal).empty());
 }
 
-TEST_CASE("what a killed thread has taken on its way out is near the last number") {
+TEST_CASE("numbers that a killed thread may have taken are found near the last number") {
   CounterPage page;
   Journal journal(page);
   constexpr uint64_t kLast = 1 << 20;
@@ -85,7 +85,7 @@ TEST_CASE("what a killed thread has taken on its way out is near the last number
   CHECK(found.back() == kLast + Journal::kAhead - 1);
 }
 
-TEST_CASE("more requests than places are served without one") {
+TEST_CASE("requests beyond the number of places are served without a place") {
   CounterPage page;
   Journal journal(page);
   std::vector<Counter*> places;

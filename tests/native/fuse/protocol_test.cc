@@ -16,7 +16,7 @@ using namespace ffrfs;
     CHECK(sizeof(fuse::ours::our_field) == sizeof(theirs::their_field));     \
   } while (false)
 
-TEST_CASE("structures are the kernel's") {
+TEST_CASE("structures have the kernel's layout") {
   SAME_SIZE(InHeader, fuse_in_header);
   SAME_PLACE(InHeader, opcode, fuse_in_header, opcode);
   SAME_PLACE(InHeader, unique, fuse_in_header, unique);
@@ -60,7 +60,7 @@ TEST_CASE("structures are the kernel's") {
   SAME_SIZE(NotifyStoreOut, fuse_notify_store_out);
 }
 
-TEST_CASE("numbers are the kernel's") {
+TEST_CASE("constants have the kernel's values") {
   CHECK(fuse::kMajor == FUSE_KERNEL_VERSION);
   const auto is = [](fuse::Opcode ours, unsigned theirs) {
     return static_cast<unsigned>(ours) == theirs;

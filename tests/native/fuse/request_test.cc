@@ -69,7 +69,7 @@ const std::string_view kName("a name\0", 7);
 
 }  // namespace
 
-TEST_CASE("a request is the same in one piece and in parts") {
+TEST_CASE("a request parses the same in one piece and in parts") {
   Message read;
   append(read, ReadIn{.fh = 0,
                       .offset = 1 << 20,
@@ -112,7 +112,7 @@ TEST_CASE("a request is the same in one piece and in parts") {
   }
 }
 
-TEST_CASE("a request that is asked again keeps the mark in its number") {
+TEST_CASE("a request that is sent again keeps the mark in its number") {
   Message message = request(Opcode::kGetattr);
   const uint64_t again = (uint64_t{1} << 63) | 8;
   std::memcpy(message.data() + offsetof(InHeader, unique), &again, sizeof again);
@@ -121,7 +121,7 @@ TEST_CASE("a request that is asked again keeps the mark in its number") {
   CHECK(found->unique == again);
 }
 
-TEST_CASE("a message whose length is not what it says is none") {
+TEST_CASE("a message whose length differs from its header's is refused") {
   Message message = request(Opcode::kGetattr);
   CHECK(parse_header(message).has_value());
   message.push_back(std::byte{0});
@@ -131,7 +131,7 @@ TEST_CASE("a message whose length is not what it says is none") {
   CHECK(!parse_header({}).has_value());
 }
 
-TEST_CASE("a request that is too short, or a name without an end, is refused") {
+TEST_CASE("a request that is too short, or whose name has no end, is refused") {
   CHECK(!parsed(request(Opcode::kLookup)).has_value());
   CHECK(!parsed(request(Opcode::kLookup, bytes_of("endless"))).has_value());
   CHECK(!parsed(request(Opcode::kRead, Message(sizeof(ReadIn) - 1))).has_value());
@@ -160,7 +160,7 @@ constexpr uint64_t kAll = ~uint64_t{0};
 
 }  // namespace
 
-TEST_CASE("INIT takes what is offered and of use, and nothing else") {
+TEST_CASE("INIT accepts the offered flags that are of use, and no others") {
   const auto all = agree(init(45, kAll), {.uring = true, .pages_max = 32});
   REQUIRE(all.has_value());
   CHECK(all->uring);
@@ -186,7 +186,7 @@ TEST_CASE("INIT takes what is offered and of use, and nothing else") {
   CHECK(none->answer.flags == 0);
 }
 
-TEST_CASE("what a kernel before 7.36 sends has no second flags") {
+TEST_CASE("INIT of a kernel before 7.36 is read without second flags") {
   const auto found = agree(init(35, kAll & ~kInitExt, kInitInSizeMin), {.uring = true});
   REQUIRE(found.has_value());
   CHECK(!found->uring);
@@ -201,7 +201,7 @@ TEST_CASE("the same INIT gets the same answer") {
   CHECK(std::memcmp(&one->answer, &other->answer, sizeof one->answer) == 0);
 }
 
-TEST_CASE("a kernel that is too old, or speaks something else, is refused") {
+TEST_CASE("a kernel that is too old, or speaks another version, is refused") {
   CHECK(!agree(init(22, kAll), {}).has_value());
   CHECK(!agree(init(45, kAll, kInitInSizeMin - 1), {}).has_value());
   Message other = init(45, kAll);

@@ -41,7 +41,7 @@ TEST_CASE("each CPU has its thread, and each of the kernel's queues is served on
   }
 }
 
-TEST_CASE("CPUs that are not there, or not for this process, share a thread that is not pinned") {
+TEST_CASE("CPUs that do not exist, or that the process may not use, share an unpinned thread") {
   const auto plan = plan_rings(128, {0, 5}, 32 * kMiB);
   REQUIRE(plan.threads.size() == 3);
   CHECK(plan.threads[0] == RingThread{.cpu = 0, .queues = {0}});
@@ -51,7 +51,7 @@ TEST_CASE("CPUs that are not there, or not for this process, share a thread that
   CHECK(plan.queue_count() == 128);
 }
 
-TEST_CASE("128 CPUs stay within the limit; two have READs of a megabyte") {
+TEST_CASE("a plan for 128 CPUs stays within the limit; one for two has READs of a megabyte") {
   const auto large = plan_rings(128, cpus(128), 32 * kMiB);
   CHECK(large.payload_size == kMiB / 8);
   CHECK(busy_bytes(large) <= 32 * kMiB);
@@ -65,7 +65,7 @@ TEST_CASE("128 CPUs stay within the limit; two have READs of a megabyte") {
   CHECK(plan_rings(4096, cpus(4096), 32 * kMiB).depth == 8);
 }
 
-TEST_CASE("lists of CPUs") {
+TEST_CASE("count_cpus() counts the CPUs of a list and gives 0 for a bad one") {
   CHECK(count_cpus("0\n") == 1);
   CHECK(count_cpus("0-127\n") == 128);
   CHECK(count_cpus("0-3,8-11,16") == 9);
@@ -74,7 +74,7 @@ TEST_CASE("lists of CPUs") {
   }
 }
 
-TEST_CASE("this machine") {
+TEST_CASE("this machine has CPUs that the process may use") {
   const auto own = own_cpus();
   CHECK(!own.empty());
   CHECK(possible_cpu_count() >= own.size());

@@ -202,7 +202,7 @@ struct Served {
 
 }  // namespace
 
-TEST_CASE("memory of answers is not released, nor taken again, before the kernel has taken them") {
+TEST_CASE("memory of answers is not released, nor reused, before the kernel has taken them") {
   Served served;
   Reader reader;
   std::atomic<size_t> held = 0;
@@ -247,7 +247,7 @@ TEST_CASE("memory of answers is not released, nor taken again, before the kernel
   CHECK(served.answers == std::vector{bytes_for(1), bytes_for(2), bytes_for(Reader::kLate)});
 }
 
-TEST_CASE("in a full ring nothing is overwritten that the kernel has not taken") {
+TEST_CASE("a full ring overwrites no entry that the kernel has not taken") {
   constexpr uint64_t kCount = 1000;
   Kernel kernel;
   Ring ring(256, 1024);
@@ -269,7 +269,7 @@ TEST_CASE("in a full ring nothing is overwritten that the kernel has not taken")
   CHECK(taken == all);
 }
 
-TEST_CASE("a thread to which the kernel refuses what it submits asks again now and then") {
+TEST_CASE("a thread whose entries the kernel refuses submits them again now and then") {
   Kernel kernel;
   Ring ring(8, 16);
   auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
@@ -301,7 +301,7 @@ TEST_CASE("a request that comes while the kernel refuses an answer is not held u
   CHECK(ring.has_unsubmitted());
 }
 
-TEST_CASE("an error that will persist ends the process, and says why") {
+TEST_CASE("a lasting error ends the process, with a message that says why") {
   Kernel kernel;
   Ring ring(2, 4);
   kernel.enter = [](unsigned) -> long { return -EBADF; };

@@ -82,7 +82,7 @@ TEST_CASE("a checked range gives the bytes that were written, at any offset") {
   CHECK_NOTHROW(range.verify(0, blocks.content.size(), "part"));
 }
 
-TEST_CASE("a damaged block is an error each time, and the others are there") {
+TEST_CASE("a damaged block gives an error each time, and the others can be read") {
   const Blocks blocks(3 * kBlock);
   const CheckedRange range = blocks.fresh();
   overwrite(blocks.path, Blocks::kOffset + kBlock + 5, "?");
@@ -136,7 +136,7 @@ TEST_CASE("a truncated file gives errors, and its bytes once they are back") {
   CHECK(copy(range, 0, 4 * kBlock) == blocks.content);
 }
 
-TEST_CASE("no handler of signals is needed, and none is changed") {
+TEST_CASE("reading changes no signal handler") {
   struct sigaction before{};
   struct sigaction after{};
   sigaction(SIGBUS, nullptr, &before);
@@ -147,7 +147,7 @@ TEST_CASE("no handler of signals is needed, and none is changed") {
   CHECK((after.sa_handler == before.sa_handler));
 }
 
-TEST_CASE("blanks count as zeros, at the edges of blocks too, and are shown as they are") {
+TEST_CASE("checksums take blanks as zeros, at edges of blocks too, but reads give their bytes") {
   const TemporaryFolder folder;
   const Bytes content = pattern(2 * kBlock, 11);
   const LocalFile file(folder.write("f", content));
@@ -163,7 +163,7 @@ TEST_CASE("blanks count as zeros, at the edges of blocks too, and are shown as t
   CHECK(copy(range, kBlock - 3, 2) == content.substr(kBlock - 3, 1) + "?");
 }
 
-TEST_CASE("many threads, a file that is cut off and comes back: never a wrong byte") {
+TEST_CASE("many threads get no wrong byte of a file that is cut off and comes back") {
   const Blocks blocks(8 * kBlock);
   std::atomic<bool> is_over{false};
   std::atomic<int> wrong{0};
@@ -208,7 +208,7 @@ TEST_CASE("many threads, a file that is cut off and comes back: never a wrong by
   CHECK(copy(blocks.fresh(), 0, blocks.content.size()) == blocks.content);
 }
 
-TEST_CASE("pages are kept, and those that were used longest ago give way") {
+TEST_CASE("pages are kept, and the least recently used are dropped") {
   constexpr size_t kCount = 64;
   KeptPages pages(kCount * kPage);
   const auto content = [](uint64_t page) { return pattern(kPage, static_cast<uint32_t>(page)); };
@@ -233,7 +233,7 @@ TEST_CASE("pages are kept, and those that were used longest ago give way") {
   CHECK(kept(1, 3 * kCount));
 }
 
-TEST_CASE("threads that keep and copy the same pages see whole ones") {
+TEST_CASE("threads that keep and copy the same pages see whole pages") {
   KeptPages pages(16 * kPage);
   std::atomic<int> wrong{0};
   std::atomic<int> found{0};
@@ -256,7 +256,7 @@ TEST_CASE("threads that keep and copy the same pages see whole ones") {
 
 // Not under ASan: a fork may copy its allocator's locks while they are held; nobody unlocks them.
 #ifndef __SANITIZE_ADDRESS__
-TEST_CASE("a child that was forked while others read goes on reading") {
+TEST_CASE("a child that is forked during reads can read") {
   const Blocks blocks(4 * kBlock);
   const CheckedRange range = blocks.fresh();
   std::atomic<bool> is_over{false};

@@ -21,7 +21,7 @@ ErrorFields fields_by(int error_number) {
 
 }  // namespace
 
-TEST_CASE("a thread that cannot be started: what failed is named, and the limits to raise") {
+TEST_CASE("the error for a thread that cannot be started names the limits to raise") {
   for (const ErrorFields& fields :
        {fields_by(EAGAIN), fields_of(std::make_exception_ptr(NoThreadError("x.ffr")))}) {
     CHECK(fields.kind == "OSError");
@@ -33,7 +33,7 @@ TEST_CASE("a thread that cannot be started: what failed is named, and the limits
   CHECK(fields_by(EAGAIN).path.empty());
 }
 
-TEST_CASE("no file is to blame for a lack of descriptors, memory or threads") {
+TEST_CASE("a lack of descriptors, memory or threads is blamed on no file") {
   CHECK(is_shortage(NoThreadError("x.ffr")));
   CHECK(is_shortage(StorageError(EMFILE, "x.ffr", "cannot open")));
   CHECK(is_shortage(std::bad_alloc()));
@@ -43,7 +43,7 @@ TEST_CASE("no file is to blame for a lack of descriptors, memory or threads") {
   CHECK_FALSE(is_shortage(FormatError("x.ffr", "is none")));
 }
 
-TEST_CASE("other errors of the system are unforeseen, and keep their text") {
+TEST_CASE("other errors of the system become RuntimeError, and keep their text") {
   const ErrorFields fields = fields_by(EPERM);
   CHECK(fields.kind == "RuntimeError");
   CHECK(fields.reason == "Operation not permitted");

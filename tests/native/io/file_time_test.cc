@@ -17,7 +17,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 }  // namespace
 
-TEST_CASE("times beyond the reach of nanoseconds are the nearest there are") {
+TEST_CASE("times beyond the range of nanoseconds become the nearest in range") {
   CHECK(nanoseconds(0, 0) == 0);
   CHECK(nanoseconds(-1, 999'999'999) == -1);
   CHECK(nanoseconds(9'223'372'036, 854'775'807) == kMax);

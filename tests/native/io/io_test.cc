@@ -43,13 +43,13 @@ TEST_CASE("a checksum in pieces is the checksum of the whole") {
   }
 }
 
-TEST_CASE("a local file says what cannot be opened") {
+TEST_CASE("the error for a file that cannot be opened has the system's reason") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(LocalFile(folder / "none"), doctest::Contains("No such file"), StorageError);
   CHECK_THROWS_WITH_AS(LocalFile(folder / ""), doctest::Contains("Is a directory"), StorageError);
 }
 
-TEST_CASE("reads come cached and uncached with the same bytes") {
+TEST_CASE("cached and uncached reads give the same bytes") {
   const TemporaryFolder folder;
   const Bytes content = pattern(300'001, 2);
   const LocalFile file(folder.write("f", content));
@@ -67,7 +67,7 @@ TEST_CASE("reads come cached and uncached with the same bytes") {
                        doctest::Contains("nothing at offset 300001: shorter"), StorageError);
 }
 
-TEST_CASE("what is not cached is not waited for") {
+TEST_CASE("read_cached() neither waits for uncached bytes nor fetches them") {
   const TemporaryFolder folder;
   const LocalFile file(folder.write("f", pattern(1 << 20, 3)));
   drop_cached_pages(file.path());
@@ -125,7 +125,7 @@ void check_random_reads(ReadPort& port, const Source& file, const Bytes& content
 
 }  // namespace
 
-TEST_CASE("the queue reads through AIO, and through threads where AIO is refused") {
+TEST_CASE("the queue reads the same bytes through AIO, and through threads without AIO") {
   const TemporaryFolder folder;
   const Bytes content = pattern(3'000'001, 4);
   const LocalFile file(folder.write("f", content));
@@ -140,7 +140,7 @@ TEST_CASE("the queue reads through AIO, and through threads where AIO is refused
   }
 }
 
-TEST_CASE("a file that has shrunk is an error of that read alone") {
+TEST_CASE("reads beyond the end of a shrunken file fail and others do not") {
   const TemporaryFolder folder;
   const Bytes content = pattern(1 << 20, 5);
   const LocalFile file(folder.write("f", content));
@@ -162,7 +162,7 @@ TEST_CASE("a file that has shrunk is an error of that read alone") {
   CHECK(bad == 2);
 }
 
-TEST_CASE("a queue may go while its reads are under way") {
+TEST_CASE("a queue may be destroyed while its reads are in flight") {
   const TemporaryFolder folder;
   const LocalFile file(folder.write("f", pattern(4 << 20, 6)));
   drop_cached_pages(file.path());
@@ -206,7 +206,7 @@ TEST_CASE("posted callbacks run in poll(), from any thread") {
   CHECK(ran == 400);
 }
 
-TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
+TEST_CASE("background tasks leave threads free for urgent tasks") {
   std::atomic<int> blocked{0};
   std::atomic<bool> may_go{false};
   ThreadPool pool(4, 3);  // declared last, so that its threads end before the variables they use
@@ -227,7 +227,7 @@ TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
   while (blocked < 20) std::this_thread::yield();
 }
 
-TEST_CASE("all ports together have as many threads as the queue") {
+TEST_CASE("all ports together have no more threads than the queue allows") {
   const TemporaryFolder folder;
   const Bytes content = pattern(2'000'000, 9);
   const LocalFile file(folder.write("f", content));
@@ -259,7 +259,7 @@ TEST_CASE("all ports together have as many threads as the queue") {
   }
 }
 
-TEST_CASE("a thread pool runs everything, and drops what has not begun when it goes") {
+TEST_CASE("a thread pool runs every task") {
   std::atomic<int> ran{0};
   {
     ThreadPool pool(3);
@@ -269,7 +269,7 @@ TEST_CASE("a thread pool runs everything, and drops what has not begun when it g
   CHECK(ran == 1000);
 }
 
-TEST_CASE("a child of fork() gets its own of what is local to a process") {
+TEST_CASE("a child of fork() gets its own process-local objects") {
   ProcessLocal<ThreadPool> local([] { return std::make_unique<ThreadPool>(1); });
   ThreadPool* const mine = &local.get();
   CHECK(mine == &local.get());
@@ -286,7 +286,7 @@ TEST_CASE("a child of fork() gets its own of what is local to a process") {
   CHECK(status == 0);
 }
 
-TEST_CASE("Ctrl-C ends the wait for bytes that are fetched again") {
+TEST_CASE("Ctrl-C ends a wait for bytes that are fetched again") {
   class Silent final : public Source {
    public:
     Silent() : Source("x", {.size = 100}) {}

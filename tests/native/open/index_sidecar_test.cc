@@ -59,7 +59,7 @@ struct PlainPack {
 
 }  // namespace
 
-TEST_CASE("a sidecar beside the pack") {
+TEST_CASE("a sidecar beside the pack is used") {
   REQUIRE(has_no_cache);
   for (const size_t count : {3UL, 20'000UL}) {
     const PlainPack pack(many(count));
@@ -75,7 +75,7 @@ TEST_CASE("a sidecar beside the pack") {
   }
 }
 
-TEST_CASE("a sidecar in the cache, for packs whose folder cannot be written") {
+TEST_CASE("a sidecar in the cache is used, unless another user owns it") {
   const PlainPack pack;
   const TemporaryFolder home;
   const Cache cache(home / "cache");
@@ -109,7 +109,7 @@ TEST_CASE("a sidecar in the cache, for packs whose folder cannot be written") {
   }
 }
 
-TEST_CASE("a sidecar of somebody else's, put beside a pack where everybody may put files") {
+TEST_CASE("a stranger's sidecar beside a pack in a sticky folder is not used") {
   REQUIRE(has_no_cache);
   if (geteuid() != 0) return;  // only root can change the owner of a file
   constexpr uid_t kPacker = 12345;
@@ -130,7 +130,7 @@ TEST_CASE("a sidecar of somebody else's, put beside a pack where everybody may p
   CHECK(is_believed(kStranger, 0777));  // the stranger could replace the pack as well
 }
 
-TEST_CASE("where the cache is") {
+TEST_CASE("the cache is in XDG_CACHE_HOME or in HOME or (root's) in /var/cache") {
   const PlainPack pack;
   const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
   unsetenv("XDG_CACHE_HOME");
@@ -177,7 +177,7 @@ TEST_CASE("a sidecar that is stale or damaged is ignored") {
   pack.check_ignored("(its time)");
 }
 
-TEST_CASE("a sidecar that tells wrong checksums of the header serves nobody") {
+TEST_CASE("a sidecar with wrong checksums of the header is not used") {
   const PlainPack pack;
   IndexTrailer trailer{};
   const Bytes sound = pack.sidecar();

@@ -63,7 +63,7 @@ std::vector<std::string> gaps_of(const std::vector<std::pair<uint32_t, uint32_t>
 
 }  // namespace
 
-TEST_CASE("several packs: one root, one index space, all bytes") {
+TEST_CASE("several packs share one root and one index space, and have all their bytes") {
   const TemporaryFolder folder;
   const Files first = numbered(0, 40);
   const Files second = numbered(40, 70);
@@ -106,7 +106,7 @@ TEST_CASE("threads share a volume of several packs") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("which shards a set lacks") {
+TEST_CASE("the shards that a set lacks are named") {
   CHECK(gaps_of({{0, 1}}).empty());
   CHECK(gaps_of({{2, 3}, {0, 3}, {1, 3}}).empty());
   CHECK(gaps_of({{0, 2}, {1, 2}, {2, 3}}).empty());  // one shard was appended to the set
@@ -124,7 +124,7 @@ TEST_CASE("which shards a set lacks") {
   CHECK(gaps_of(even)[0].ends_with("15, 17, 19, and more"));
 }
 
-TEST_CASE("sets: complete, incomplete, and of what is not a shard") {
+TEST_CASE("a set that lacks shards is refused unless that is allowed") {
   const TemporaryFolder folder;
   const std::string a = folder.write("a.ffr", pack(numbered(0, 3), shard_of_set(0, 3)));
   const std::string c = folder.write("c.ffr", pack(numbered(6, 3), shard_of_set(2, 3)));
@@ -140,7 +140,7 @@ TEST_CASE("sets: complete, incomplete, and of what is not a shard") {
   CHECK_THROWS_WITH_AS(Volume({a, b, c, a}, {}), doctest::Contains("100000"), FormatError);
 }
 
-TEST_CASE("a directory whose last file is gone, and only later ones are there") {
+TEST_CASE("a directory that has only files behind the last known one is refused") {
   const TemporaryFolder folder;
   folder.write("b.ffr", pack(numbered(0, 3)));
   const PackPolicy policy{.last_files = {folder / "a.ffr"}};
@@ -148,7 +148,7 @@ TEST_CASE("a directory whose last file is gone, and only later ones are there") 
                        StorageError);
 }
 
-TEST_CASE("a large file with checksums of its chunks: only what is touched is read") {
+TEST_CASE("a read of a large file with chunk checksums reads only the chunks it touches") {
   const TemporaryFolder folder;
   const Bytes content = pattern(9 * kMib + 17, 1);
   Sections sections = flat_sections({"large"});
@@ -172,7 +172,7 @@ TEST_CASE("a large file with checksums of its chunks: only what is touched is re
   CHECK(text(blocking.read(ino, 7 * kMib, 10).bytes) == content.substr(7 * kMib, 10));
 }
 
-TEST_CASE("a damaged index: an error for each who asks, no thread dies of it") {
+TEST_CASE("a damaged index gives each reader an error, and no thread dies of it") {
   const TemporaryFolder folder;
   const Files files = numbered(0, 12'000);
   PackedIndex made = indexed_pack(files.contents, flat_sections(files.names));
@@ -207,7 +207,7 @@ TEST_CASE("a damaged index: an error for each who asks, no thread dies of it") {
   CHECK(volume.stop_prefetch(std::chrono::seconds(5)));
 }
 
-TEST_CASE("an index that is damaged where it says which records are files") {
+TEST_CASE("a file can be read although the index's map from records to files is damaged") {
   const TemporaryFolder folder;
   const Files files = numbered(0, 4000);
   Sections sections = flat_sections(files.names);

@@ -168,7 +168,7 @@ TEST_CASE("endless opcodes are refused before they fill the memory") {
   }
 }
 
-TEST_CASE("huge numbers in few bytes cost nothing") {
+TEST_CASE("huge numbers in few bytes take hardly any memory") {
   const Bytes huge4(4, '\xff');
   const Bytes huge8(8, '\xff');
   check_refused(name("a") + "r" + huge4, "memo number 4294967295 out of turn");
@@ -197,7 +197,7 @@ TEST_CASE("folders nest 1024 deep and no deeper") {
   }
 }
 
-TEST_CASE("a million entries that share one name cost what they weigh") {
+TEST_CASE("a million entries of one name are refused within 96 MiB of memory") {
   // Each entry has 5 bytes in the pickle (5 MB in all), and takes 16 in the list and 4 in its
   // order.
   Repeated source(folder() + name("a") + "\x94" + "K" + Bytes(1, '\0') + "s", Bytes("h\0K\0s", 5),
@@ -205,7 +205,7 @@ TEST_CASE("a million entries that share one name cost what they weigh") {
   check_refused(source, "\"a\": the same name twice", 96 * kMegabyte);
 }
 
-TEST_CASE("any byte may come first") {
+TEST_CASE("a pickle of zeros is refused whatever its first byte is") {
   for (int first = 0; first < 256; ++first) {
     for (const size_t zeros : {0, 1, 100}) {
       const Bytes pickle = Bytes(1, static_cast<char>(first)) + Bytes(zeros, '\0');
@@ -233,7 +233,7 @@ TEST_CASE("a damaged golden index gives a tree or an error, nothing else") {
   CHECK(tree_count < seed_count() - seed_count() / 20);
 }
 
-TEST_CASE("damaged pickles of every protocol likewise") {
+TEST_CASE("a damaged pickle of any protocol gives a tree or an error") {
   for (const std::string_view hex : kSampleHex) {
     const Bytes sample = from_hex(hex);
     for (uint64_t seed = 0; seed < 1000; ++seed) {

@@ -95,14 +95,14 @@ TEST_CASE("the golden packed folder reads as its manifest says") {
   CHECK(std::find(seen.begin(), seen.end(), false) == seen.end());  // each record has a name
 }
 
-TEST_CASE("what follows STOP is read through, and may be anything") {
+TEST_CASE("bytes behind STOP are read to the end, and may be anything") {
   const Bytes pickle = one_file("a") + Bytes(10'000, 'R');
   Pieces source(pickle, 100);
   CHECK(read_pickle_index(source, 2, "packed.ffr")->file_count() == 1);
   CHECK(source.ended());
 }
 
-TEST_CASE("an error of the source at its end is the caller's") {
+TEST_CASE("an error at the end of the source reaches the caller") {
   struct Damaged : Pieces {
     using Pieces::Pieces;
     [[nodiscard]] std::span<const std::byte> next() override {
@@ -116,7 +116,7 @@ TEST_CASE("an error of the source at its end is the caller's") {
   CHECK_THROWS_AS((void)read_pickle_index(source, 2, "packed.ffr"), ChecksumError);
 }
 
-TEST_CASE("an empty folder, and one with the last of the files") {
+TEST_CASE("an empty folder is read, and one whose file is the last record") {
   CHECK(listing(*read_pickle(folder() + ".", 1)).empty());
   CHECK(listing(*read_pickle(file_with("K\x09"), kRecordCount)) == Listing{{"a", 9}});
   CHECK(read_pickle(folder() + ".", 0)->directory_count() == 1);
@@ -133,7 +133,7 @@ TEST_CASE("a pickle cut short anywhere is refused") {
   }
 }
 
-TEST_CASE("record numbers out of range are refused by path") {
+TEST_CASE("record numbers out of range are refused with their path") {
   for (const Bytes& value :
        {bytes({'K', 10}), bytes({'M', 0, 1}), bytes({'J', 0xff, 0xff, 0xff, 0xff}), Bytes("I-5\n"),
         Bytes("L4294967296L\n"), Bytes("L-99999999999L\n"), bytes({0x8a, 1, 0xff}),
@@ -147,14 +147,14 @@ TEST_CASE("record numbers out of range are refused by path") {
                  "record number 10 is out of range: the file has 10 records besides its index"});
 }
 
-TEST_CASE("negative numbers are told as such, and of several faults the first") {
+TEST_CASE("an error shows negative numbers as they are, and the first of several faults") {
   const Bytes negative = bytes({0x8a, 1, 0xfe});
   check_refused({"one byte", file_with(negative), "\"a\": record number -2 is out of range"});
   check_refused({"two faults", folder(name("a") + negative + name("b") + bytes({'K', 99})) + ".",
                  "\"a\": record number -2"});
 }
 
-TEST_CASE("no name may lead to the index, or anywhere in a file without records") {
+TEST_CASE("no name may lead to the index, nor to any record of a file without records") {
   for (const uint64_t record_count : {0, 1}) {
     CHECK_THROWS_WITH_AS((void)read_pickle(one_file("a"), record_count),
                          doctest::Contains("the file has 0 records"), FormatError);
@@ -171,7 +171,7 @@ TEST_CASE("all spellings of a number are read") {
   CHECK(listing(*read_pickle(file_with(bytes({0x8a, 0})), kRecordCount)) == Listing{{"a", 0}});
 }
 
-TEST_CASE("what is no record number at all is refused") {
+TEST_CASE("values that are no record numbers are refused") {
   const std::vector<Refusal> refusals = {
       {"True, protocol 0", file_with("I01\n"), "a bool (opcode INT"},
       {"False, protocol 0", file_with("I00\n"), "a bool (opcode INT"},
@@ -196,7 +196,7 @@ TEST_CASE("what is no record number at all is refused") {
   for (const Refusal& refusal : refusals) check_refused(refusal);
 }
 
-TEST_CASE("names that cannot be mounted are refused by path") {
+TEST_CASE("names that cannot be mounted are refused with their path") {
   const auto nested = [](std::string_view bad) {
     return folder(name("dir") + folder(name(bad) + number(0))) + ".";
   };
@@ -223,7 +223,7 @@ TEST_CASE("names that cannot be mounted are refused by path") {
   check_refused({"escaped pair", folder() + "V\\ud83d\\ude00\nK\x01s.", "encodes no byte"});
 }
 
-TEST_CASE("the longest names pass in every spelling") {
+TEST_CASE("names of 255 bytes are read in every spelling") {
   std::string escaped;
   std::string surrogates;
   for (int i = 0; i < 255; ++i) escaped += "\\udcff";
@@ -236,7 +236,7 @@ TEST_CASE("the longest names pass in every spelling") {
         raw);
 }
 
-TEST_CASE("a name twice in one folder is refused, in two it is not") {
+TEST_CASE("a name may be in two folders, but not twice in one") {
   const Bytes twice = name("a") + number(0) + name("b") + number(1) + name("a") + number(2);
   check_refused({"files", folder(name("d") + folder(twice)) + ".", "\"d/a\": the same name twice"});
   check_refused({"file and folder", folder(name("a") + number(0) + name("a") + folder()) + ".",
@@ -252,7 +252,7 @@ TEST_CASE("a name twice in one folder is refused, in two it is not") {
   CHECK(tree->path(tree->file_of(0)) == "b");  // the name in the lower slot
 }
 
-TEST_CASE("a program that is no index is refused by opcode") {
+TEST_CASE("a pickle that is no index is refused with the reason") {
   const std::vector<Refusal> refusals = {
       {"plain dict", "}.", "opcode EMPTY_DICT at byte 0"},
       {"plain dict inside", folder(name("a") + "}") + ".", "opcode EMPTY_DICT at byte 34 of"},
@@ -300,7 +300,7 @@ TEST_CASE("a program that is no index is refused by opcode") {
   for (const Refusal& refusal : refusals) check_refused(refusal);
 }
 
-TEST_CASE("a program that would run code is refused as such") {
+TEST_CASE("a pickle that would run code is refused as unsafe") {
   const Bytes dictionary = folder();
   const std::vector<Refusal> refusals = {
       {"GLOBAL", "cos\nsystem\n(S'ls'\ntR.", "os.system (opcode GLOBAL at byte 0"},

@@ -15,7 +15,7 @@
 using namespace ffrfs;
 using namespace ffrfs::test;
 
-TEST_CASE("what is written is read again, without the links") {
+TEST_CASE("a written pickle reads back as the same tree, without links") {
   EntryList list = small_list();
   list.share(list.add_file(0, "also a", 4, kMode, 0), 2);
   list.number_by_path();
@@ -32,7 +32,7 @@ TEST_CASE("what is written is read again, without the links") {
   CHECK(tree->inode(tree->lookup(kRootIno, "also a"))->record == 0);
 }
 
-TEST_CASE("a tree that was read is written as it was") {
+TEST_CASE("a tree that was read is written as the same bytes") {
   EntryList list;
   for (int i = 0; i < 3000; ++i) {
     const uint32_t folder = list.add_folder(0, std::to_string(i), 0755, 0);
