@@ -146,7 +146,7 @@ std::vector<uint64_t> numbers(size_t count) {
 
 }  // namespace
 
-TEST_CASE("threads that read ahead outlast a time without memory, and then read all") {
+TEST_CASE("threads that read ahead survive a lack of memory, and then read all") {
   constexpr size_t kCount = 100;
   Rig rig(patterns(kCount, 10'000));
   const auto list = rig.prefetcher->open_list();
@@ -162,7 +162,7 @@ TEST_CASE("threads that read ahead outlast a time without memory, and then read 
   CHECK(rig.wrong == 0);
 }
 
-TEST_CASE("whichever allocation fails, no record stays on its way, and all can be read") {
+TEST_CASE("whichever allocation fails, no record stays in flight, and all can be read") {
   constexpr size_t kCount = 6;
   for (const bool is_awaited : {false, true}) {  // whether readers wait for the record
     for (uint64_t number = 1, made = UINT64_MAX; number <= made; ++number) {
@@ -187,7 +187,7 @@ TEST_CASE("whichever allocation fails, no record stays on its way, and all can b
   }
 }
 
-TEST_CASE("whichever allocation of a reader fails, the next one gets the record") {
+TEST_CASE("whichever allocation of a reader fails, the next reader gets the record") {
   for (const size_t size : {size_t{10'000}, static_cast<size_t>(kWholeRecordSize) + 1}) {
     CAPTURE(size);
     bool has_failed = true;
@@ -214,7 +214,7 @@ TEST_CASE("whichever allocation of a reader fails, the next one gets the record"
   }
 }
 
-TEST_CASE("who waits for a record or batch that gets no descriptors reads by itself") {
+TEST_CASE("a reader that waits for a record or batch without descriptors reads by itself") {
   GatedFile::Gate gate;
   bool is_record = false;
   SUBCASE("a record") { is_record = true; }

@@ -217,7 +217,7 @@ TEST_CASE("whatever is done to a list, it keeps to its window and counts each hi
   }
 }
 
-TEST_CASE("in order: each is taken once, no more than a window ahead") {
+TEST_CASE("reads in order take each hint once, at most a window ahead") {
   HintList list(16, kManyBytes);
   for (uint64_t i = 0; i < 1000; ++i) list.add(hint(i * 7 % 1000), 10);
   uint64_t next = 0;
@@ -237,7 +237,7 @@ TEST_CASE("in order: each is taken once, no more than a window ahead") {
   CHECK(list.close().dropped_count == 0);
 }
 
-TEST_CASE("bytes bound the window too, but for one record") {
+TEST_CASE("bytes limit the window too, except for a single record") {
   HintList list(100, 1000);
   for (uint64_t i = 0; i < 10; ++i) list.add(hint(i), i == 5 ? 5000 : 400);
   CHECK(take_all(list) == 2);
@@ -247,7 +247,7 @@ TEST_CASE("bytes bound the window too, but for one record") {
   CHECK(take_all(list) == 1);  // 5 alone, which is larger than the window
 }
 
-TEST_CASE("a window without bytes takes one at a time, to the last") {
+TEST_CASE("a window of 0 bytes takes one hint at a time, to the last") {
   HintList list(512, 0);
   for (uint64_t i = 0; i < 40; ++i) list.add(hint(i), 100);
   for (uint64_t i = 0; i < 40; ++i) {
@@ -258,7 +258,7 @@ TEST_CASE("a window without bytes takes one at a time, to the last") {
   }
 }
 
-TEST_CASE("a wrong list takes one window, whatever else is read") {
+TEST_CASE("a list that nobody follows takes one window, whatever else is read") {
   HintList list(64, kManyBytes);
   for (uint64_t i = 0; i < 5000; ++i) list.add(hint(i), 10);
   size_t taken = 0;
@@ -272,7 +272,7 @@ TEST_CASE("a wrong list takes one window, whatever else is read") {
   CHECK(list.close().dropped_count == 5000);
 }
 
-TEST_CASE("a list of one record many times is read as often") {
+TEST_CASE("a record that is hinted many times is hit as often") {
   HintList list(8, kManyBytes);
   for (uint64_t i = 0; i < 300; ++i) list.add(hint(7), 10);
   for (uint64_t i = 0; i < 300; ++i) {
@@ -284,7 +284,7 @@ TEST_CASE("a list of one record many times is read as often") {
   CHECK(list.close().hit_count == 300);
 }
 
-TEST_CASE("readers that share a list by batches, out of order: nothing is taken twice or left") {
+TEST_CASE("readers that share a list by batches take each hint once, and none is late") {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     constexpr size_t kWorkers = 4;
@@ -322,7 +322,7 @@ TEST_CASE("readers that share a list by batches, out of order: nothing is taken 
   }
 }
 
-TEST_CASE("one read far ahead is anybody's; two near each other move the window there") {
+TEST_CASE("one read far ahead does not move the window; two near each other do") {
   HintList list(16, kManyBytes);
   for (uint64_t i = 0; i < 4000; ++i) list.add(hint(i), 10);
   CHECK(take_all(list) == 16);
@@ -338,7 +338,7 @@ TEST_CASE("one read far ahead is anybody's; two near each other move the window 
   CHECK(list.take_tally().dropped_count > 1900);
 }
 
-TEST_CASE("a read near by forgets the one far ahead") {
+TEST_CASE("after a read in the window an earlier read far ahead is forgotten") {
   HintList list(16, kManyBytes);
   for (uint64_t i = 0; i < 4000; ++i) list.add(hint(i), 10);
   (void)take_all(list);
@@ -349,7 +349,7 @@ TEST_CASE("a read near by forgets the one far ahead") {
 }
 
 // A large file is read in several requests, some of them at the same time.
-TEST_CASE("a read of several requests does not use up what is hinted of it for later") {
+TEST_CASE("a read of several requests uses up only one hint of its record") {
   HintList list(16, kManyBytes);
   for (uint64_t i = 0; i < 2000; ++i) list.add(hint(i % 500), 10);  // four epochs
   for (uint64_t i = 0; i < 2000; ++i) {
@@ -361,7 +361,7 @@ TEST_CASE("a read of several requests does not use up what is hinted of it for l
   CHECK(list.take_tally().late_count == 2000);
 }
 
-TEST_CASE("there is room again as the reader goes on, and not before") {
+TEST_CASE("a full list has room again as the reader goes on, and not before") {
   HintList list(512, kManyBytes);
   CHECK(list.room() == 8192);
   for (uint64_t i = 0; i < 8192; ++i) list.add(hint(i), 10);
@@ -375,7 +375,7 @@ TEST_CASE("there is room again as the reader goes on, and not before") {
   CHECK(wide.room() == 40'000);
 }
 
-TEST_CASE("a few of every window are markers, by records and by bytes") {
+TEST_CASE("a few hints of every window are markers, by records and by bytes") {
   for (const uint64_t size_bytes : {uint64_t{1}, uint64_t{4000}}) {
     HintList list(64, 64'000);
     for (uint64_t i = 0; i < 1000; ++i) list.add(hint(i), size_bytes);
@@ -391,7 +391,7 @@ TEST_CASE("a few of every window are markers, by records and by bytes") {
   }
 }
 
-TEST_CASE("what comes behind that is taken is told once, and not too far") {
+TEST_CASE("take_coming() gives the records behind the taken ones once, within its limits") {
   HintList list(4, 1000);
   for (uint64_t record = 0; record < 20; ++record) list.add({.record = record}, 10);
   CHECK(list.take_coming(50, 100) == std::vector<uint64_t>{0, 1, 2, 3, 4});

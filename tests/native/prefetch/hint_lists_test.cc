@@ -50,7 +50,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("the first may fill theirs, and each that comes later still has room for a window") {
+TEST_CASE("the first lists may fill up, and each later list still has room for a window") {
   Rig rig;
   std::vector<ListId> full;
   size_t total = 0;
@@ -72,7 +72,7 @@ TEST_CASE("the first may fill theirs, and each that comes later still has room f
   CHECK(rig.lists.room(late) > kLeast);
 }
 
-TEST_CASE("the list after the one that was served last is the next") {
+TEST_CASE("serving goes on with the list after the one that was served last") {
   Rig rig;
   std::vector<ListId> ids;
   for (int i = 0; i < 3; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("the list after the one that was served last is the next") {
   CHECK(rig.serve().empty());
 }
 
-TEST_CASE("where all lists are open, a finished one makes room, else none") {
+TEST_CASE("if all lists are in use, only a finished one makes room") {
   Rig rig;
   std::vector<ListId> ids;
   for (size_t i = 0; i < HintLists::kListsMax; ++i) {
@@ -109,7 +109,7 @@ TEST_CASE("where all lists are open, a finished one makes room, else none") {
   CHECK(std::set<ListId>(ids.begin(), ids.end()).count(list) == 0);  // no number is used again
 }
 
-TEST_CASE("an ended list that is not used makes room for one that wants more, and no other") {
+TEST_CASE("an idle finished list makes room for a list that wants more, and no other does") {
   Rig rig;
   const ListId gone = rig.lists.open();
   (void)rig.lists.add(gone, hints(0, 500));
@@ -129,7 +129,7 @@ TEST_CASE("an ended list that is not used makes room for one that wants more, an
   CHECK_FALSE(rig.lists.drop_idle(later()));  // no list is left that wants more
 }
 
-TEST_CASE("a full list tells once that it has room for a batch") {
+TEST_CASE("a full list reports once that it has room for a batch") {
   Rig rig;
   const ListId list = rig.lists.open();
   const size_t room = rig.lists.room(list);
@@ -148,7 +148,7 @@ TEST_CASE("a full list tells once that it has room for a batch") {
   CHECK(rig.counters.prefetch_hit == room);
 }
 
-TEST_CASE("a list that no hints will come for any more goes when it is read or old") {
+TEST_CASE("a finished list is dropped when it is read or old") {
   Rig rig;
   const auto now = HintLists::Clock::now();
   const ListId open = rig.lists.open();
@@ -187,7 +187,7 @@ TEST_CASE("a list that no hints will come for any more goes when it is read or o
   CHECK(rig.lists.state(open, 0) == HintList::State::kDone);
 }
 
-TEST_CASE("what is held for a list that left it out is told with the list's number") {
+TEST_CASE("a held record that its list has passed is reported with the list's number") {
   Rig rig;
   const ListId other = rig.lists.open();
   const ListId list = rig.lists.open();
@@ -212,7 +212,7 @@ TEST_CASE("what is held for a list that left it out is told with the list's numb
   CHECK(rig.lists.take_forgotten().empty());
 }
 
-TEST_CASE("what is coming is the next of each list, and nothing that was taken") {
+TEST_CASE("coming() gives the next records of each list, and none that were taken") {
   Rig rig;
   CHECK(rig.lists.coming(8).empty());
   for (const uint64_t first : {0, 1000}) {

@@ -215,7 +215,7 @@ Bytes fill(Listener& listener, const Client& client) {
 
 }  // namespace
 
-TEST_CASE("wherever they are cut, the same texts are heard, in their order") {
+TEST_CASE("the server gets the same texts in order, wherever their bytes are cut") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -243,7 +243,7 @@ TEST_CASE("wherever they are cut, the same texts are heard, in their order") {
   }
 }
 
-TEST_CASE("who has said all is kept, who ends without is dropped") {
+TEST_CASE("the list of a client that sent the end is kept, that of any other is dropped") {
   Listener listener;
   const Client all(listener);
   REQUIRE(all.say(said(numbers(0, 100)) + kEnd));
@@ -262,7 +262,7 @@ TEST_CASE("who has said all is kept, who ends without is dropped") {
   CHECK(listener.counters.prefetch_late == 1);
 }
 
-TEST_CASE("a client that says no more keeps its list until it ends") {
+TEST_CASE("a silent client keeps its list until it closes") {
   Listener listener;
   Client client(listener);
   REQUIRE(client.say(said(numbers(0, 1))));
@@ -274,7 +274,7 @@ TEST_CASE("a client that says no more keeps its list until it ends") {
   CHECK(wait_until([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
 }
 
-TEST_CASE("what names nothing is counted, and the others are heard") {
+TEST_CASE("texts that name nothing are counted, and other hints are kept") {
   Listener listener;
   const Client client(listener);
   REQUIRE(client.say(said({"/no", "1", "99999999999999999999999", "-1", " 2", "3"}) + kEnd));
@@ -283,7 +283,7 @@ TEST_CASE("what names nothing is counted, and the others are heard") {
   CHECK(listener.counters.prefetch_hinted == 2);
 }
 
-TEST_CASE("a full list stops the reading, and room lets it go on to the end") {
+TEST_CASE("a full list stops the server's reading, and room lets it go on to the end") {
   Listener listener;
   const Client client(listener);
   const Bytes sent = fill(listener, client);
@@ -303,7 +303,7 @@ TEST_CASE("a full list stops the reading, and room lets it go on to the end") {
   CHECK(listener.counters.prefetch_dropped == 0);
 }
 
-TEST_CASE("a client that is not read and has not said all: its death is noticed at once") {
+TEST_CASE("the death of a client with a full list is noticed at once unless it sent the end") {
   Listener listener;
   Client client(listener);
   (void)fill(listener, client);
@@ -314,7 +314,7 @@ TEST_CASE("a client that is not read and has not said all: its death is noticed 
   CHECK(listener.heard_count() == kRoom);
 }
 
-TEST_CASE("a client that is not read and has said all may die: the rest is heard in time") {
+TEST_CASE("a client with a full list may die after it sent the end; its rest is still read") {
   // In the last case the bytes received at once end with a text, and the next begin with the end.
   for (const auto& rest : {numbers(0, 0), numbers(kRoom, kRoom + 1), numbers(kRoom, kRoom + 20'000),
                            std::vector<Bytes>(8, Bytes(kPieceSize / 8 - 1, 'x'))}) {
@@ -340,8 +340,7 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
   }
 }
 
-TEST_CASE(
-    "a client that is not read, has said all and dies: its list expires, and its socket goes") {
+TEST_CASE("the full list of a silent client that sent the end expires, and its socket closes") {
   Listener listener(100ms);
   const Client client(listener);
   REQUIRE(client.say(said(numbers(0, kRoom))));
@@ -353,7 +352,7 @@ TEST_CASE(
   CHECK(listener.counters.prefetch_dropped == kRoom);
 }
 
-TEST_CASE("lists of clients that have died, and whose hints nobody reads, make room for others") {
+TEST_CASE("unread lists of clients that have died make room for others") {
   Listener listener;
   const Bytes all = said(numbers(0, kRoom + 1)) + kEnd;
   std::vector<Client> clients;
@@ -373,7 +372,7 @@ TEST_CASE("lists of clients that have died, and whose hints nobody reads, make r
   }));
 }
 
-TEST_CASE("only an empty text is the end: others' zero bytes are none") {
+TEST_CASE("the zero byte behind another text is not taken for the end") {
   // Whichever way the bytes in the socket are split when the server searches them for the end.
   const Bytes longest(HintServer::kTextSizeMax, 'x');
   const Bytes piece = said(std::vector<Bytes>(7, Bytes(kPieceSize / 8 - 1, 'x'))) + longest;
@@ -390,7 +389,7 @@ TEST_CASE("only an empty text is the end: others' zero bytes are none") {
   }
 }
 
-TEST_CASE("the longest text is heard, a longer one ends its client and drops its hints") {
+TEST_CASE("the longest text is accepted, a longer one closes its client and drops its hints") {
   Listener listener;
   const Bytes longest(HintServer::kTextSizeMax, 'x');
   const Client good(listener);
@@ -410,7 +409,7 @@ TEST_CASE("the longest text is heard, a longer one ends its client and drops its
   CHECK(good.is_closed());
 }
 
-TEST_CASE("more clients than may be are closed at once, and disturb nobody") {
+TEST_CASE("clients beyond the limit are closed at once, and disturb nobody") {
   Listener listener;
   std::vector<Client> clients;
   for (size_t i = 0; i < Prefetcher::kListsMax; ++i) clients.emplace_back(listener);
@@ -430,7 +429,7 @@ TEST_CASE("more clients than may be are closed at once, and disturb nobody") {
   for (size_t i = 1; i < clients.size(); ++i) CHECK_FALSE(clients[i].is_closed(0ms));
 }
 
-TEST_CASE("lists of those who have said all make room for others") {
+TEST_CASE("lists of clients that sent the end make room for others") {
   Listener listener;
   for (size_t i = 0; i < Prefetcher::kListsMax; ++i) {
     const Client client(listener);
@@ -443,7 +442,7 @@ TEST_CASE("lists of those who have said all make room for others") {
   CHECK(listener.heard().back() == "/next");
 }
 
-TEST_CASE("one for whom there is no memory is dropped, the others go on") {
+TEST_CASE("a client for which there is no memory is dropped, and others go on") {
   Listener listener;
   const Client good(listener);
   const Client bad(listener);
@@ -454,7 +453,7 @@ TEST_CASE("one for whom there is no memory is dropped, the others go on") {
   CHECK(listener.counters.prefetch_hinted == 1);  // hints that were not added yet are lost
 }
 
-TEST_CASE("descriptors that are no sockets, or nothing, are done with") {
+TEST_CASE("descriptors that are no connected sockets are closed") {
   Listener listener;
   int ends[2] = {-1, -1};
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
@@ -470,7 +469,7 @@ TEST_CASE("descriptors that are no sockets, or nothing, are done with") {
   CHECK(listener.heard_count() == 0);
 }
 
-TEST_CASE("descriptors and urgent bytes that a client sends come to nothing") {
+TEST_CASE("descriptors that a client sends are closed and urgent bytes do no harm") {
   Listener listener;
   const auto open_count = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
@@ -493,7 +492,7 @@ TEST_CASE("descriptors and urgent bytes that a client sends come to nothing") {
   CHECK(std::ranges::count_if(texts, [](const Bytes& text) { return text.ends_with("/3"); }) == 20);
 }
 
-TEST_CASE("any bytes, from many at once, who die anywhere: the next one is heard") {
+TEST_CASE("after many clients that send any bytes, and die anywhere, the next one is heard") {
   Listener listener(100ms);
   in_threads(8, [&listener](uint32_t thread) {
     Random random(thread);
@@ -524,7 +523,7 @@ TEST_CASE("any bytes, from many at once, who die anywhere: the next one is heard
   }));
 }
 
-TEST_CASE("the end comes at once, whatever the clients do, and closes them all") {
+TEST_CASE("the server ends at once, whatever its clients do, and closes them all") {
   for (int round = 0; round < 5; ++round) {
     Listener listener;
     const Client silent(listener);

@@ -84,7 +84,7 @@ const std::vector<std::string> kNothing = {"",
 
 }  // namespace
 
-TEST_CASE("of a packed folder: paths and numbers of files") {
+TEST_CASE("paths and numbers of files are hints in a packed folder") {
   const auto tree = pickle_tree();
   const auto expect = [&](std::string_view text, uint64_t record, std::string_view path) {
     CAPTURE(text);
@@ -107,7 +107,7 @@ TEST_CASE("of a packed folder: paths and numbers of files") {
   expect("2", 2, "dir/deep/7");  // of several names, the first in the listing
 }
 
-TEST_CASE("of a packed folder: what is none of its files") {
+TEST_CASE("texts that name no file of a packed folder are no hints") {
   const auto tree = pickle_tree();
   for (const std::string& text : kNothing) {
     CAPTURE(text);
@@ -121,7 +121,7 @@ TEST_CASE("of a packed folder: what is none of its files") {
   }
 }
 
-TEST_CASE("of a plain file of records: names and numbers") {
+TEST_CASE("names and numbers of records are hints in a plain file of records") {
   const FlatTree tree(1000);
   const auto find = [&](std::string_view text) { return find_hint(tree, 1000, text); };
   CHECK(find("/000000012")->record == 12);
@@ -140,7 +140,7 @@ TEST_CASE("of a plain file of records: names and numbers") {
   }
 }
 
-TEST_CASE("of TFRecord: the record, and what is asked for in it") {
+TEST_CASE("a hint in TFRecord names a record, and whether all of it is wanted") {
   const ExampleTree tree(1000);
   const auto find = [&](std::string_view text) { return find_hint(tree, 1000, text); };
   const auto expect = [&](std::string_view text, uint64_t record, bool is_of_all) {
@@ -169,7 +169,7 @@ TEST_CASE("of TFRecord: the record, and what is asked for in it") {
   }
 }
 
-TEST_CASE("any bytes at all: nothing, or a file of the tree") {
+TEST_CASE("any bytes name nothing, or a file of the tree") {
   Random random(1);
   const auto tree = pickle_tree();
   const FlatTree records(20);

@@ -66,7 +66,7 @@ uint64_t size_of(const Rig& rig) {
 
 }  // namespace
 
-TEST_CASE("what is hinted is pushed, in the order of the list, but for a few") {
+TEST_CASE("hinted records are pushed in the order of the list, except for a few markers") {
   const std::vector<uint64_t> order = shuffled(200, 1);
   std::mutex mutex;
   std::map<std::thread::id, std::vector<uint64_t>> pushed;
@@ -98,7 +98,7 @@ TEST_CASE("what is hinted is pushed, in the order of the list, but for a few") {
   CHECK(rig.counters.bytes_prefetched.load() == 12'288);
 }
 
-TEST_CASE("what the kernel does not know is held, and found without another read") {
+TEST_CASE("records that the kernel does not take are held, and not read again") {
   Rig rig(patterns(200, 10'000));
   const std::vector<uint64_t> order = shuffled(200, 2);
   const auto list = rig.prefetcher->open_list();
@@ -118,7 +118,7 @@ TEST_CASE("what the kernel does not know is held, and found without another read
   CHECK(rig.counters.readahead_hit.load() == 0);
 }
 
-TEST_CASE("a record of any size, larger ones in one unit too") {
+TEST_CASE("records of all sizes are read ahead, except empty and too large ones") {
   Rig rig({pattern(0, 0), pattern(1, 1), pattern(4096, 2), pattern(4 * kMib, 3),
            pattern(4 * kMib + 1, 4), pattern(6'000'000, 5), pattern(17'000'000, 6)},
           {.cache_bytes = 128 * kMib});
@@ -132,7 +132,7 @@ TEST_CASE("a record of any size, larger ones in one unit too") {
   CHECK(rig.counters.bytes_prefetched.load() == 0);
 }
 
-TEST_CASE("who asks while it is on its way waits for that") {
+TEST_CASE("readers of a record that is already claimed wait for the claim") {
   Rig rig(patterns(3, 50'000));
   DemandReader& reader = rig.reads.units();
   const UnitPlan plan = whole_plan(rig.shards.extent(1), true);
@@ -165,7 +165,7 @@ TEST_CASE("who asks while it is on its way waits for that") {
   CHECK(rig.counters.queue_depth.load() == 0);
 }
 
-TEST_CASE("who asks just as it comes gets that, and reads nothing") {
+TEST_CASE("a reader that asks just as its record arrives gets it, and reads nothing") {
   Rig rig(patterns(1, 100));
   DemandReader& reader = rig.reads.units();
   const UnitPlan plan = whole_plan(rig.shards.extent(0), true);
@@ -203,7 +203,7 @@ TEST_CASE("who asks just as it comes gets that, and reads nothing") {
   CHECK(rig.counters.bytes_prefetched.load() == 0);
 }
 
-TEST_CASE("hints just ahead of their readers: every record is read once") {
+TEST_CASE("every record is read once although hints are just ahead of their readers") {
   for (uint32_t seed = 0; seed < 5; ++seed) {
     CAPTURE(seed);
     Rig rig(patterns(200, 10'000));
@@ -226,7 +226,7 @@ TEST_CASE("hints just ahead of their readers: every record is read once") {
   }
 }
 
-TEST_CASE("what nobody reads is forgotten after a while") {
+TEST_CASE("records that nobody reads are dropped after a while") {
   Rig rig(patterns(100, 10'000), {.options = {.ttl = 100ms}});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(100)));
@@ -244,7 +244,7 @@ TEST_CASE("what nobody reads is forgotten after a while") {
   CHECK(rig.wrong == 0);
 }
 
-TEST_CASE("a client that dies: its memory comes back at once") {
+TEST_CASE("the memory of a client that dies is free at once") {
   Rig rig(patterns(100, 10'000));
   const auto dead = rig.prefetcher->open_list();
   const auto alive = rig.prefetcher->open_list();
@@ -263,7 +263,7 @@ TEST_CASE("a client that dies: its memory comes back at once") {
   CHECK(rig.counters.bytes_prefetched.load() == 0);
 }
 
-TEST_CASE("a client that dies while much of it is on its way") {
+TEST_CASE("a client may die while its records are in flight") {
   for (int round = 0; round < 8; ++round) {
     Rig rig(patterns(100, 10'000));
     const auto list = rig.prefetcher->open_list();
@@ -277,7 +277,7 @@ TEST_CASE("a client that dies while much of it is on its way") {
   }
 }
 
-TEST_CASE("a damaged record is not pushed, and is its reader's error; all others are pushed") {
+TEST_CASE("a damaged record is not pushed, and gives its reader an error; others are pushed") {
   std::mutex mutex;
   std::vector<uint64_t> pushed;
   Rig rig(patterns(40, 10'000), {}, [&](uint64_t record, std::span<const std::byte>) {
@@ -299,7 +299,7 @@ TEST_CASE("a damaged record is not pushed, and is its reader's error; all others
   CHECK(rig.wrong == 0);
 }
 
-TEST_CASE("what is held stays within its limit") {
+TEST_CASE("held records stay within their limit") {
   for (const size_t size : {size_t{100}, size_t{5000}, size_t{100'000}, size_t{500'000}}) {
     CAPTURE(size);
     constexpr size_t kLimit = kMib;
@@ -324,7 +324,7 @@ TEST_CASE("what is held stays within its limit") {
   }
 }
 
-TEST_CASE("what is held for a client that is gone makes room for one that is there") {
+TEST_CASE("records held for a client that has gone make room for a live client") {
   constexpr size_t kCount = 24;
   Rig rig(patterns(kCount, kMib), {.options = {.idle = 200ms}, .cache_bytes = 64 * kMib});
   Prefetcher& prefetcher = *rig.prefetcher;
@@ -347,7 +347,7 @@ TEST_CASE("what is held for a client that is gone makes room for one that is the
 }
 
 // The limit is an eighth of --cache-mb 32, and the size of the largest record that is held whole.
-TEST_CASE("a record that takes all that may be held is read ahead, one at a time") {
+TEST_CASE("records as large as the limit are read ahead, one at a time") {
   constexpr size_t kLimit = 4 * kMib;
   constexpr size_t kCount = 3;
   for (const bool is_pushed : {false, true}) {
@@ -375,7 +375,7 @@ TEST_CASE("a record that takes all that may be held is read ahead, one at a time
   }
 }
 
-TEST_CASE("what is larger than all that may be held is counted, and left to its readers") {
+TEST_CASE("records larger than the limit are counted, and left to their readers") {
   constexpr size_t kCount = 3;
   Rig rig(patterns(kCount, 5 * kMib), {.cache_bytes = 32 * kMib});
   const auto list = rig.prefetcher->open_list();
@@ -388,7 +388,7 @@ TEST_CASE("what is larger than all that may be held is counted, and left to its 
   CHECK(rig.wrong == 0);
 }
 
-TEST_CASE("it ends at any time") {
+TEST_CASE("the prefetcher can end at any time") {
   for (int round = 0; round < 10; ++round) {
     Rig rig(patterns(100, 10'000), {}, [](uint64_t, std::span<const std::byte>) {
       std::this_thread::sleep_for(200us);
@@ -421,7 +421,7 @@ TEST_CASE("it ends at any time") {
   }
 }
 
-TEST_CASE("lists: too many of them, too long ones, room that comes back") {
+TEST_CASE("lists beyond the limits are refused, and room is reported when it comes back") {
   Rig rig(patterns(50, 1000));
   std::vector<Prefetcher::ListId> lists;
   for (size_t i = 0; i < Prefetcher::kListsMax; ++i) lists.push_back(rig.prefetcher->open_list());
@@ -443,7 +443,7 @@ TEST_CASE("lists: too many of them, too long ones, room that comes back") {
   CHECK(rig.wrong == 0);
 }
 
-TEST_CASE("records in order, without a hint: nearly all is there, and read once") {
+TEST_CASE("records that are read in order are read ahead without hints") {
   Rig rig(patterns(1000, 5000));
   size_t at_once = 0;
   for (uint64_t record = 0; record < 1000; ++record) {
@@ -462,7 +462,7 @@ TEST_CASE("records in order, without a hint: nearly all is there, and read once"
   MESSAGE(at_once << " of 1000 at once, " << rig.counters.readahead_hit.load() << " hits");
 }
 
-TEST_CASE("at the end of a list that several share, what is still to be read is hit") {
+TEST_CASE("records that are read after the last of a shared list are still hits") {
   Rig rig(patterns(200, 10'000));
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(200)));
@@ -477,7 +477,7 @@ TEST_CASE("at the end of a list that several share, what is still to be read is 
 }
 
 // The records left out exceed the limit long before they are too old.
-TEST_CASE("a reader who leaves out every second of its hints is still read ahead for") {
+TEST_CASE("a reader that skips every second hint still gets its records read ahead") {
   Rig rig(patterns(400, 30'000), {.options = {.window_records = 32}, .cache_bytes = 16 * kMib});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(400)));
@@ -490,7 +490,7 @@ TEST_CASE("a reader who leaves out every second of its hints is still read ahead
 }
 
 // The readers find records in the page cache while these are still on their way.
-TEST_CASE("what readers have read without it is not held") {
+TEST_CASE("records that readers found in the page cache are not held") {
   Rig rig(patterns(600, 10'000));
   std::ifstream(rig.path).ignore(std::numeric_limits<std::streamsize>::max());
   const std::vector<uint64_t> order = shuffled(600, 3);
@@ -506,7 +506,7 @@ TEST_CASE("what readers have read without it is not held") {
   CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
 }
 
-TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte, no error") {
+TEST_CASE("readers get the right bytes while lists come and go, and the kernel is slow") {
   Rig rig(patterns(300, 20'000),
           {.options = {.window_records = 64, .ttl = 50ms}, .cache_bytes = 16 * kMib},
           [](uint64_t record, std::span<const std::byte>) {

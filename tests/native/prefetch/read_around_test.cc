@@ -133,7 +133,7 @@ TEST_CASE("most of a shuffled epoch is pushed") {
   }
 }
 
-TEST_CASE("the price of a region decides how densely READs must have come") {
+TEST_CASE("the cost of reading a region decides how dense its READs must be") {
   using std::chrono::microseconds;
   constexpr auto kAlone = microseconds(300);
   constexpr auto kRegionTime = microseconds(3500);
@@ -156,7 +156,7 @@ TEST_CASE("the price of a region decides how densely READs must have come") {
   }
 }
 
-TEST_CASE("once half of the regions had READs in no order, the others are the rest") {
+TEST_CASE("once half of the regions had READs at random, take_rest() gives the others") {
   for (const bool is_shuffled : {true, false}) {
     Kernel kernel(ReadAroundMode::kAuto, kLargeCount, kLargeFiles);
     std::vector<uint64_t> order = shuffled(kLargeCount, 1);
@@ -193,7 +193,7 @@ TEST_CASE("a part of the pack that is read densely is pushed, and no other") {
   CHECK(kernel.reads + kernel.pushed == 10 * kRegion);
 }
 
-TEST_CASE("nothing is pushed for one file in a hundred") {
+TEST_CASE("nothing is pushed if one file in a hundred is read") {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Kernel kernel;
     kernel.list();
@@ -203,7 +203,7 @@ TEST_CASE("nothing is pushed for one file in a hundred") {
   }
 }
 
-TEST_CASE("nothing is pushed for few files that are read again and again") {
+TEST_CASE("nothing is pushed if a few files are read again and again") {
   Kernel kernel(ReadAroundMode::kAuto, 50);  // room for half of the files below
   kernel.list();
   const std::vector<uint64_t> order = shuffled(kCount, 1);
@@ -213,7 +213,7 @@ TEST_CASE("nothing is pushed for few files that are read again and again") {
   CHECK(kernel.pushed == 0);
 }
 
-TEST_CASE("a data set of ten times the memory is not read much more than once") {
+TEST_CASE("a data set of ten times the memory is hardly read more than readers ask for") {
   using namespace std::chrono_literals;
   struct Trial {
     ReadAround::Clock::duration read_time, learning;  // during `learning`, more may be read
@@ -239,7 +239,7 @@ TEST_CASE("a data set of ten times the memory is not read much more than once") 
   }
 }
 
-TEST_CASE("few pushed files that are evicted unread end it, and for seconds") {
+TEST_CASE("pushing stops for seconds when pushed files are evicted unread") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     Kernel kernel(ReadAroundMode::kAuto, kCount / 20);
     kernel.read_time = std::chrono::microseconds(200);
@@ -250,7 +250,7 @@ TEST_CASE("few pushed files that are evicted unread end it, and for seconds") {
   }
 }
 
-TEST_CASE("READs of files that are being pushed do not show that the kernel has evicted them") {
+TEST_CASE("READs of files that are being pushed do not count as evictions") {
   for (const bool is_ended : {false, true}) {
     Counters counters;
     ReadAround around(kSmallFiles, ReadAroundMode::kOn, counters);
@@ -267,7 +267,7 @@ TEST_CASE("READs of files that are being pushed do not show that the kernel has 
   }
 }
 
-TEST_CASE("after all was dropped an epoch is pushed again") {
+TEST_CASE("an epoch is pushed again after the page cache was dropped") {
   Kernel before;
   before.list();
   before.read_all(shuffled(kCount, 1));
@@ -278,7 +278,7 @@ TEST_CASE("after all was dropped an epoch is pushed again") {
   CHECK(after.pushed > kCount / 3);
 }
 
-TEST_CASE("reading in order is no evidence, but where all is in the page cache") {
+TEST_CASE("reading in order leads to pushes only if the page cache has the pack") {
   for (const bool is_cached : {true, false}) {
     Kernel kernel;
     if (!is_cached) kernel.storage.emplace();
@@ -289,7 +289,7 @@ TEST_CASE("reading in order is no evidence, but where all is in the page cache")
   }
 }
 
-TEST_CASE("short runs in order, here and there, are not read densely") {
+TEST_CASE("short runs in order, here and there, lead to no pushes") {
   for (const uint64_t length : {uint64_t{3}, uint64_t{16}, kRegion / 5}) {
     Kernel kernel;
     kernel.list();
@@ -300,7 +300,7 @@ TEST_CASE("short runs in order, here and there, are not read densely") {
   }
 }
 
-TEST_CASE("controls that no READ comes for end it") {
+TEST_CASE("pushing stops when no READ comes for the controls") {
   Kernel kernel;
   kernel.list();
   // First a part is read densely, but its other files are not wanted afterwards.
@@ -314,7 +314,7 @@ TEST_CASE("controls that no READ comes for end it") {
   CHECK(kernel.pushed < kCount);
 }
 
-TEST_CASE("without room nothing is taken") {
+TEST_CASE("nothing is taken without a budget") {
   Kernel kernel;
   kernel.around.set_budget(0);
   kernel.list();
@@ -323,7 +323,7 @@ TEST_CASE("without room nothing is taken") {
   CHECK(kernel.reads == kCount);
 }
 
-TEST_CASE("off, and files that are large, take nothing") {
+TEST_CASE("nothing is taken in mode off, nor for large files") {
   Kernel off(ReadAroundMode::kOff);
   off.list();
   off.read_all(shuffled(kCount, 1));
@@ -335,7 +335,7 @@ TEST_CASE("off, and files that are large, take nothing") {
   CHECK(photographs.regions == 0);
 }
 
-TEST_CASE("on, the first READ of a region is evidence enough") {
+TEST_CASE("in mode on, the first READ of a region is enough to push it") {
   Kernel kernel(ReadAroundMode::kOn);
   kernel.list();
   kernel.read(5 * kRegion + 7, 1);
@@ -352,7 +352,7 @@ TEST_CASE("files whose inodes the kernel does not know are not pushed") {
   CHECK(kernel.pushed <= kCount / 2);
 }
 
-TEST_CASE("a region whose names the kernel does not know is looked at once, until it learns them") {
+TEST_CASE("a region of names unknown to the kernel is read once, until it learns them") {
   constexpr uint64_t kRegions = (kCount + kRegion - 1) / kRegion;
   Kernel kernel;
   const std::vector<uint64_t> order = shuffled(kCount, 1);
@@ -369,7 +369,7 @@ TEST_CASE("a region whose names the kernel does not know is looked at once, unti
   CHECK(kernel.pushed > kCount / 3);
 }
 
-TEST_CASE("a look that was cut short, or whose pages were evicted since, is repeated") {
+TEST_CASE("a pass that was cut short, or whose pages were evicted since, is repeated") {
   for (const bool is_cut : {true, false}) {
     Counters counters;
     ReadAround around(kSmallFiles, ReadAroundMode::kOn, counters);
@@ -383,7 +383,7 @@ TEST_CASE("a look that was cut short, or whose pages were evicted since, is repe
   }
 }
 
-TEST_CASE("names that the kernel learns during a pass are not taken for left out") {
+TEST_CASE("files whose names the kernel learns during a pass are pushed by the next") {
   Kernel kernel(ReadAroundMode::kOn);
   CHECK(kernel.around.note_read(0, true));
   const Region region = kernel.around.take().value();
@@ -393,7 +393,7 @@ TEST_CASE("names that the kernel learns during a pass are not taken for left out
   CHECK(kernel.pushed > kRegion / 2);
 }
 
-TEST_CASE("many threads at once") {
+TEST_CASE("many threads can note READs and take regions at once") {
   Counters counters;
   ReadAround around(kSmallFiles, ReadAroundMode::kAuto, counters);
   around.set_budget(kCount * kSize);
@@ -418,7 +418,7 @@ TEST_CASE("many threads at once") {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_CASE("what is warmed is taken front to back, and nothing else") {
+TEST_CASE("warming takes the wanted records front to back, and no others") {
   Kernel kernel(ReadAroundMode::kOff);
   kernel.list();
   std::vector<bool> wanted(kCount);
@@ -442,7 +442,7 @@ TEST_CASE("what is warmed is taken front to back, and nothing else") {
   CHECK_FALSE(kernel.around.has_work());
 }
 
-TEST_CASE("warming leaves out what the budget has no room for") {
+TEST_CASE("warming leaves out files that the budget has no room for") {
   Kernel kernel;
   kernel.list();
   kernel.around.set_budget(kCount / 4 * kSize);

@@ -101,7 +101,7 @@ struct Reads {
 
 }  // namespace
 
-TEST_CASE("records in order are recognised at the third, and continued to the end") {
+TEST_CASE("a run of records is recognised at its third, and read ahead to the end") {
   for (const bool pushes : {false, true}) {
     CAPTURE(pushes);
     const FlatTree tree(3000);
@@ -119,7 +119,7 @@ TEST_CASE("records in order are recognised at the third, and continued to the en
   }
 }
 
-TEST_CASE("the listing's order is recognised where it is not that of the records") {
+TEST_CASE("reads in the listing's order are read ahead even if the records have another order") {
   Random random(1);
   for (const bool pushes : {false, true}) {
     for (const size_t width : {size_t{100}, size_t{5000}}) {
@@ -154,7 +154,7 @@ TEST_CASE("the listing's order is followed in each pack of a set") {
   CHECK(reads.twice_count == 0);
 }
 
-TEST_CASE("where both orders are the same, one is followed") {
+TEST_CASE("if both orders are the same, only one is followed") {
   const auto tree = folders(numbers(2000), 100);
   Reads reads(*tree, 2001);
   for (uint64_t record = 0; record < 2000; ++record) reads.read(record);
@@ -163,7 +163,7 @@ TEST_CASE("where both orders are the same, one is followed") {
   CHECK(reads.twice_count == 0);
 }
 
-TEST_CASE("several runs at once, interleaved at random") {
+TEST_CASE("several interleaved runs are read ahead at once") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -180,7 +180,7 @@ TEST_CASE("several runs at once, interleaved at random") {
 }
 
 // As in torch's DataLoader, worker k % 4 reads batch k. It may be two of its batches ahead.
-TEST_CASE("four readers that share one order by batches: nearly all is read ahead, once") {
+TEST_CASE("nearly all is read ahead once for four readers that share an order by batches") {
   for (const size_t batch : {size_t{8}, size_t{32}}) {
     for (const bool listing : {false, true}) {
       for (uint32_t seed = 0; seed < 8; ++seed) {
@@ -223,7 +223,7 @@ TEST_CASE("four readers that share one order by batches: nearly all is read ahea
 }
 
 // What is read ahead is at most 2 % of what is read.
-TEST_CASE("access at random is not read ahead") {
+TEST_CASE("access at random is hardly read ahead") {
   for (const size_t count : {size_t{200}, size_t{1000}, size_t{20'000}}) {
     double worst = 0;
     uint64_t taken = 0;
@@ -280,7 +280,7 @@ TEST_CASE("a folder that is read again is read ahead again, wherever the first p
   }
 }
 
-TEST_CASE("the ends: the last record, the index, directories behind the last file") {
+TEST_CASE("readahead stops at the last record and the last file") {
   for (const bool has_files : {false, true}) {
     CAPTURE(has_files);
     const auto tree = folders(numbers(40), 7);  // record 40 is the index
@@ -303,7 +303,7 @@ TEST_CASE("the ends: the last record, the index, directories behind the last fil
   CHECK(reads.taken_count == 37);
 }
 
-TEST_CASE("a single record, none, a window of none or of one") {
+TEST_CASE("readahead works with one record or none, and with a window of one or none") {
   const FlatTree tree(100);
   for (const uint64_t count : {uint64_t{0}, uint64_t{1}}) {
     Readahead readahead(tree, count, true, kWindow);
@@ -321,7 +321,7 @@ TEST_CASE("a single record, none, a window of none or of one") {
   CHECK(one.taken_count == 97);
 }
 
-TEST_CASE("the same record many times is no run") {
+TEST_CASE("the same record read many times is no run") {
   const FlatTree tree(5000);
   Reads reads(tree, 5000);
   for (int i = 0; i < 100; ++i) reads.read(7);
@@ -351,7 +351,7 @@ TEST_CASE("the window doubles while it is used, and is halved by waste") {
   CHECK(reads.twice_count == 0);
 }
 
-TEST_CASE("what is coming is what is taken then") {
+TEST_CASE("coming() gives the records that are taken next") {
   const FlatTree tree(1000);
   Readahead readahead(tree, 1000, true, kWindow);
   CHECK(readahead.coming(kBatch, 100).empty());
@@ -371,7 +371,7 @@ TEST_CASE("what is coming is what is taken then") {
   CHECK(readahead.record_at({Readahead::Order::kListing, tree.file_of(7)}) == 7);
 }
 
-TEST_CASE("what is wanted comes a batch at a time") {
+TEST_CASE("readahead asks for a batch of records at a time") {
   const FlatTree tree(100'000);
   Readahead readahead(tree, 100'000, true, kWindow);
   uint64_t record = 0;

@@ -53,7 +53,7 @@ struct Around {
 
 }  // namespace
 
-TEST_CASE("the neighbours of a read are pushed, but for controls") {
+TEST_CASE("the neighbours of a read are pushed, except for controls") {
   Around around;
   around.know_all();
   CHECK_FALSE(around.rig.read(50));
@@ -83,7 +83,7 @@ TEST_CASE("neighbours whose names the kernel does not know come into the page ca
   CHECK(around.pushed_count() == 0);
 }
 
-TEST_CASE("what the kernel has forgotten is not pushed again") {
+TEST_CASE("a record that the kernel has forgotten is not pushed again") {
   Around around(ReadAroundMode::kOn, false);
   around.know_all();
   CHECK_FALSE(around.rig.read(50));
@@ -92,7 +92,7 @@ TEST_CASE("what the kernel has forgotten is not pushed again") {
   CHECK(around.rig.counters.around_pushed == 0);
 }
 
-TEST_CASE("hints are followed alone") {
+TEST_CASE("neighbours are not read while there are hints") {
   Around around;
   around.know_all();
   const auto list = around.rig.prefetcher->open_list();
@@ -102,7 +102,7 @@ TEST_CASE("hints are followed alone") {
   CHECK(around.rig.counters.around_read_bytes == 0);
 }
 
-TEST_CASE("what others are fetching is left to them") {
+TEST_CASE("a record that others are fetching is left to them") {
   Around around;
   around.know_all();
   UnitTable& table = around.rig.reads.units().table();
@@ -114,7 +114,7 @@ TEST_CASE("what others are fetching is left to them") {
   CHECK(table.arrive(plan.key(), nullptr, 0).empty());
 }
 
-TEST_CASE("what is warmed needs no room beside what is held for hints") {
+TEST_CASE("warming works while records held for hints use all their room") {
   Around around;
   around.know_all();
   Budget& budget = around.rig.reads.fetcher().budget();

@@ -74,20 +74,20 @@ template <typename Waits> bool waits_alone(Slow& slow, const Waits& waits) {
 
 }  // namespace
 
-TEST_CASE("a READ whose file is in a late block of the index holds up no other") {
+TEST_CASE("a READ that waits for a slow block of the index holds up no other") {
   Slow slow(StallingPack::Stalled::kFile);
   const Extent late = slow.packs.shards.extent(kLate);
   CHECK(waits_alone(slow, [&] { slow.prefetcher.note_read(late, Found::kMissing); }));
 }
 
-TEST_CASE("hints of records whose places are in a late block of a header hold up no READ") {
+TEST_CASE("hints that wait for a slow block of a header hold up no READ") {
   Slow slow(StallingPack::Stalled::kOffset);
   const auto list = slow.prefetcher.open_list();
   const std::vector<Hint> hints{{.record = kLate}};
   CHECK(waits_alone(slow, [&] { (void)slow.prefetcher.add(list, hints); }));
 }
 
-TEST_CASE("a run that comes to a late block of the index holds up no READ") {
+TEST_CASE("a run that comes to a slow block of the index holds up no READ") {
   Slow slow(StallingPack::Stalled::kFile);
   const uint64_t late = slow.pack.first_late();
   for (const uint64_t record : {late - 3, late - 2, late - 1}) CHECK(is_noted(slow, record));
@@ -95,7 +95,7 @@ TEST_CASE("a run that comes to a late block of the index holds up no READ") {
   CHECK(is_noted(slow, kNear));
 }
 
-TEST_CASE("a batch of hints whose places were in memory holds up no READ") {
+TEST_CASE("a batch of hints whose index blocks have left memory holds up no READ") {
   constexpr size_t kWindow = 64;
   Slow slow(StallingPack::Stalled::kOffset, kWindow);
   slow.pack.go();

@@ -52,7 +52,7 @@ class Damaged final : public Tree {
 
 }  // namespace
 
-TEST_CASE("the records at and below an inode") {
+TEST_CASE("records_below() gives the records at and below an inode") {
   TreeBuilder builder("packed.ffr", 4);
   const auto root = builder.add_directory();
   const auto folder = builder.add_directory();
@@ -79,7 +79,7 @@ TEST_CASE("the records at and below an inode") {
   CHECK(part(12345).count(0, 4) == 0);
 }
 
-TEST_CASE("only what is damaged is left out") {
+TEST_CASE("records_below() leaves out only what is damaged in the index") {
   TreeBuilder builder("packed.ffr", 7);
   const auto root = builder.add_directory();
   uint32_t record = 0;
