@@ -78,7 +78,7 @@ TEST_CASE("an index at the end of a pack is found, and gives its entries") {
   CHECK_NOTHROW(index.verify());
 }
 
-TEST_CASE("with an index a shard gives what it gives without") {
+TEST_CASE("a shard gives the same extents with an index and without") {
   for (const size_t count : {1UL, 3UL, 5'460UL, 5'461UL, 20'000UL}) {
     CAPTURE(count);
     const TemporaryFolder folder;
@@ -93,7 +93,7 @@ TEST_CASE("with an index a shard gives what it gives without") {
   }
 }
 
-TEST_CASE("a pack without an index, and files that are none, open as ever") {
+TEST_CASE("a pack without an index opens, and a file that is no pack is refused") {
   const TemporaryFolder folder;
   for (const auto& records : {std::vector<Bytes>{}, kRecords}) {
     const FfrecordShard shard(folder.write("p.ffr", ffrecord(records)), IndexUse::kIfSound);
@@ -104,7 +104,7 @@ TEST_CASE("a pack without an index, and files that are none, open as ever") {
   CHECK_THROWS_AS(FfrecordShard(folder.write("q.ffr", "12345"), IndexUse::kIfSound), FormatError);
 }
 
-TEST_CASE("a header without a checksum has the index's") {
+TEST_CASE("a header without a checksum is verified by the index") {
   const TemporaryFolder folder;
   PackedIndex pack = indexed_pack(kRecords, flat_sections(kNames));
   put(pack.file, 0, uint32_t{0});
@@ -113,7 +113,7 @@ TEST_CASE("a header without a checksum has the index's") {
   CHECK(shard.metadata_verified());
 }
 
-TEST_CASE("nothing reaches outside of its section") {
+TEST_CASE("reads beyond the end of a section are refused") {
   const TemporaryFolder folder;
   const FfrecordShard shard(
       folder.write("p.ffr", indexed_pack(kRecords, flat_sections(kNames)).file),
@@ -129,7 +129,7 @@ TEST_CASE("nothing reaches outside of its section") {
   CHECK_THROWS_AS((void)index.load<IndexSet>(Section::kSet, 0), FormatError);
 }
 
-TEST_CASE("trailers that lie, under a checksum that fits") {
+TEST_CASE("an index is ignored if its trailer has wrong values, even under a right checksum") {
   check_trailer([](auto& t) { t.version = 2; }, "it is of version 2");
   check_trailer([](auto& t) { t.flags = 1; }, "its flags are 0x00000001");
   check_trailer([](auto& t) { t.zero.back() = std::byte{1}; }, "does not know");
@@ -150,7 +150,7 @@ TEST_CASE("trailers that lie, under a checksum that fits") {
   check_trailer([](auto& t) { t.checked_size += 8, t.index_size += 8; }, "its sections end at");
 }
 
-TEST_CASE("sections that overlap, leave gaps, or are cut in the middle of an entry") {
+TEST_CASE("an index is ignored if its sections overlap, leave gaps, or cut an entry") {
   for (size_t i = 0; i < kSectionCount; ++i) {
     const auto name = Bytes("its section ") + section_name(static_cast<Section>(i));
     for (const uint64_t offset :
@@ -166,7 +166,7 @@ TEST_CASE("sections that overlap, leave gaps, or are cut in the middle of an ent
   check_trailer([](auto& t) { t.sections[0].size = 0; }, "its section");
 }
 
-TEST_CASE("an index whose sections do not fit the pack") {
+TEST_CASE("an index whose sections do not fit the pack is ignored") {
   const auto changed = [](Section which, const std::function<void(Bytes&)>& change) {
     Sections sections = flat_sections(kNames);
     change(section(sections, which));
@@ -184,7 +184,7 @@ TEST_CASE("an index whose sections do not fit the pack") {
                 "its section set has 2 entries");
 }
 
-TEST_CASE("an index must lie in the last record, at a whole page") {
+TEST_CASE("an index must lie in the last record, at a page boundary") {
   // The same bytes, but the header says that the last record begins elsewhere.
   const PackedIndex pack = indexed_pack(kRecords, flat_sections(kNames));
   for (const uint64_t offset : {pack.index_begin, pack.index_begin - 8, pack.index_begin + 8}) {
@@ -221,7 +221,7 @@ TEST_CASE("any changed byte of the index's end is seen at opening") {
   }
 }
 
-TEST_CASE("a damaged block is an error of what lies in it, and names its section") {
+TEST_CASE("reads of a damaged block give an error, which names the section") {
   const TemporaryFolder folder;
   const auto names = many(10'000);
   PackedIndex pack = indexed_pack(names, flat_sections(names));
@@ -242,7 +242,7 @@ TEST_CASE("a damaged block is an error of what lies in it, and names its section
   CHECK_THROWS_AS(index.verify(), ChecksumError);
 }
 
-TEST_CASE("a damaged header is found where it is asked for, whatever its own checksum says") {
+TEST_CASE("a damaged header is found where it is read, whatever its own checksum says") {
   const auto names = many(20'000);
   const PackedIndex pack = indexed_pack(names, flat_sections(names));
   const size_t count = names.size() + 1;
@@ -258,7 +258,7 @@ TEST_CASE("a damaged header is found where it is asked for, whatever its own che
                          doctest::Contains("p.ffr: damaged header (offsets): the checksum"),
                          ChecksumError);
   }
-  SUBCASE("at its beginning: refused, as ever") {
+  SUBCASE("at its beginning: refused, as without an index") {
     Bytes file = pack.file;
     file[20] ^= 1;
     CHECK_THROWS_WITH_AS(FfrecordShard(folder.write("p.ffr", file), IndexUse::kIfSound),
@@ -274,7 +274,7 @@ TEST_CASE("a damaged header is found where it is asked for, whatever its own che
   }
 }
 
-TEST_CASE("extents that lie, under checksums that fit") {
+TEST_CASE("wrong extents under right checksums are refused") {
   const auto lying = [](uint64_t offset) {
     PackedIndex pack = indexed_pack(kRecords, flat_sections(kNames));
     put(pack.file, 12 + 4 * 4 + 8 * 2, offset);
@@ -298,7 +298,7 @@ TEST_CASE("extents that lie, under checksums that fit") {
   }
 }
 
-TEST_CASE("checksums of chunks") {
+TEST_CASE("chunk_checksums() gives the checksums of a record's chunks") {
   const Bytes large = pattern((2 << 20) + 500'000, 3);
   const std::vector<Bytes> records{"small", large, "small", large};
   std::vector<uint32_t> expected;
@@ -336,7 +336,7 @@ TEST_CASE("checksums of chunks") {
   }
 }
 
-TEST_CASE("the set of shards") {
+TEST_CASE("the index gives the set of its shard") {
   Sections sections = flat_sections(kNames);
   IndexSet set{};
   set.id[3] = std::byte{7};
@@ -404,7 +404,7 @@ TEST_CASE("many threads read one index") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("damage at random: what is found is right, or an error") {
+TEST_CASE("an index with random damage gives right values, or errors") {
   const auto names = many(300);
   const PackedIndex pack = indexed_pack(names, flat_sections(names));
   const TemporaryFolder folder;

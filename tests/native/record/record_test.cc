@@ -54,7 +54,7 @@ TEST_CASE("a sound file gives its extents") {
   CHECK(shard.offsets().back() == offset);
 }
 
-TEST_CASE("no records at all: twelve bytes") {
+TEST_CASE("a file without records opens") {
   const TemporaryFolder folder;
   CHECK(FfrecordShard(folder.write("a.ffr", ffrecord({}))).count() == 0);
 }
@@ -68,7 +68,7 @@ TEST_CASE("a header without a checksum opens, unverified") {
   CHECK(shard.count() == kRecords.size());
 }
 
-TEST_CASE("truncated in the header, at every length") {
+TEST_CASE("a file that is cut off anywhere in its header is refused") {
   const Bytes file = ffrecord(kRecords);
   check_refused("", "is empty");
   for (size_t size = 1; size < 12 + 12 * kRecords.size(); ++size) {
@@ -76,13 +76,13 @@ TEST_CASE("truncated in the header, at every length") {
   }
 }
 
-TEST_CASE("truncated before the last record begins") {
+TEST_CASE("a file that is cut off before its last record is refused") {
   Bytes file = ffrecord(kRecords);
   file.resize(file.size() - kRecords.back().size() - 1);
   check_refused(file, "beyond the end of the file");
 }
 
-TEST_CASE("a number of records that cannot be") {
+TEST_CASE("an impossible number of records is refused") {
   const auto check = [](int64_t count, const char* reason) {
     Bytes file = ffrecord(kRecords);
     poke(file, 4, count);
@@ -111,7 +111,7 @@ TEST_CASE("any changed byte of the header is seen") {
   }
 }
 
-TEST_CASE("offsets that lie, under a checksum that fits") {
+TEST_CASE("wrong offsets under a right checksum are refused") {
   const auto with_offset = [](size_t record, int64_t offset) {
     Bytes file = ffrecord(kRecords);
     poke(file, offset_at(record), offset);

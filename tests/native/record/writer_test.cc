@@ -135,7 +135,7 @@ void limit_file_size(rlim_t size) {
 
 }  // namespace
 
-TEST_CASE("the bytes are those of the format") {
+TEST_CASE("the writer writes the bytes of the format") {
   const TemporaryFolder folder;
   const auto records = records_of_all_sizes();
   Writer writer(folder / "x.ffr", records.size());
@@ -163,7 +163,7 @@ TEST_CASE("the mode is what the umask leaves of 0666") {
   CHECK((info.st_mode & 07777) == 0640);
 }
 
-TEST_CASE("a count that does not fit is an error and leaves no file") {
+TEST_CASE("a wrong number of records is an error and leaves no file") {
   const TemporaryFolder folder;
   const std::string record = "abc";
   SUBCASE("one too many: refused at once, the rest is still good") {
@@ -188,7 +188,7 @@ TEST_CASE("a count that does not fit is an error and leaves no file") {
   CHECK(entry_count(folder) <= 1);
 }
 
-TEST_CASE("abort and the destructor leave what was there before") {
+TEST_CASE("abort and the destructor leave the old file") {
   const TemporaryFolder folder;
   folder.write("x.ffr", "before");
   {
@@ -205,7 +205,7 @@ TEST_CASE("abort and the destructor leave what was there before") {
   CHECK(entry_count(folder) == 1);
 }
 
-TEST_CASE("what was there before is replaced at the end only") {
+TEST_CASE("the old file is replaced only at the end") {
   const TemporaryFolder folder;
   folder.write("x.ffr", "before");
   Writer writer(folder / "x.ffr", 1);
@@ -217,7 +217,7 @@ TEST_CASE("what was there before is replaced at the end only") {
   CHECK(entry_count(folder) == 1);
 }
 
-TEST_CASE("a link is written through, as by open()") {
+TEST_CASE("the writer follows a link, as open() does") {
   const TemporaryFolder folder;
   const TemporaryFolder elsewhere;
   elsewhere.write("real", "before");
@@ -234,7 +234,7 @@ TEST_CASE("a link is written through, as by open()") {
   CHECK(fs::is_symlink(folder / "x.ffr"));
 }
 
-TEST_CASE("a target that cannot be is refused at the start") {
+TEST_CASE("a target that cannot be written is refused at the start") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "d");
   REQUIRE(mkfifo((folder / "fifo").c_str(), 0600) == 0);
@@ -262,14 +262,14 @@ TEST_CASE("a target that cannot be is refused at the start") {
   CHECK(entry_count(folder) == 4);
 }
 
-TEST_CASE("a longest name is no obstacle") {
+TEST_CASE("a target may have a name of 255 bytes") {
   const TemporaryFolder folder;
   const std::string path = folder / std::string(255, 'x');
   Writer(path, 0).finish();
   CHECK(content_of(path) == ffrecord({}));
 }
 
-TEST_CASE("without O_TMPFILE the bytes wait under another name") {
+TEST_CASE("without O_TMPFILE the bytes are first written under another name") {
   const TemporaryFolder folder;
   const auto records = records_of_all_sizes();
   CHECK(in_child([&] {
@@ -290,7 +290,7 @@ TEST_CASE("without O_TMPFILE the bytes wait under another name") {
   CHECK(entry_count(folder) == 1);
 }
 
-TEST_CASE("without hard links a file that appears meanwhile stays") {
+TEST_CASE("without hard links a file that appears meanwhile is not replaced") {
   for (const bool has_noreplace : {true, false}) {
     const TemporaryFolder folder;
     CHECK(in_child([&] {
@@ -385,7 +385,7 @@ TEST_CASE("files become records, in their order, with any number of threads") {
   }
 }
 
-TEST_CASE("a record of pieces is one record, of whatever sizes they are") {
+TEST_CASE("pieces of any size make one record") {
   const TemporaryFolder folder;
   const Bytes large = pattern((2 << 20) + 7, 1);
   Writer writer(folder / "x.ffr", 3);
@@ -400,7 +400,7 @@ TEST_CASE("a record of pieces is one record, of whatever sizes they are") {
   CHECK(content_of(folder / "x.ffr") == ffrecord({large, large, large}));
 }
 
-TEST_CASE("what produces the pieces may throw: no file is made") {
+TEST_CASE("no file is made if the producer of pieces throws") {
   const TemporaryFolder folder;
   struct Interrupt {};
   Writer writer(folder / "x.ffr", 1);
@@ -413,7 +413,7 @@ TEST_CASE("what produces the pieces may throw: no file is made") {
   CHECK(entry_count(folder) == 0);
 }
 
-TEST_CASE("the last record is told of all before it") {
+TEST_CASE("append_last() gets the checksums of all records before") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   // Sizes on both sides of a chunk's end; and a header of more than 64 KiB.
@@ -455,13 +455,13 @@ TEST_CASE("the last record is told of all before it") {
   CHECK(header[1] == crc32c(view(masked.substr(65536))));
 }
 
-TEST_CASE("a record before the last is not the last") {
+TEST_CASE("append_last() refuses a record that is not the last") {
   const TemporaryFolder folder;
   Writer writer(folder / "x.ffr", 2);
   CHECK_THROWS_AS(writer.append_last([](const auto&, const auto&) {}), RecordCountError);
 }
 
-TEST_CASE("no files are no work") {
+TEST_CASE("append_files() accepts an empty list") {
   const TemporaryFolder folder;
   Writer writer(folder / "x.ffr", 0);
   writer.append_files(Files({}), 4, kNoTick);
@@ -480,7 +480,7 @@ TEST_CASE("more files than announced are refused, and the writer goes on") {
   CHECK(content_of(folder / "x.ffr") == ffrecord({"a"}));
 }
 
-TEST_CASE("a file that is not what was listed is named and nothing is left") {
+TEST_CASE("a file that differs from its listing is named and nothing is left") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   size_t size = 10;
@@ -531,7 +531,7 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
       CHECK(error.code() == ENOENT);
     }
   }
-  SUBCASE("a size that does not tell, as in /proc") {
+  SUBCASE("a size that is not the file's length, as in /proc") {
     files.files[1] = {"/proc/self/status", 0};
     if (has_time) files.files[1].mtime_ns = mtime_ns("/proc/self/status");
     CHECK(message() == "/proc/self/status: its size does not tell how much it holds (0 bytes)");
@@ -539,7 +539,7 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
   CHECK(entry_count(folder) == 0);
 }
 
-TEST_CASE("a large file that is written to meanwhile is found out") {
+TEST_CASE("a large file that is changed while it is packed is refused") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   const auto files = make_files(sources, {Bytes(128 << 20, 'x')});
@@ -559,7 +559,7 @@ TEST_CASE("a large file that is written to meanwhile is found out") {
                        PackError);
 }
 
-TEST_CASE("the first file of the list that is wrong is the one that is named") {
+TEST_CASE("the error names the first bad file of the list") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   auto files = make_files(sources, {"data"});
@@ -586,7 +586,7 @@ TEST_CASE("sizes whose sum overflows are refused before anything is read") {
   CHECK_THROWS_AS(writer.append_files(files, 1, kNoTick), StorageError);
 }
 
-TEST_CASE("what the tick throws stops the work and comes out") {
+TEST_CASE("an exception of the tick stops the work and reaches the caller") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
   const auto files = make_files(sources, {pattern(2 << 20, 1), "b"});

@@ -69,7 +69,7 @@ Bytes opened(uint64_t size, uint64_t block_size) {
 
 }  // namespace
 
-TEST_CASE("messages that nobody asked for, or that are none, end the link with an error") {
+TEST_CASE("messages that are malformed, or that nobody asked for, end the link with an error") {
   Link rig;
   const std::string nonsense = "the fetcher has answered no request of this process";
   const std::vector<Bytes> raw{
@@ -97,7 +97,7 @@ TEST_CASE("messages that nobody asked for, or that are none, end the link with a
   }) == nonsense);
 }
 
-TEST_CASE("an object opens with two descriptors, no more and no fewer, and sane numbers") {
+TEST_CASE("an object opens only with its own two descriptors, and sane numbers") {
   Link rig;
   const TestObject& object = *rig.object;
   const auto error_for = [&](const Bytes& body, const std::vector<int>& carried) {
@@ -201,7 +201,7 @@ TEST_CASE(
   CHECK_FALSE(file->read_now(0, {&target, 1}));
 }
 
-TEST_CASE("data that moves elsewhere is read there; to what is no object's nothing moves") {
+TEST_CASE("data that moves is read from its new files; files of other objects are ignored") {
   Link rig;
   remote::RemoteOpener opener(rig.fetcher.start(), 5s);
   const auto file = opener.open(kUrl);
@@ -220,7 +220,7 @@ TEST_CASE("data that moves elsewhere is read there; to what is no object's nothi
   }));
 }
 
-TEST_CASE("data that moves while no descriptor is free is asked for again, and read") {
+TEST_CASE("data that moves while no descriptor is free is requested again, and read") {
   std::atomic<bool> has_moved{false};
   Link rig;
   const auto next = std::make_shared<TestObject>(rig.object->content());
@@ -252,7 +252,7 @@ TEST_CASE("data that moves while no descriptor is free is asked for again, and r
   CHECK(bytes == next->content());
 }
 
-TEST_CASE("a list without end ends") {
+TEST_CASE("an endless list ends with an error") {
   Link rig;
   rig.fetcher.answer_by([](TestFetcher& fetcher, const Asked& asked) {
     Bytes body;

@@ -82,7 +82,7 @@ template <typename Error = StorageError, typename Call> std::string error_of(Cal
 
 }  // namespace
 
-TEST_CASE("what is not there is asked for, and then it is there") {
+TEST_CASE("missing blocks are requested, and are there afterwards") {
   TemporaryFolder folder;
   for (const std::string& where : {std::string(), folder / ""}) {
     Link rig(40'000, 10s, where);
@@ -120,7 +120,7 @@ TEST_CASE("neither is_cached() nor prepare() waits") {
   CHECK(now == rig.object->content().substr(8192, 100));
 }
 
-TEST_CASE("a block that goes and comes while it is read is read again") {
+TEST_CASE("a block that is evicted while it is read is read again") {
   Link rig;
   const auto file = rig.open();
   CHECK(read(*file, 0, 40'000) == rig.object->content());
@@ -145,7 +145,7 @@ TEST_CASE("a block that goes and comes while it is read is read again") {
   evictor.join();
 }
 
-TEST_CASE("what is larger than its cache is read all the same") {
+TEST_CASE("an object larger than its cache can be read") {
   for (const size_t room : {size_t{12}, size_t{2}, size_t{0}}) {
     Link rig(100 * kTestBlock);
     std::deque<uint64_t> kept;  // the oldest first
@@ -172,7 +172,7 @@ TEST_CASE("what is larger than its cache is read all the same") {
   }
 }
 
-TEST_CASE("a fetcher that dies is a delay for those who wait") {
+TEST_CASE("readers of a fetcher that dies wait for the next fetcher") {
   Link rig;
   const auto file = rig.open();
   rig.fetcher.hold();
@@ -190,7 +190,7 @@ TEST_CASE("a fetcher that dies is a delay for those who wait") {
   CHECK(last_open->pin == "v1");
 }
 
-TEST_CASE("an object that has changed when a fetcher comes back is an error for ever") {
+TEST_CASE("an object that has changed when a fetcher restarts gives errors for ever") {
   Link rig;
   const auto file = rig.open();
   rig.object->evict(5);
@@ -206,7 +206,7 @@ TEST_CASE("an object that has changed when a fetcher comes back is an error for 
   }
 }
 
-TEST_CASE("who waits in vain gets an error in time, and later reads try again") {
+TEST_CASE("a reader that gets no answer fails in time, and later reads try again") {
   Link rig(40'000, 1s);
   const auto file = rig.open();
   rig.fetcher.hold();
@@ -225,7 +225,7 @@ TEST_CASE("who waits in vain gets an error in time, and later reads try again") 
   CHECK(error_of(read_it).empty());
 }
 
-TEST_CASE("what the fetcher says went wrong has its class, and no secret of the URL") {
+TEST_CASE("an error from the fetcher keeps its class, and shows no secret of the URL") {
   Link rig;
   const std::string url = "https://me:secret@host/a.ffr?signature=secret";
   rig.fetcher.answer_by([&](TestFetcher& fetcher, const Asked& asked) {
@@ -294,7 +294,7 @@ TEST_CASE("folders are listed") {
         std::vector<std::string>{"s3://bucket/a.ffr", "s3://bucket/b.ffr"});
 }
 
-TEST_CASE("what was read is told, once in a while") {
+TEST_CASE("blocks that were read are reported, once in a while") {
   Link rig;
   const auto file = rig.open();
   (void)read(*file, 0, 3 * kTestBlock);
@@ -311,7 +311,7 @@ TEST_CASE("what was read is told, once in a while") {
   CHECK(blocks == 4);
 }
 
-TEST_CASE("what was read while there was no fetcher keeps no later read from being told") {
+TEST_CASE("reads without a fetcher do not keep later reads from being reported") {
   Link rig;
   const auto file = rig.open();
   rig.object->fill(0, 10);
@@ -325,7 +325,7 @@ TEST_CASE("what was read while there was no fetcher keeps no later read from bei
   }));
 }
 
-TEST_CASE("advice is asked for once, and never ahead of what someone waits for") {
+TEST_CASE("repeated advice requests its blocks once") {
   Link rig(4 << 20);
   const auto file = rig.open();
   rig.fetcher.hold();
@@ -338,7 +338,7 @@ TEST_CASE("advice is asked for once, and never ahead of what someone waits for")
   CHECK(wait_until([&] { return file->is_near(100 * kTestBlock, 10 * kTestBlock); }));
 }
 
-TEST_CASE("more is asked for at a time than the protocol allows to be open") {
+TEST_CASE("requests beyond the protocol's limit wait until others are answered") {
   Link rig(32 << 20);
   const auto file = rig.open();
   rig.fetcher.hold();
@@ -354,7 +354,7 @@ TEST_CASE("more is asked for at a time than the protocol allows to be open") {
   CHECK(wait_until([&] { return good == 8192; }));
 }
 
-TEST_CASE("what a mount has fetched and read leaves the page cache, some reads later") {
+TEST_CASE("blocks that a mount fetched and read leave the page cache, some reads later") {
   constexpr uint64_t kCount = 200;
   constexpr uint64_t kHalf = kTestBlock / 2;
   struct {
@@ -381,7 +381,7 @@ TEST_CASE("what a mount has fetched and read leaves the page cache, some reads l
   }
 }
 
-TEST_CASE("cached bytes that are on disk alone are read past the page cache") {
+TEST_CASE("cached bytes that are only on disk are read past the page cache") {
   TemporaryFolder folder;
   Link rig(40'000, 10s, folder / "");
   const auto file = rig.open();
@@ -413,7 +413,7 @@ TEST_CASE("cached bytes that are on disk alone are read past the page cache") {
   CHECK_FALSE(begun.is_good());
 }
 
-TEST_CASE("a forked child opens by itself what its parent is opening") {
+TEST_CASE("a forked child opens by itself an object that its parent is opening") {
   const auto object = std::make_shared<TestObject>(pattern(10'000, 1));
   TestFetcher silent;
   silent.answer_by([](TestFetcher&, const Asked&) { return true; });

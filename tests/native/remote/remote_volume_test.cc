@@ -83,7 +83,7 @@ std::vector<Bytes> all_records(TfrecordScan& scan) {
 
 }  // namespace
 
-TEST_CASE("what the cache has spoiled is read anew, and is right") {
+TEST_CASE("records that are damaged in the cache are fetched again, and are right") {
   FarPack pack;
   for (const size_t record : {size_t{3}, size_t{20}}) {
     CHECK(pack.read(record) == pack.records[record]);
@@ -114,7 +114,7 @@ TEST_CASE("what the cache has spoiled is read anew, and is right") {
   CHECK(found == pack.records);
 }
 
-TEST_CASE("what is spoiled where it comes from is an error, after one more try") {
+TEST_CASE("a record that is damaged at its origin gives an error, after one more try") {
   FarPack pack;
   for (const size_t record : {size_t{4}, size_t{20}}) {
     pack.spoil_origin(record);
@@ -131,7 +131,7 @@ TEST_CASE("what is spoiled where it comes from is an error, after one more try")
   CHECK(scrub_records(pack.volume->fetcher(), 0, pack.records.size()).size() == 2);
 }
 
-TEST_CASE("headers and indexes that the cache has spoiled are read anew") {
+TEST_CASE("headers and indexes that are damaged in the cache are fetched again") {
   FarPack pack;
   pack.object->damage(20);
   const Volume again({kUrl}, {});
@@ -157,7 +157,7 @@ TEST_CASE("headers and indexes that the cache has spoiled are read anew") {
   }
 }
 
-TEST_CASE("TFRecord files far away are read as near ones") {
+TEST_CASE("remote TFRecord files are opened like local ones") {
   FarPack pack;
   Bytes file;
   for (const Bytes& record : pack.records) file += frame(record);
@@ -167,7 +167,7 @@ TEST_CASE("TFRecord files far away are read as near ones") {
   CHECK(pack.fetcher.count(Ask::kOpen) == 2);
 }
 
-TEST_CASE("TFRecord files that the cache has spoiled are read anew") {
+TEST_CASE("TFRecord files that are damaged in the cache are fetched again") {
   FarPack pack;
   const auto object = std::make_shared<TestObject>(framed(pack.records));
   pack.fetcher.add("s3://bucket/a.tfrecord", object);

@@ -90,7 +90,7 @@ TEST_CASE("every bad record is found, in order, by any number of threads") {
   }
 }
 
-TEST_CASE("what the page cache does not hold is read from storage") {
+TEST_CASE("bad records are found although the page cache does not hold them") {
   const Pack pack;
   const std::vector<uint64_t> spoilt{4, 11, 12, 2000};
   for (const uint64_t record : spoilt) pack.damage(record, 0);
@@ -102,7 +102,7 @@ TEST_CASE("what the page cache does not hold is read from storage") {
   CHECK(numbers(pack.verify(2)) == spoilt);
 }
 
-TEST_CASE("a file that became shorter is bad where it ends, and good before") {
+TEST_CASE("a shortened file has bad records behind its end, and good ones before") {
   const Pack pack;
   const ShardSet shards = open_ffrecord_shards({pack.path});
   Counters counters;
@@ -131,7 +131,7 @@ TEST_CASE("a lack of descriptors, memory or threads is no record's fault") {
   CHECK(scrub_records(fetcher, 0, shards.count(), 1).size() == 1);
 }
 
-TEST_CASE("what an index says of large records is held against them") {
+TEST_CASE("large records are compared with the chunk checksums of the index") {
   const Pack pack;
   const auto right = [&](uint64_t record) { return chunks_of(pack.records[record]); };
   const auto wrong_at = [&](uint64_t bad_record, auto spoil) {
@@ -158,7 +158,7 @@ TEST_CASE("what an index says of large records is held against them") {
   }
 }
 
-TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
+TEST_CASE("a scrub of TFRecord finds damage in records and in the checksums behind them") {
   const TemporaryFolder folder;
   const std::string path = folder.write("x.tfrecord", framed(some_records()));
   const ShardSet shards = open_tfrecord_shards({path});
@@ -172,7 +172,7 @@ TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
         std::vector<uint64_t>{2, shards.count() - 1});
 }
 
-TEST_CASE("a range only, and none beyond the end") {
+TEST_CASE("only the given range is scrubbed, and none beyond the end") {
   const Pack pack;
   pack.damage(5, 0);
   const ShardSet shards = open_ffrecord_shards({pack.path});

@@ -10,7 +10,7 @@
 using namespace ffrfs;
 using namespace ffrfs::test;
 
-TEST_CASE("of many who see a record first one has, and all agree on which") {
+TEST_CASE("of many that see a record first one decides its checksum, and all agree") {
   constexpr uint64_t kRecords = 2000;
   SeenChecksums seen(kRecords);
   std::vector<std::vector<char>> is_first(4, std::vector<char>(kRecords));
@@ -30,7 +30,7 @@ TEST_CASE("of many who see a record first one has, and all agree on which") {
   }
 }
 
-TEST_CASE("a checksum of zero is one as any other") {
+TEST_CASE("a checksum of zero counts like any other") {
   SeenChecksums seen(1);
   CHECK(seen.is_first(0, 0));
   CHECK_FALSE(seen.is_first(0, 7));

@@ -93,7 +93,7 @@ TEST_CASE("the page is laid out as its header says") {
   CHECK(number_at<uint64_t>(page, 112) == 5);
 }
 
-TEST_CASE("too long a name, or another count, is refused and changes nothing") {
+TEST_CASE("a row with too long a name, or another count, is refused and changes nothing") {
   CounterPage page;
   const std::string longest(CounterPage::kNameSize - 1, 'n');
   page.row(longest) = 1;
@@ -105,7 +105,7 @@ TEST_CASE("too long a name, or another count, is refused and changes nothing") {
   CHECK(text(page.bytes()) == before);
 }
 
-TEST_CASE("a full page is refused, whatever the count, and all rows stay") {
+TEST_CASE("a full page refuses new rows, whatever their count, and keeps its rows") {
   CounterPage page;
   constexpr size_t row_header = 40;
   const size_t left = CounterPage::kSize - 16;
@@ -122,7 +122,7 @@ TEST_CASE("a full page is refused, whatever the count, and all rows stay") {
   CHECK(page.row("last") == 4);
 }
 
-TEST_CASE("two pages over one file see each other, also one that is made later") {
+TEST_CASE("two pages over one file share their rows, also those that are made later") {
   const FileDescriptor file = shared_memory(CounterPage::kSize);
   CounterPage first(file.get());
   first.row("reads") = 1;
@@ -138,7 +138,7 @@ TEST_CASE("two pages over one file see each other, also one that is made later")
   CHECK(number_at<uint64_t>(alone, 8) == 16);
 }
 
-TEST_CASE("a file that is too small, or not there, is refused") {
+TEST_CASE("a file that is too small, or does not exist, is refused") {
   CHECK_THROWS_AS(CounterPage(shared_memory(CounterPage::kSize - 1).get()), StorageError);
   CHECK_THROWS_AS(CounterPage(1 << 20), StorageError);
 }
@@ -160,7 +160,7 @@ TEST_CASE("threads make rows and count in them at once") {
   CHECK(number_at<uint64_t>(page, 8) == 16 + kRows * 48);  // no row was made twice
 }
 
-TEST_CASE("buckets follow their rule: in order, without gaps, within a quarter") {
+TEST_CASE("buckets are in order, without gaps, at most a quarter wide") {
   CHECK(RequestTimes::bucket(0) == 0);
   CHECK(RequestTimes::bucket(255) == 0);
   CHECK(RequestTimes::bucket(256) == 1);
@@ -183,7 +183,7 @@ TEST_CASE("buckets follow their rule: in order, without gaps, within a quarter")
   }
 }
 
-TEST_CASE("the last bucket takes all that is longer") {
+TEST_CASE("the last bucket takes all longer times") {
   constexpr size_t kLast = RequestTimes::kBucketCount - 1;
   constexpr uint64_t kBeginNs = (uint64_t{7} << 25) << 8;  // 60 s
   CHECK(RequestTimes::bucket(kBeginNs - 1) == kLast - 1);
@@ -216,7 +216,7 @@ TEST_CASE("each kind of request has a name and a row, and threads add to it at o
   CHECK_THROWS_AS((void)RequestTimes::kind_of("flush"), std::invalid_argument);
 }
 
-TEST_CASE("a failure is due once a minute for each file") {
+TEST_CASE("a failure is logged once a minute for each file") {
   using namespace std::chrono_literals;
   CounterPage page;
   FailureLog log(page);
@@ -252,7 +252,7 @@ TEST_CASE("the failure log is bounded: the file logged longest ago is forgotten"
   CHECK((counts[2] == 1 && counts[3] == 1 && counts[4] == 2 && counts[5] == 1));
 }
 
-TEST_CASE("failures of files go on where those of the worker before it have ended") {
+TEST_CASE("failure counts of files go on from those of the worker before") {
   CounterPage page;
   const auto now = FailureLog::Clock::now();
   {
@@ -327,7 +327,7 @@ void poll_until(DemandReader& reader, const std::atomic<int>& finished, int coun
 
 }  // namespace
 
-TEST_CASE("queue depth and bytes in flight tell what is fetched, and return to 0") {
+TEST_CASE("queue depth and bytes in flight count the fetches, and return to 0") {
   const ColdRecords file(equal_records(40, 100'000));
   Counters counters;
   Fetcher fetcher(file.shards, counters, 1 << 20);  // half of it may be in flight
@@ -372,7 +372,7 @@ TEST_CASE("fetches that fail leave nothing in flight") {
   CHECK(counters.bytes_in_flight == 0);
 }
 
-TEST_CASE("bytes kept are those of units of which a part was served, until all was") {
+TEST_CASE("bytes kept count the units that were served in part, until all is served") {
   const ColdRecords file(equal_records(3, 100'000));
   Counters counters;
   Fetcher fetcher(file.shards, counters, 1 << 20);  // a quarter of it may be kept
@@ -403,7 +403,7 @@ TEST_CASE("bytes kept are those of units of which a part was served, until all w
   CHECK(counters.bytes_kept == 0);
 }
 
-TEST_CASE("what a process holds stays until the next one begins, and is not inherited") {
+TEST_CASE("gauges of a process stay until the next one begins, and are reset then") {
   const ColdRecords file(equal_records(1, 1000));
   const FileDescriptor memory = shared_memory(CounterPage::kSize);
   Counters present(memory.get());

@@ -68,7 +68,7 @@ TEST_CASE("many threads note hints, which are counted up to two") {
   CHECK(noted(file) == std::array<uint8_t, 4>{0x66, 0x66, 0x66, 0x66});
 }
 
-TEST_CASE("nothing is noted where there is no room") {
+TEST_CASE("nothing is noted in a file without room") {
   const FileDescriptor file = shared_file(CounterPage::kSize);
   CounterPage page(file.get());
   for (const int fd : {-1, file.get()}) {
@@ -79,7 +79,7 @@ TEST_CASE("nothing is noted where there is no room") {
   CHECK(page.row("coverage_records") == 0);
 }
 
-TEST_CASE("the digest of an order is that of its texts") {
+TEST_CASE("the digest of an order is the SHA-256 of its texts") {
   CounterPage page;
   HintOrders orders(page);
   HintOrder none;
