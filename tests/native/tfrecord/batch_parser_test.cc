@@ -75,7 +75,7 @@ constexpr auto kBytes = FeatureKind::kBytes;
 
 }  // namespace
 
-TEST_CASE("columns of every layout, whatever the order of the features") {
+TEST_CASE("columns of every layout are parsed, whatever the order of the features") {
   FeatureSpec with_default = fixed("d", kBytes, 2);
   with_default.has_default = true;
   std::get<Values<std::string>>(with_default.defaults) = {"x", ""};
@@ -126,7 +126,7 @@ TEST_CASE("the last of two features of one name counts, whichever it is") {
   CHECK(columns[0].ends == Ends{2, 3, 4, 4});
 }
 
-TEST_CASE("more features than are remembered by position") {
+TEST_CASE("a feature is found among more features than are remembered by position") {
   const BatchParser parser({fixed("f3000", kInt64), variable("nowhere", kInt64)});
   Bytes entries;
   for (int64_t i = 0; i < 4000; ++i) entries += entry("f" + std::to_string(i), int64_list({i}));
@@ -135,7 +135,7 @@ TEST_CASE("more features than are remembered by position") {
   CHECK(columns[1].ends == Ends{0, 0});
 }
 
-TEST_CASE("errors name the example and the feature, what is there and what was expected") {
+TEST_CASE("errors name the example and the feature, the value found and the one expected") {
   const BatchParser parser({fixed("a", kInt64, 2), sequence("s", kInt64, 2)});
   const Bytes good = example(entry("a", int64_list({1, 2})));
   CHECK(refusal(parser, {good, good}) == "none");
@@ -160,7 +160,7 @@ TEST_CASE("errors name the example and the feature, what is there and what was e
         "example 0: is not an Example: a name that is not UTF-8 at byte 6 of 9");
 }
 
-TEST_CASE("sequences: context and feature lists") {
+TEST_CASE("the context and the feature lists of sequences are parsed") {
   const Bytes context = example(entry("id", int64_list({7})) + entry("none", ""));
   const Bytes steps = field(1, int64_list({1, 2})) + field(1, int64_list({3, 4}));
   const Bytes ragged =
@@ -217,7 +217,7 @@ TEST_CASE("threads share a parser") {
   CHECK(same_count == 200);
 }
 
-TEST_CASE("damaged golden records give columns or an error, in memory that they account for") {
+TEST_CASE("damaged golden records give columns or an error, and no more values than bytes") {
   std::vector<Bytes> golden;
   for (const char* name : {"examples.tfrecord", "sequences.tfrecord"}) {
     for (Bytes& record : golden_records(name)) {

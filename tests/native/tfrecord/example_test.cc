@@ -106,7 +106,7 @@ uint64_t walk(std::span<const std::byte> record) {
 
 }  // namespace
 
-TEST_CASE("the wire: every type is read or skipped, and what is bad says where") {
+TEST_CASE("every wire type is read or skipped, and a fault has its offset") {
   CHECK(fault_of("") == "");
   CHECK(fault_of(kUnknown) == "");
   CHECK(fault_of(tag(1, 0) + Bytes(9, '\xff') + '\x7f') == "");  // the upper bits are dropped
@@ -127,7 +127,7 @@ TEST_CASE("the wire: every type is read or skipped, and what is bad says where")
   CHECK(fault_of(tag(1, 2) + Bytes(9, '\xff') + '\x01') == "a number of too many bytes at 0");
 }
 
-TEST_CASE("the wire: groups") {
+TEST_CASE("groups without an end and groups that nest too deep are refused") {
   CHECK(fault_of(tag(9, 4)) == "the end of a group that has not begun at 0");
   CHECK(fault_of(tag(9, 3)) == "a group without an end at 0");
   CHECK(fault_of(tag(9, 3) + tag(8, 4)) == "the end of another group at 1");
@@ -150,7 +150,7 @@ TEST_CASE("the wire: groups") {
   CHECK(reader.is(1, WireType::kBytes));
 }
 
-TEST_CASE("values of the three kinds") {
+TEST_CASE("a feature gives its values of the three kinds") {
   const Bytes long_value = pattern(300, 1);
   CHECK(bytes_of(bytes_list({"a", "", long_value})) == std::vector<Bytes>{"a", "", long_value});
   CHECK(floats_of(float_list({1.5F, -2, 0})) == Floats{1.5F, -2, 0});
@@ -170,7 +170,7 @@ TEST_CASE("values of the three kinds") {
   CHECK(Feature{view(kUnknown)}.kind() == FeatureKind::kNone);
 }
 
-TEST_CASE("lists may be packed or not, and mixed, among unknown fields") {
+TEST_CASE("lists are read packed or not, and mixed, among unknown fields") {
   const Bytes unpacked_int = tag(1, 0) + varint(7);
   const Bytes packed_ints = field(1, varint(8) + varint(300));
   CHECK(ints_of(field(3, unpacked_int)) == Ints{7});
@@ -187,7 +187,7 @@ TEST_CASE("lists may be packed or not, and mixed, among unknown fields") {
   CHECK(bytes_of(field(1, tag(1, 0) + varint(1))).empty());
 }
 
-TEST_CASE("of several kinds the last counts; occurrences of one kind are one") {
+TEST_CASE("the last kind of a feature counts; lists of one kind in a row are joined") {
   const Bytes one = int64_list({1});
   const Bytes two = int64_list({2});
   CHECK(ints_of(one + two) == Ints{1, 2});
@@ -198,7 +198,7 @@ TEST_CASE("of several kinds the last counts; occurrences of one kind are one") {
   CHECK(Feature{view(one + float_list({}))}.kind() == FeatureKind::kFloat);
 }
 
-TEST_CASE("features of an Example, in order") {
+TEST_CASE("the features of an Example are visited in order") {
   const Bytes a = entry("a", int64_list({1}));
   const Bytes b = entry("b", int64_list({2}));
   using Names = std::vector<std::string>;
@@ -221,7 +221,7 @@ TEST_CASE("features of an Example, in order") {
   CHECK(reason(example(a + "\x0a")) == "a number that is cut off");
 }
 
-TEST_CASE("names are UTF-8, as strictly as in protobuf") {
+TEST_CASE("names must be UTF-8, as strictly as in protobuf") {
   const auto is_name = [](const Bytes& name) {
     return inspect_alone(example(entry(name, int64_list({1})))).kind == MessageKind::kExample;
   };
@@ -238,7 +238,7 @@ TEST_CASE("names are UTF-8, as strictly as in protobuf") {
   }
 }
 
-TEST_CASE("golden files: what they are, and that all of it is walked") {
+TEST_CASE("golden records have the expected kind, and all their values are walked") {
   size_t feature_count = 0;
   for (const Bytes& record : golden_records("examples.tfrecord")) {
     CHECK(inspect_alone(record).kind == MessageKind::kExample);
@@ -258,7 +258,7 @@ TEST_CASE("golden files: what they are, and that all of it is walked") {
   }
 }
 
-TEST_CASE("what is no Example, and why") {
+TEST_CASE("a record that is no Example is refused, with the reason") {
   const Bytes a = entry("a", int64_list({1}));
   CHECK(no_example(example(a)) == "an Example");
   CHECK(no_example(example(a) + kUnknown) == "an Example");

@@ -116,7 +116,7 @@ TEST_CASE("damaged files and sidecars give records that were written, or errors"
   }
 }
 
-TEST_CASE("a sidecar of somebody else's, put beside a file where everybody may put files") {
+TEST_CASE("a stranger's sidecar beside a file in a sticky folder is not used") {
   if (geteuid() != 0) return;  // only root can change the owner of a file
   constexpr uid_t kStranger = 12346;
   const std::vector<Bytes> records{pattern(5, 1), pattern(300, 2)};
@@ -135,7 +135,7 @@ TEST_CASE("a sidecar of somebody else's, put beside a file where everybody may p
   }
 }
 
-TEST_CASE("Ctrl-C ends the opening of many files, also what other threads wait for") {
+TEST_CASE("Ctrl-C ends the opening of many files, also in other threads") {
   std::atomic<size_t> count{0};
   const pid_t main = gettid();
   const OpenSource open = [&](const std::string&) -> std::unique_ptr<const Source> {

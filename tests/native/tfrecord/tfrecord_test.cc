@@ -182,7 +182,7 @@ TEST_CASE("an empty file has no records") {
   CHECK(scan_all(folder / "a.tfrecord").empty());
 }
 
-TEST_CASE("cut off at every length: records, or the place and what is missing") {
+TEST_CASE("a file that is cut off anywhere has fewer records, or an error that says where") {
   const Bytes file = framed(kSmall);
   const auto offsets = offsets_of(kSmall);
   const TemporaryFolder folder;
@@ -208,7 +208,7 @@ TEST_CASE("cut off at every length: records, or the place and what is missing") 
   }
 }
 
-TEST_CASE("any flipped byte: the right bytes or an error, every way") {
+TEST_CASE("every flipped byte is found, in each way of reading") {
   const Bytes file = framed(kSmall);
   const auto offsets = offsets_of(kSmall);
   const TemporaryFolder folder;
@@ -247,7 +247,7 @@ TEST_CASE("any flipped byte: the right bytes or an error, every way") {
   }
 }
 
-TEST_CASE("a length that lies allocates nothing") {
+TEST_CASE("a length beyond the end of the file is refused") {
   const TemporaryFolder folder;
   for (const uint64_t length : {uint64_t{17}, uint64_t{1} << 20, uint64_t{1} << 40,
                                 uint64_t{1} << 63, UINT64_MAX - 15, UINT64_MAX}) {
@@ -260,7 +260,7 @@ TEST_CASE("a length that lies allocates nothing") {
   }
 }
 
-TEST_CASE("what is compressed says so") {
+TEST_CASE("the error for a compressed file says that it is compressed") {
   const TemporaryFolder folder;
   const std::string gzip =
       folder.write("a.gz", Bytes("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + pattern(90, 1));
@@ -274,7 +274,7 @@ TEST_CASE("what is compressed says so") {
   CHECK(read_all(open_shards(folder.write("b", frame(record)))) == std::vector{record});
 }
 
-TEST_CASE("the content decides, or the name") {
+TEST_CASE("the content of a file decides its format, or else its name") {
   const TemporaryFolder folder;
   CHECK(read_all(open_shards(folder.write("plain", framed(kSmall)))) == kSmall);
   CHECK(read_all(open_shards(folder.write("plain.ffr", ffrecord(kSmall)))) == kSmall);
@@ -287,7 +287,7 @@ TEST_CASE("the content decides, or the name") {
   CHECK_THROWS_AS((void)open_shards(folder / "nothing.tfrecord"), StorageError);
 }
 
-TEST_CASE("a folder of shards, in byte order, without what is no shard") {
+TEST_CASE("a folder gives its shards in byte order, and no other files") {
   const TemporaryFolder folder;
   std::vector<Bytes> expected;
   for (int i = 0; i < 30; ++i) {
@@ -312,7 +312,7 @@ TEST_CASE("a folder of shards, in byte order, without what is no shard") {
                        doctest::Contains("TFRecord files (*.tfrecord*)"), FormatError);
 }
 
-TEST_CASE("sidecars: every name, and the walk where there is none") {
+TEST_CASE("a sidecar is used under each of its names, and only if that is allowed") {
   const auto records = mixed_records();
   for (const char* name : {"a.tfrecord.idx", "a.tfrecord.tfindex", "a.idx", "a.tfindex"}) {
     CAPTURE(name);
@@ -328,7 +328,7 @@ TEST_CASE("sidecars: every name, and the walk where there is none") {
   CHECK(sidecar_paths("a.b.tfrecord").back() == "a.b.tfindex");
 }
 
-TEST_CASE("a sidecar that is not sound is not used, and costs nothing") {
+TEST_CASE("a sidecar that is not sound is not used, and the file is walked") {
   const Bytes good = sidecar_of(kSmall);
   REQUIRE(good == "0 21\n21 16\n37 28\n65 17\n");
   const std::vector<Bytes> bad = {
@@ -402,7 +402,7 @@ TEST_CASE("an older sidecar is stale, one of the same time is not") {
   }
 }
 
-TEST_CASE("a sidecar of another file of that size is found out") {
+TEST_CASE("a sidecar of another file of that size gives no wrong records") {
   auto others = records_of(std::vector<size_t>(1000, 50));
   const auto records = others;
   const TemporaryFolder folder;
@@ -428,7 +428,7 @@ TEST_CASE("a sidecar of another file of that size is found out") {
   CHECK(found[3] == records[3]);
 }
 
-TEST_CASE("large records: read, scanned, verified; their damage is found") {
+TEST_CASE("large records are read, scanned, verified; their damage is found") {
   const auto records = records_of({100, 5 << 20, 17 << 20, 0, 2 << 20});
   const TemporaryFolder folder;
   const std::string path = folder.write("large.tfrecord", framed(records));
@@ -457,7 +457,7 @@ TEST_CASE("large records: read, scanned, verified; their damage is found") {
   }
 }
 
-TEST_CASE("the scan: any sizes, cached and cold, with and without checks") {
+TEST_CASE("the scan gives records of any size, cached and cold, with and without checks") {
   const auto records = mixed_records();
   const TemporaryFolder folder;
   const std::string path = folder.write("a.tfrecord", framed(records));
@@ -496,7 +496,7 @@ TEST_CASE("the scan steps over damaged records, and hands out all others") {
   CHECK(scan_all(path, false) == records);
 }
 
-TEST_CASE("the scan by two threads: damage anywhere in a group") {
+TEST_CASE("the scan by two threads finds damage anywhere in a group") {
   const auto records = records_of(std::vector<size_t>(60, 100'000));
   const auto offsets = offsets_of(records);
   Bytes file = framed(records);
@@ -521,7 +521,7 @@ TEST_CASE("the scan by two threads: damage anywhere in a group") {
   CHECK(begin[45].find("record 45 (offset") != Bytes::npos);
 }
 
-TEST_CASE("pauses and forks in the middle of a scan") {
+TEST_CASE("a scan goes on after a pause and a fork") {
   const auto records = records_of(std::vector<size_t>(200, 100'000));
   const TemporaryFolder folder;
   TfrecordScan scan(source(folder.write("a.tfrecord", framed(records))), true);
@@ -549,7 +549,7 @@ TEST_CASE("pauses and forks in the middle of a scan") {
   CHECK(status == 0);
 }
 
-TEST_CASE("a file that shrinks under the scan is an error") {
+TEST_CASE("a file that shrinks during a scan gives an error") {
   const auto records = records_of(std::vector<size_t>(100, 100'000));
   const TemporaryFolder folder;
   const std::string path = folder.write("a.tfrecord", framed(records));
@@ -559,7 +559,7 @@ TEST_CASE("a file that shrinks under the scan is an error") {
   CHECK_THROWS_AS(while (!next(scan).empty()){}, StorageError);
 }
 
-TEST_CASE("scans and openings by several threads") {
+TEST_CASE("several threads scan and open files") {
   const auto records = records_of(std::vector<size_t>(100, 50'000));
   const TemporaryFolder folder;
   for (int i = 0; i < 12; ++i) {

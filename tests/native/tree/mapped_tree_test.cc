@@ -100,7 +100,7 @@ std::string fault_of(const auto& ask) {
 
 }  // namespace
 
-TEST_CASE("what the index says is there") {
+TEST_CASE("the tree has exactly the entries of the index") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -124,7 +124,7 @@ TEST_CASE("what the index says is there") {
   }
 }
 
-TEST_CASE("a record's file is the one of its lowest slot") {
+TEST_CASE("file_of() gives the file of a record's lowest slot") {
   Model root;
   root.entries["a"].entries["twin"] = file_model(1);
   root.entries["b"] = file_model(1);
@@ -137,7 +137,7 @@ TEST_CASE("a record's file is the one of its lowest slot") {
   CHECK(opened.tree->file_of(UINT64_MAX) == 0);
 }
 
-TEST_CASE("modes and times that nobody knows") {
+TEST_CASE("modes and times may be unknown") {
   Model root;
   root.entries["a"] = file_model(0);
   root.entries["a"].mode = std::nullopt;
@@ -151,7 +151,7 @@ TEST_CASE("modes and times that nobody knows") {
   TreeCheck(*opened.tree).check(root);
 }
 
-TEST_CASE("each relation is checked where it is followed") {
+TEST_CASE("each reference in the index is checked where it is followed") {
   const TemporaryFolder folder;
   const auto inode = [&](size_t slot, const auto& change) {
     return changed<IndexInode>(folder, Section::kInodes, slot, change);
@@ -212,7 +212,7 @@ TEST_CASE("each relation is checked where it is followed") {
   check_fault(directory(3, [](auto& it) { it.slot = 5; }), ask_subdirectories(2), "another");
 }
 
-TEST_CASE("what stands beside a fault is there") {
+TEST_CASE("entries beside a fault can be read") {
   const TemporaryFolder folder;
   const IndexedFile file =
       changed<IndexInode>(folder, Section::kInodes, 5, [](IndexInode& it) { it.parent = 2; });
@@ -224,7 +224,7 @@ TEST_CASE("what stands beside a fault is there") {
   CHECK(tree.list(3, 0, 99).size() == 1);
 }
 
-TEST_CASE("names that no folder has") {
+TEST_CASE("names that no folder can have are refused") {
   for (const std::string name : {"/", ".", "..", "a/b"}) {
     Model root;
     root.entries[name] = file_model(0);
@@ -242,7 +242,7 @@ TEST_CASE("names that no folder has") {
   CHECK_THROWS_AS((void)opened.tree->list(kRootIno, 0, 9), FormatError);
 }
 
-TEST_CASE("links to what is no path") {
+TEST_CASE("links whose target is no path are refused") {
   for (const std::string& target : {std::string(), std::string(4096, 'a'), std::string(2, '\0')}) {
     Model root;
     root.entries["a"] = {.kind = InodeKind::kSymlink, .record = 0, .target = target, .entries = {}};
@@ -254,7 +254,7 @@ TEST_CASE("links to what is no path") {
   }
 }
 
-TEST_CASE("a root that is no folder") {
+TEST_CASE("a root that is no folder is refused") {
   const TemporaryFolder folder;
   const IndexedFile file =
       changed<IndexInode>(folder, Section::kInodes, 0, [](IndexInode& it) { it.mode = S_IFREG; });
@@ -275,7 +275,7 @@ TEST_CASE("a slice cannot hide that names are out of order") {
   CHECK_THROWS_AS((void)tree.list(kRootIno, 0, 3), FormatError);
 }
 
-TEST_CASE("whatever the sections say: faults, or a tree") {
+TEST_CASE("damaged sections give faults, or a tree") {
   const TemporaryFolder folder;
   size_t faulty = 0;
   size_t opened = 0;
@@ -312,7 +312,7 @@ TEST_CASE("whatever the sections say: faults, or a tree") {
   CHECK(faulty > opened / 4);
 }
 
-TEST_CASE("several threads at once") {
+TEST_CASE("several threads read a tree at once") {
   Random random(1);
   uint64_t record_count = 0;
   const Model root = random_model(random, 3000, record_count);

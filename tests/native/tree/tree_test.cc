@@ -41,7 +41,7 @@ void check_no_inode(const Tree& tree, Ino ino) {
 
 }  // namespace
 
-TEST_CASE("a folder tree is what was put into it") {
+TEST_CASE("a folder tree has the entries that were put into it") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -58,7 +58,7 @@ TEST_CASE("a folder tree is what was put into it") {
   }
 }
 
-TEST_CASE("inode numbers are dense, and a directory's entries stand together") {
+TEST_CASE("inode numbers are dense, and consecutive within a directory") {
   Random random(7);
   uint64_t record_count = 0;
   const Model model = random_model(random, 300, record_count, false);
@@ -71,7 +71,7 @@ TEST_CASE("inode numbers are dense, and a directory's entries stand together") {
   CHECK(next == end);
 }
 
-TEST_CASE("the tables are small") {
+TEST_CASE("a tree takes little memory for each file") {
   TreeBuilder builder("packed.ffr", 1'000'000);
   const auto root = builder.add_directory();
   for (int i = 0; i < 100'000; ++i) {
@@ -80,7 +80,7 @@ TEST_CASE("the tables are small") {
   CHECK(builder.finish()->memory_bytes() < 100'000 * (13 + 1 + 16) + 1000);
 }
 
-TEST_CASE("a plain file's tree is computed") {
+TEST_CASE("the tree of a plain file has one file for each record") {
   for (const uint64_t count : {0, 1, 10, 1000}) {
     CAPTURE(count);
     Model model = pickled(Model());
@@ -142,7 +142,7 @@ class Directories final : public Tree {
 
 }  // namespace
 
-TEST_CASE("directories that lie too deep are found, whatever else there is") {
+TEST_CASE("directories that are too deep are found, whatever else the tree has") {
   Directories tree;
   for (int i = 0; i < 600; ++i) static_cast<void>(tree.add_chain(kRootIno, 2));
   const Ino deepest = tree.add_chain(kRootIno, 1024);
@@ -156,7 +156,7 @@ TEST_CASE("directories that lie too deep are found, whatever else there is") {
   CHECK(tree.find_too_deep(kRootIno) == beyond);
 }
 
-TEST_CASE("of a chain without an end no more is looked at than has to be") {
+TEST_CASE("a long chain of directories is listed no deeper than needed") {
   Directories tree;
   static_cast<void>(tree.add_chain(kRootIno, 100'000));
   CHECK(tree.find_too_deep(kRootIno) == kRootIno + 1025);
@@ -174,7 +174,7 @@ TEST_CASE("a record's name has no second spelling") {
   }
 }
 
-TEST_CASE("names grow where the last number needs more than nine digits") {
+TEST_CASE("names are longer if the last number needs more than nine digits") {
   CHECK(FlatTree(1'000'000'000).name(2) == "000000000");
   const FlatTree tree(1'000'000'001);
   CHECK(tree.name(2) == "0000000000");
@@ -188,7 +188,7 @@ TEST_CASE("names grow where the last number needs more than nine digits") {
   CHECK(vast.lookup(kRootIno, "99999999999999999999") == 0);
 }
 
-TEST_CASE("printable keeps to one line, and shortens") {
+TEST_CASE("printable() gives one line, and shortens long text") {
   CHECK(printable("a b~") == "a b~");
   CHECK(printable(std::string_view("\n\x1b[2J\\\x7f\xc3\0", 9)) ==
         "\\x0a\\x1b[2J\\x5c\\x7f\\xc3\\x00");
@@ -197,7 +197,7 @@ TEST_CASE("printable keeps to one line, and shortens") {
   CHECK(shown.ends_with("aend"));
 }
 
-TEST_CASE("names from UTF-8 with surrogates") {
+TEST_CASE("names are decoded from UTF-8 with surrogates") {
   NameDecoder decoder;
   const auto decoded = [&](std::string_view pickled) {
     const char* fault = decoder.utf8(pickled);

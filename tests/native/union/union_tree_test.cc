@@ -189,7 +189,7 @@ struct Cut {
 
 }  // namespace
 
-TEST_CASE("a folder cut into packs is the folder") {
+TEST_CASE("the packs of a folder together show the folder") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -207,7 +207,7 @@ TEST_CASE("a folder cut into packs is the folder") {
   }
 }
 
-TEST_CASE("packs that have paths in common") {
+TEST_CASE("packs that have common paths are merged or refused by the given rule") {
   size_t conflicts = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -227,7 +227,7 @@ TEST_CASE("packs that have paths in common") {
   CHECK(conflicts < 55);
 }
 
-TEST_CASE("a conflict names the path and both packs") {
+TEST_CASE("the error for a conflict names the path and both packs") {
   const auto fault_of = [](const std::vector<Pack>& packs) -> std::string {
     try {
       Opened opened(packs);
@@ -276,7 +276,7 @@ TEST_CASE("a folder has the mode and the time of the first pack that has it") {
   }
 }
 
-TEST_CASE("folders that one pack has are not looked at") {
+TEST_CASE("merging does not list folders that only one pack has") {
   // Folder a cannot be listed; but only one pack has it, so merging does not look into it.
   std::vector<Pack> packs(2);
   packs[0].model.entries["a"].entries["bad/name"] = Model();
@@ -303,7 +303,7 @@ TEST_CASE("entries that cannot be read hide no others of their folder") {
   }
 }
 
-TEST_CASE("a shared folder of many entries, by any position") {
+TEST_CASE("a shared folder of many entries is listed from any position") {
   std::vector<Pack> packs(7);
   Model all;
   for (uint64_t i = 0; i < 9000; ++i) {
@@ -330,7 +330,7 @@ TEST_CASE("a shared folder of many entries, by any position") {
   check_from(9000, 1);
 }
 
-TEST_CASE("the end of a listing may be the end of a chunk") {
+TEST_CASE("a listing may end at the end of a chunk") {
   for (const uint64_t count : {1023, 1024, 1025, 2048}) {
     std::vector<Pack> packs(2);
     for (uint64_t i = 0; i < count; ++i) {
@@ -345,7 +345,7 @@ TEST_CASE("the end of a listing may be the end of a chunk") {
   }
 }
 
-TEST_CASE("folders that are shared too deep") {
+TEST_CASE("shared folders that are too deep are refused") {
   const auto nested = [](size_t depth) {
     Model root;
     Model* at = &root;
@@ -360,7 +360,7 @@ TEST_CASE("folders that are shared too deep") {
   CHECK_THROWS_AS(Opened{packs}, FormatError);
 }
 
-TEST_CASE("one part alone, and none but roots") {
+TEST_CASE("a union of one part works, and a union of empty roots") {
   Random random(5);
   std::vector<Pack> packs(1);
   packs[0].model = random_model(random, 100, packs[0].record_count);
@@ -368,7 +368,7 @@ TEST_CASE("one part alone, and none but roots") {
   check_union(std::vector<Pack>(3), OnConflict::kError);
 }
 
-TEST_CASE("parts that lie") {
+TEST_CASE("damaged or false parts give faults or a tree without duplicate names") {
   // Duplicates within packs that claim to be one set, and sections changed at random: there are
   // faults, or a tree in which no folder has a name twice.
   const uint64_t seeds = std::max<uint64_t>(seed_count() / 40, 1);
@@ -420,7 +420,7 @@ TEST_CASE("parts that lie") {
   CHECK(faults > seeds / 10);
 }
 
-TEST_CASE("several threads at once") {
+TEST_CASE("several threads read a union at once") {
   Random random(1);
   std::vector<Pack> packs(4);
   Model all;
