@@ -33,7 +33,7 @@ void limit(Rig& rig, size_t limit_bytes) {
 
 }  // namespace
 
-TEST_CASE("buffers that wait to be used again go beyond the new limit, and come back below") {
+TEST_CASE("free buffers beyond a new limit are dropped, and those below it are used again") {
   BufferPool pool(40'960);
   const std::byte* memory = nullptr;
   {
@@ -58,7 +58,7 @@ TEST_CASE("buffers that wait to be used again go beyond the new limit, and come 
   CHECK(pool.acquire(8192).data() == memory);
 }
 
-TEST_CASE("buffers that wait to be used again go when they are released, and the limit stays") {
+TEST_CASE("release() unmaps the free buffers of a pool, and the pool can still be used") {
   constexpr size_t kSize = kMib;  // so large that it is mapped, not taken from malloc's heap
   BufferPool pool(2 * kSize);
   std::byte* memory = pool.acquire(kSize).data();
@@ -70,7 +70,7 @@ TEST_CASE("buffers that wait to be used again go when they are released, and the
   CHECK(is_mapped());
 }
 
-TEST_CASE("hints that are held shrink with the limit, and are read all the same") {
+TEST_CASE("records held for hints shrink with the limit, and can still be read") {
   Rig rig(patterns(64, 60'000));
   const auto list = rig.prefetcher->open_list();
   std::vector<uint64_t> order;
@@ -89,7 +89,7 @@ TEST_CASE("hints that are held shrink with the limit, and are read all the same"
   CHECK(rig.counters.bytes_in_flight == 0);
 }
 
-TEST_CASE("who waits for room gets it when there is more, and one always has some") {
+TEST_CASE("reads that wait for room go on when there is more, and one always has room") {
   Rig rig(patterns(8, 3'000'000), {.cache_bytes = 64 * kMib});
   limit(rig, 0);
   std::atomic<int> arrived{0};
@@ -111,7 +111,7 @@ TEST_CASE("who waits for room gets it when there is more, and one always has som
   CHECK(rig.counters.bytes_in_flight == 0);
 }
 
-TEST_CASE("what can be read at all does not depend on the limit now") {
+TEST_CASE("the largest record that can be read does not depend on the present limit") {
   Rig rig(patterns(2, 1000), {.cache_bytes = 64 * kMib});
   const uint64_t before = rig.reads.record_limit_bytes();
   CHECK(before == 32 * kMib);
@@ -122,7 +122,7 @@ TEST_CASE("what can be read at all does not depend on the limit now") {
   }
 }
 
-TEST_CASE("many lists share the room for hints, and the last to come has some") {
+TEST_CASE("many lists share the room for hints, and the last list still has some") {
   Rig rig(patterns(4, 100), {.options = {.window_records = 100}});
   const std::vector<Hint> hints(9000, rig.hint(1));
   std::vector<Prefetcher::ListId> lists;
@@ -141,7 +141,7 @@ TEST_CASE("many lists share the room for hints, and the last to come has some") 
   CHECK(rig.prefetcher->room(rig.prefetcher->open_list()) == 8192);
 }
 
-TEST_CASE("the limit goes up and down while readers read, and hints come") {
+TEST_CASE("readers get the right bytes while the limit goes up and down, and hints come") {
   std::vector<Bytes> records = patterns(200, 30'000);
   for (size_t i = 0; i < 6; ++i) records[i * 30] = pattern(4'500'000 + i, static_cast<uint32_t>(i));
   Rig rig(std::move(records), {.cache_bytes = 48 * kMib});
@@ -198,7 +198,7 @@ size_t thread_count() {
 }  // namespace
 
 // Demand reads, batches ahead of need and passes over large records all read in threads here.
-TEST_CASE("without AIO all that reads has at most 36 threads in its pools") {
+TEST_CASE("without AIO reading takes at most 36 threads in all pools") {
   std::vector<Bytes> records = patterns(400, 10'000);
   for (size_t i = 0; i < 8; ++i) records[i * 50] = pattern(4'500'000, static_cast<uint32_t>(i));
   const AllAioEvents taken;

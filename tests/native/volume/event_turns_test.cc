@@ -51,7 +51,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("a thread returns when the poll() of another has brought what it waits for") {
+TEST_CASE("a thread returns when the poll() of another has brought its result") {
   Rig rig;
   std::jthread first([&] { rig.turns.wait(never, kForEver); });
   rig.waits.acquire();
@@ -78,7 +78,7 @@ TEST_CASE("a thread that waits for the event returns when another brings its res
   rig.goes_on.release();
 }
 
-TEST_CASE("threads that read one volume need no limit of time to go on") {
+TEST_CASE("threads that read one volume go on without a timeout") {
   constexpr uint32_t kThreadCount = 4;
   constexpr size_t kReadCount = 2'000;  // for each thread; a race would miss one in some hundred
   const std::vector<Bytes> records = patterns(kThreadCount * kReadCount, 100);

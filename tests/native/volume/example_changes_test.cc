@@ -85,7 +85,7 @@ void forget(Volume& volume) {
 
 }  // namespace
 
-TEST_CASE("a record that was looked into, and is another now, fails until it is what it was") {
+TEST_CASE("a record that is overwritten after its folder was read fails, until it is restored") {
   for (const size_t size : kSizes) {
     CAPTURE(size);
     const ChangingFile file(size);
@@ -125,7 +125,7 @@ TEST_CASE("a record that was looked into, and is another now, fails until it is 
   }
 }
 
-TEST_CASE("what is in memory of a record when it is overwritten is what it was") {
+TEST_CASE("reads of a record that was overwritten give its old bytes or an error") {
   for (const size_t size : kSizes) {
     CAPTURE(size);
     const ChangingFile file(size);
@@ -150,7 +150,7 @@ TEST_CASE("what is in memory of a record when it is overwritten is what it was")
   }
 }
 
-TEST_CASE("a record that was damaged when it was first looked into has not been seen") {
+TEST_CASE("a record that was damaged at the first read of its folder can be read when sound") {
   const ChangingFile file(400'000);
   std::vector<Bytes> damaged = file.other;
   damaged[2][damaged[2].size() / 2] ^= 1;

@@ -52,7 +52,7 @@ void begin_read(Volume& volume, uint64_t offset, size_t size, Outcome& outcome) 
 
 }  // namespace
 
-TEST_CASE("a read of several chunks without memory for them all is an error; others get theirs") {
+TEST_CASE("a read without memory for all its chunks fails; other reads get their bytes") {
   const Bytes record = pattern(12 * kMib, 1);
   const auto trial = std::make_shared<Trial>(ffrecord({record}));
   Volume volume({"far://bucket/plain.ffr"}, {.packs = {.open_source = open_trial(trial)}});

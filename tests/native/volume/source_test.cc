@@ -77,7 +77,7 @@ size_t thread_count() {
 
 }  // namespace
 
-TEST_CASE("a volume over another kind of source reads what a file would give") {
+TEST_CASE("a volume over another kind of source gives the same bytes as over a file") {
   const std::vector<size_t> sizes = {0, 1, 4095, 4097, 131'073, 1 << 20, (4 << 20) + 1, 9'000'000};
   std::vector<Bytes> records;
   for (const size_t size : sizes) records.push_back(pattern(size, static_cast<uint32_t>(size)));
@@ -111,7 +111,7 @@ TEST_CASE("a TFRecord file of another kind of source has the folders of its reco
   CHECK(trial->asked_in_all() > 0);
 }
 
-TEST_CASE("reads that are far away take no thread, and no other waits for them") {
+TEST_CASE("reads of remote bytes take no thread, and no other read waits for them") {
   FarPack pack(patterns(200, 4'000));
   CHECK(pack.read(0) == pack.records[0]);  // starts the threads that any read needs
   pack.put_far(100);
@@ -129,7 +129,7 @@ TEST_CASE("reads that are far away take no thread, and no other waits for them")
   CHECK(pack.right == 100);
 }
 
-TEST_CASE("many readers of one far record ask for it once") {
+TEST_CASE("many readers of one remote record request it once") {
   FarPack pack(patterns(3, 100'000));
   pack.put_far(1);
   for (int reader = 0; reader < 20; ++reader) CHECK(pack.start(1));
@@ -139,7 +139,7 @@ TEST_CASE("many readers of one far record ask for it once") {
   CHECK(pack.right == 20);
 }
 
-TEST_CASE("what a source fails with reaches each reader, and the next read tries again") {
+TEST_CASE("an error of a source reaches each reader, and the next read tries again") {
   FarPack pack(patterns(3, 100'000));
   pack.put_far(1);
   CHECK(pack.start(1));
@@ -167,7 +167,7 @@ TEST_CASE("a source that is shorter than it was, or has other bytes, gives error
   CHECK_THROWS_WITH_AS((void)pack.read(2), doctest::Contains("ends at offset"), StorageError);
 }
 
-TEST_CASE("a volume ends before what a source was asked for arrives, and runs no callback") {
+TEST_CASE("a volume can end before requested bytes arrive, and runs no callback then") {
   auto pack = std::make_unique<FarPack>(patterns(10, 4'000));
   const auto trial = pack->trial;
   pack->put_far(0);
@@ -177,7 +177,7 @@ TEST_CASE("a volume ends before what a source was asked for arrives, and runs no
   trial->arrive();
 }
 
-TEST_CASE("what arrives while a volume ends harms neither") {
+TEST_CASE("bytes that arrive while a volume ends do no harm") {
   for (int i = 0; i < 100; ++i) {
     auto pack = std::make_unique<FarPack>(patterns(10, 4'000));
     const auto trial = pack->trial;
@@ -188,7 +188,7 @@ TEST_CASE("what arrives while a volume ends harms neither") {
   }
 }
 
-TEST_CASE("hints that are far away: requested in order; they delay no reader, and are held") {
+TEST_CASE("hinted remote records are requested in order and held, and delay no reader") {
   const std::vector<Bytes> records = patterns(100, 10'000);
   const auto trial = std::make_shared<Trial>(ffrecord(records));
   Rig rig(records, {.open = open_trial(trial)});
@@ -213,7 +213,7 @@ TEST_CASE("hints that are far away: requested in order; they delay no reader, an
   CHECK(rig.wrong == 0);
 }
 
-TEST_CASE("far away, however many give hints: no more is requested ahead than the cache can hold") {
+TEST_CASE("remote records are requested ahead only up to a limit, however many hints there are") {
   constexpr size_t kInFlight = 64;
   constexpr size_t kAhead = 100;
   const std::vector<Bytes> records = patterns(400, 1'000);
@@ -233,7 +233,7 @@ TEST_CASE("far away, however many give hints: no more is requested ahead than th
   }));
 }
 
-TEST_CASE("slow reads: the slowest of many at once is about as late as one") {
+TEST_CASE("many slow reads at once take about as long as one") {
   FarPack pack(patterns(20, 4'000));
   pack.trial->delay(200ms);
   const auto begin = Clock::now();

@@ -90,7 +90,7 @@ void ignore(const TreePtr&, const std::exception_ptr&) {}
 
 }  // namespace
 
-TEST_CASE("a directory that is made at once, and for which there is no memory, can be had later") {
+TEST_CASE("a directory that could not be made for lack of memory can be made later") {
   HeavyRecords records;
   for (int again = 0; again < 2; ++again) {
     CHECK_THROWS_AS((void)records.cache.get(0, ignore), std::bad_alloc);
@@ -100,7 +100,7 @@ TEST_CASE("a directory that is made at once, and for which there is no memory, c
   CHECK(records.cache.get(0, ignore));
 }
 
-TEST_CASE("all who wait for a directory for which there is no memory get the error") {
+TEST_CASE("all that wait for a directory get the error if there is no memory for it") {
   HeavyRecords records;
   drop_cached_pages(records.path);
   int refused = 0;
@@ -119,7 +119,7 @@ TEST_CASE("all who wait for a directory for which there is no memory get the err
   CHECK(records.cache.get(0, ignore));
 }
 
-TEST_CASE("who asks while a directory is made hears of it, even if there is no memory to say so") {
+TEST_CASE("requests that come while a directory is made get its error, even without memory") {
   HeavyRecords records;
   int refused = 0;
   records.trees.meanwhile = [&] {

@@ -88,7 +88,7 @@ void check_record(Volume& volume, const ExampleFile& file, size_t record, size_t
 
 }  // namespace
 
-TEST_CASE("files that are made are made in parts, too, whatever the cache may hold") {
+TEST_CASE("files that are made from records can be read in parts, whatever the cache may hold") {
   const ExampleFile file;
   Volume volume({file.path}, {.cache_bytes = 16 * kMib});
   BlockingVolume blocking(volume);
@@ -116,7 +116,7 @@ TEST_CASE("files that are made are made in parts, too, whatever the cache may ho
   CHECK(MadeFile::open(volume, blocking.load_tree(Need::kInode, folder), folder, true) == nullptr);
 }
 
-TEST_CASE("what is made of a damaged record is not made") {
+TEST_CASE("no file is made from a damaged record") {
   const ExampleFile file;
   Volume volume({file.path}, {});
   BlockingVolume blocking(volume);
@@ -127,7 +127,7 @@ TEST_CASE("what is made of a damaged record is not made") {
   CHECK(MadeFile::open(volume, tree, ino, false) != nullptr);
 }
 
-TEST_CASE("every file of every record, cached and not, large cache and small") {
+TEST_CASE("every file of every record is right, cached and not, with a large and a small cache") {
   const ExampleFile file;
   for (const size_t cache_bytes : {256 * kMib, 16 * kMib}) {
     for (const bool cached : {true, false}) {
@@ -146,7 +146,7 @@ TEST_CASE("every file of every record, cached and not, large cache and small") {
   }
 }
 
-TEST_CASE("what is looked into is read and verified once, and read from memory then") {
+TEST_CASE("a record is read and verified once for its folder, and then read from memory") {
   const ExampleFile file;
   Volume volume({file.path}, {});
   drop_cached_pages(file.path);
@@ -167,7 +167,7 @@ TEST_CASE("what is looked into is read and verified once, and read from memory t
   CHECK(counters.bytes_served == 110'003);
 }
 
-TEST_CASE("a large record is read once to be looked into, and then by chunks") {
+TEST_CASE("a large record is read once for its folder, and then by chunks") {
   const ExampleFile file;
   Volume volume({file.path}, {});
   const Ino ino = BlockingVolume(volume).resolve("000000006/image/encoded.jpg");
@@ -179,7 +179,7 @@ TEST_CASE("a large record is read once to be looked into, and then by chunks") {
   CHECK(counters.bytes_storage + counters.bytes_page_cache <= looked + 2 * kChunkSize);
 }
 
-TEST_CASE("attributes, listings and paths") {
+TEST_CASE("a volume of Examples has the expected attributes, listings and paths") {
   const ExampleFile file;
   Volume volume({file.path}, {.uid = 7, .umask = 0027});
   BlockingVolume blocking(volume);
@@ -223,7 +223,7 @@ TEST_CASE("attributes, listings and paths") {
   }
 }
 
-TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") {
+TEST_CASE("a damaged record fails, whatever is requested; other records do not") {
   const ExampleFile file;
   for (const size_t bad : {1UL, 4UL, 6UL}) {
     CAPTURE(bad);
@@ -252,7 +252,7 @@ TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") 
   }
 }
 
-TEST_CASE("what cannot be held is not looked into, or not made") {
+TEST_CASE("records that are too large show no files, and files that are too large fail") {
   const Bytes ones = example(entry("long", int64_list(std::vector<int64_t>(300'000, 1))) +
                              entry("short", int64_list({1})));
   const ExampleFile file({photo(0, kLarge), ones});
@@ -268,7 +268,7 @@ TEST_CASE("what cannot be held is not looked into, or not made") {
   CHECK(blocking.read(blocking.resolve("000000001/short.npy"), 0, 1000).bytes.size() == 136);
 }
 
-TEST_CASE("with nothing left of the limit, all that could be read still can") {
+TEST_CASE("after the limit was set to 0, all that could be read still can") {
   const ExampleFile file({photo(0, kLarge), photo(1, 70'000), photo(2, 300)});
   Volume volume({file.path}, {.cache_bytes = 16 * kMib});
   for (size_t record = 0; record < 3; ++record) check_record(volume, file, record, kMib);
@@ -279,7 +279,7 @@ TEST_CASE("with nothing left of the limit, all that could be read still can") {
   for (size_t record = 0; record < 3; ++record) check_record(volume, file, record, 10'000);
 }
 
-TEST_CASE("folders that were dropped live on while they are used, and are made again") {
+TEST_CASE("dropped folders stay valid while they are used, and are made again") {
   std::vector<Bytes> records;
   for (uint32_t i = 0; i < 50; ++i) records.push_back(photo(i, 1000));
   const ExampleFile file(records);
@@ -302,7 +302,7 @@ TEST_CASE("folders that were dropped live on while they are used, and are made a
   CHECK((read_whole(volume, image, 500) == file.expected(7).at("image/encoded.jpg")));
 }
 
-TEST_CASE("many who look into one cold record are one fetch") {
+TEST_CASE("many requests for the folder of one cold record share one fetch") {
   const ExampleFile file;
   for (const size_t record : {1UL, 6UL}) {
     Volume volume({file.path}, {});
@@ -357,7 +357,7 @@ TEST_CASE("threads share a volume") {
   }
 }
 
-TEST_CASE("whole files in one call; one bad") {
+TEST_CASE("whole files are read in one call; a bad one fails the call") {
   const ExampleFile file;
   file.damage(0, 50);
   Volume volume({file.path}, {});
@@ -384,7 +384,7 @@ TEST_CASE("whole files in one call; one bad") {
   CHECK_THROWS_AS(blocking.read_files(wanted), ChecksumError);
 }
 
-TEST_CASE("who gives up waiting is not written to any more") {
+TEST_CASE("no read writes to the memory of a caller that gave up waiting") {
   const ExampleFile file;
   Volume volume({file.path}, {});
   drop_cached_pages(file.path);
@@ -405,7 +405,7 @@ TEST_CASE("who gives up waiting is not written to any more") {
   CHECK((read_whole(volume, image, kMib).size() == kLarge + 3));
 }
 
-TEST_CASE("a forked child looks into records with what it inherited") {
+TEST_CASE("a forked child reads records with the volume it inherited") {
   const ExampleFile file;
   Volume volume({file.path}, {});
   check_record(volume, file, 1, kMib);

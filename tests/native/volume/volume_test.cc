@@ -74,7 +74,7 @@ void check_random_reads(Volume& volume, const std::vector<Bytes>& records, uint3
 
 }  // namespace
 
-TEST_CASE("reads of any part of any size, cached and not, large cache and small") {
+TEST_CASE("reads of any part are right, cached and not, with a large and a small cache") {
   const PlainFile file;
   for (const size_t cache_bytes : {size_t{256} << 20, size_t{1} << 20, size_t{0}}) {
     for (const bool cached : {true, false}) {
@@ -90,7 +90,7 @@ TEST_CASE("reads of any part of any size, cached and not, large cache and small"
   }
 }
 
-TEST_CASE("one damaged record fails, every way; the others do not") {
+TEST_CASE("a damaged record fails, cached or not; other records do not") {
   const PlainFile file;
   for (const size_t bad : {1UL, 5UL, 9UL, 10UL, 11UL}) {
     CAPTURE(bad);
@@ -111,7 +111,7 @@ TEST_CASE("one damaged record fails, every way; the others do not") {
   }
 }
 
-TEST_CASE("bytes from memory are those that readers got, not the units that hold them") {
+TEST_CASE("bytes_memory counts the bytes that readers got, not the units that hold them") {
   const PlainFile file;
   const size_t large = 11;
   Volume volume({file.path}, {});
@@ -135,7 +135,7 @@ TEST_CASE("a large record that changes after it was verified is caught") {
   CHECK(read(volume, ino_of(large), 5'500'000, 10) == file.records[large].substr(5'500'000, 10));
 }
 
-TEST_CASE("a truncated file: an error for what is gone, bytes for what is there") {
+TEST_CASE("a truncated file gives errors for the missing records, and bytes of the others") {
   const PlainFile file;
   Volume volume({file.path}, {});
   const uint64_t cut = volume.extent(ino_of(9)).offset + 1000;
@@ -145,7 +145,7 @@ TEST_CASE("a truncated file: an error for what is gone, bytes for what is there"
   CHECK(read(volume, ino_of(8), 0, 10) == file.records[8].substr(0, 10));
 }
 
-TEST_CASE("many readers of one cold record are one fetch") {
+TEST_CASE("many readers of one cold record share one fetch") {
   const PlainFile file;
   Volume volume({file.path}, {});
   const size_t record = 8;  // 1 MiB
@@ -202,7 +202,7 @@ TEST_CASE("threads share a volume") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("batches: in order, duplicates, cached, cold, mixed, one bad") {
+TEST_CASE("a batch gives its records in order, duplicates too, cached or cold, and one bad") {
   const PlainFile file;
   const ShardSet shards = open_ffrecord_shards({file.path});
   Counters counters;
@@ -239,7 +239,7 @@ TEST_CASE("batches: in order, duplicates, cached, cold, mixed, one bad") {
   reader.read({}, true);
 }
 
-TEST_CASE("a forked child reads batches and files with what it inherited") {
+TEST_CASE("a forked child reads batches and files with the volume it inherited") {
   const PlainFile file;
   Volume volume({file.path}, {});
   REQUIRE(read(volume, ino_of(7), 0, 10) == file.records[7].substr(0, 10));
@@ -278,7 +278,7 @@ TEST_CASE("verification names every bad record, small and large") {
   CHECK_THROWS_AS((void)scrub_records(fetcher, 1, UINT64_MAX), RangeError);
 }
 
-TEST_CASE("attributes and paths") {
+TEST_CASE("a volume of plain records has the expected attributes and paths") {
   const PlainFile file;
   Volume volume({file.path}, {.uid = 7, .gid = 8, .umask = 0027});
   const auto root = volume.attributes(volume.tree(), kRootIno);
@@ -303,7 +303,7 @@ TEST_CASE("attributes and paths") {
   CHECK_THROWS_AS(read(volume, 12345, 0, 1), RangeError);
 }
 
-TEST_CASE("a stump of an index is not taken for a small file") {
+TEST_CASE("the rest of a truncated index is not taken for a small file") {
   const TemporaryFolder folder;
   Bytes whole = ffrecord({"data", "piouhjgbr and a pickle"});
   const size_t begin = whole.size() - 22;
@@ -317,7 +317,7 @@ TEST_CASE("a stump of an index is not taken for a small file") {
   CHECK_THROWS_AS(Volume({path}, {}), ChecksumError);
 }
 
-TEST_CASE("no records: nothing to mount") {
+TEST_CASE("a pack without records cannot be mounted") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(Volume({folder.write("a.ffr", ffrecord({}))}, {}),
                        doctest::Contains("holds no records"), FormatError);

@@ -39,7 +39,7 @@ void send_descriptor(int socket, char kind) {
 
 }  // namespace
 
-TEST_CASE("a connection for which no descriptor is left is an error, a client is left out") {
+TEST_CASE("without free descriptors a connection is an error, and a client is left out") {
   int ends[2] = {-1, -1};
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
   FileDescriptor daemon(ends[0]);

@@ -168,7 +168,7 @@ uint64_t ino_of(const Answer& found) {
 
 }  // namespace
 
-TEST_CASE("requests that need a far index wait on no thread, however many, and are answered") {
+TEST_CASE("requests that need a remote index block no thread, however many, and are answered") {
   FarIndex far;
   far.fetcher.hold();
   std::vector<uint64_t> lookups;
@@ -185,7 +185,7 @@ TEST_CASE("requests that need a far index wait on no thread, however many, and a
   CHECK(far.answers.of(list).bytes.find(names()[10]) != Bytes::npos);
 }
 
-TEST_CASE("who is interrupted gets EINTR, and what it needed comes into the cache") {
+TEST_CASE("an interrupted request gets EINTR, and its bytes still come into the cache") {
   FarIndex far;
   far.fetcher.hold();
   const std::vector<uint64_t> asked{far.lookup(2900), far.list(), far.getattr(2800),
@@ -200,7 +200,7 @@ TEST_CASE("who is interrupted gets EINTR, and what it needed comes into the cach
   CHECK(far.answers.of(far.read(2700)).bytes == record(2700));
 }
 
-TEST_CASE("an index that cannot be brought") {
+TEST_CASE("requests that need an index that cannot be fetched get EIO") {
   FarIndex far;
   far.fetcher.answer_by([](TestFetcher& self, const Asked& asked) {
     if (asked.kind != Ask::kWant) return false;
@@ -212,7 +212,7 @@ TEST_CASE("an index that cannot be brought") {
 }
 
 // No request comes before it: after a slow one, another thread would look up a path in this index.
-TEST_CASE("an index that is damaged where it is near is brought anew") {
+TEST_CASE("an index that is damaged in the cache is fetched again") {
   FarIndex far;
   far.object->fill(0, far.block_count());
   const Bytes& content = far.object->content();

@@ -38,7 +38,7 @@ const auto kLater = Clock::now() + std::chrono::hours(1);
 
 }  // namespace
 
-TEST_CASE("who is interrupted gets EINTR after a while, and its own answer is dropped") {
+TEST_CASE("an interrupted request gets EINTR after a while, and its own answer is dropped") {
   Answers answers;
   int due_count = 0;
   Interrupts interrupts([&] { ++due_count; });
@@ -63,7 +63,7 @@ TEST_CASE("who is interrupted gets EINTR after a while, and its own answer is dr
   CHECK(answers.given() == Given{{2, EINTR}, {4, 0}});
 }
 
-TEST_CASE("what comes in time is the answer, whoever was interrupted") {
+TEST_CASE("an answer that comes in time is given, in spite of an interrupt") {
   Answers answers;
   Interrupts interrupts([] {});
   const fuse::Reply waiting = interrupts.watch({answers, 2, {}});
@@ -73,7 +73,7 @@ TEST_CASE("what comes in time is the answer, whoever was interrupted") {
   CHECK(answers.given() == Given{{2, 0}});
 }
 
-TEST_CASE("one may watch after the other, and each learns of the interrupt") {
+TEST_CASE("a request can be watched again after unwatch(), and its interrupt is kept") {
   Answers answers;
   Interrupts interrupts([] {});
   (void)interrupts.watch({answers, 2, {}});
@@ -106,7 +106,7 @@ TEST_CASE("an interrupt may come before its request") {
   CHECK(answers.given().size() == 1);
 }
 
-TEST_CASE("at the end answers are dropped, and those on their way waited for") {
+TEST_CASE("close() drops later answers, and waits for those that are being given") {
   class Slow final : public fuse::AnswerSink {
    public:
     void answer(const fuse::Reply&, int, fuse::Parts) noexcept override {
@@ -134,7 +134,7 @@ TEST_CASE("at the end answers are dropped, and those on their way waited for") {
   CHECK(answers.given().empty());
 }
 
-TEST_CASE("whoever comes first, each request is answered once") {
+TEST_CASE("each request is answered once, whether its answer or its interrupt is first") {
   constexpr uint64_t kCount = 20'000;
   Answers answers;
   Interrupts interrupts([] {});

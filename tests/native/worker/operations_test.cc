@@ -94,7 +94,7 @@ TEST_CASE("a READ that fails is counted and answered before the name of its file
   CHECK(lines.find("cannot read n1020000: ") != std::string::npos);
 }
 
-TEST_CASE("failures whose names are waited for are bounded; others are logged by inode, at once") {
+TEST_CASE("a limited number of failures wait for names; others are logged by inode, at once") {
   Mounted mounted;
   FarRequests far;
   RequestLog log(mounted.volume, far);
@@ -118,7 +118,7 @@ TEST_CASE("failures whose names are waited for are bounded; others are logged by
   CHECK(mounted.logged().ends_with("cannot read n1000005: bad\n"));
 }
 
-TEST_CASE("the end waits for the line of a failure, from before the answer on") {
+TEST_CASE("finish() waits for the log line of a failure, even before that is written") {
   Mounted mounted;
   mounted.let_go();
   FarRequests far;

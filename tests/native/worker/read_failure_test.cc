@@ -20,7 +20,7 @@ template <typename Failure> ReadFailure failure_by(const Failure& error) {
 
 }  // namespace
 
-TEST_CASE("errors of the system keep their number") {
+TEST_CASE("errors of the system keep their errno") {
   for (const int number : {EIO, ESTALE, ENOTCONN, ETIMEDOUT}) {
     CHECK(failure_by(StorageError(number, "x.ffr", "cannot read")).number == number);
   }
@@ -33,7 +33,7 @@ TEST_CASE("EAGAIN, which programs take for no error, is EIO; the log has the sys
   CHECK(failure.reason == error.what());
 }
 
-TEST_CASE("other failures have a number of their own") {
+TEST_CASE("other failures have the errno of their kind") {
   CHECK(failure_by(TooLargeError("too large")).number == EFBIG);
   CHECK(failure_by(std::bad_alloc()).number == ENOMEM);
   CHECK(failure_by(ChecksumError("damaged")).number == EIO);

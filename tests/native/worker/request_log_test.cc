@@ -91,7 +91,7 @@ TEST_CASE("an inode of no pack does no harm") {
   }
 }
 
-TEST_CASE("while paths are waited for nobody else waits, and what is too much is only counted") {
+TEST_CASE("slow requests that wait for a path hold up no other, and too many are only counted") {
   constexpr size_t kMany = RequestLog::kWaitingMax + 10;
   Logged made;
   std::latch index_is_read(1);

@@ -109,7 +109,7 @@ TEST_CASE("a file that is open can be read, a thread at a time or asynchronously
   });
 }
 
-TEST_CASE("a ring that was made before can be used, by the thread that made it") {
+TEST_CASE("a ring that was made before the filter can be used, by the thread that made it") {
   std::unique_ptr<fuse::Ring> ring;
   const auto make = [&ring] { ring = std::make_unique<fuse::Ring>(4, 8); };
   try {
@@ -126,8 +126,7 @@ TEST_CASE("a ring that was made before can be used, by the thread that made it")
   }, make);
 }
 
-TEST_CASE(
-    "a link that was made before brings and takes messages and descriptors, and no other is made") {
+TEST_CASE("a link that was made before the filter still takes and brings messages") {
   int pair[2] = {-1, -1};
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
   TestObject object(pattern(5000, 1));
@@ -149,7 +148,7 @@ TEST_CASE(
   close(pair[1]);
 }
 
-TEST_CASE("nothing is opened while a mount is served") {
+TEST_CASE("no file can be opened while a mount is served") {
   const TemporaryFolder folder;
   const std::string path = folder.write("f", "bytes");
   for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR, O_PATH}) {
@@ -163,7 +162,7 @@ TEST_CASE("nothing is opened while a mount is served") {
   CHECK(!std::filesystem::exists(path + "2"));
 }
 
-TEST_CASE("while packs are opened files are opened for reading alone") {
+TEST_CASE("while packs are opened files can be opened only for reading") {
   const TemporaryFolder folder;
   const std::string path = folder.write("f", "bytes");
   check_does(Stage::kOpening, 0, [&] { return open_with(path, O_RDONLY | O_CLOEXEC); });
@@ -177,7 +176,7 @@ TEST_CASE("while packs are opened files are opened for reading alone") {
   CHECK(std::filesystem::file_size(path) == 5);
 }
 
-TEST_CASE("one stage follows the other, and never the other way round") {
+TEST_CASE("the serving stage can follow the opening stage, and never the other way round") {
   const TemporaryFolder folder;
   const std::string path = folder.write("f", "bytes");
   check_does(Stage::kOpening, EPERM, [&] {
@@ -209,7 +208,7 @@ TEST_CASE("threads can be started, and those that run already are behind the fil
   });
 }
 
-TEST_CASE("memory is memory, and never a program") {
+TEST_CASE("memory can be mapped for data, and never for code") {
   constexpr size_t kSize = 1 << 20;
   const auto map = [](int protection) {
     return mmap(nullptr, kSize, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -223,7 +222,7 @@ TEST_CASE("memory is memory, and never a program") {
   });
 }
 
-TEST_CASE("signals go to the process itself") {
+TEST_CASE("a process can signal only itself") {
   const auto tgkill = [](pid_t process) {
     return refusal(syscall(SYS_tgkill, process, process, 0) == 0);
   };
@@ -237,7 +236,7 @@ TEST_CASE("signals go to the process itself") {
   CHECK(WTERMSIG(status) == SIGABRT);
 }
 
-TEST_CASE("what no program does by accident ends it") {
+TEST_CASE("system calls that no program makes by accident end the process") {
   const std::function<void()> acts[] = {
       [] { execl("/bin/true", "true", nullptr); },
       [] { (void)fork(); },
