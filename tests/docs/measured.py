@@ -255,7 +255,7 @@ NOT_MEASURED = {
         "200,000 a second | 12.6 h |",
         "| 200 GB/s | 2.8 h |",
         "100 \u00d7 3.1 GB/s | 0.9 h |",
-        "takes 1.4 h, by the 200 GB/s",
+        "takes 1.4 h, at 200 GB/s",
     ],
     "docs/operating.md": ["from 4.096 µs to 17.18 s"],
     "docs/training.md": ["spends 2 ms on each file"],
