@@ -245,7 +245,7 @@ NOT_MEASURED = {
         "2 ms of work a file",
         "delays all bytes by 20 ms each way",
         "Python, which adds about 2 µs a file",
-        "From the disk of 1 ms with and without",
+        "From the disk of 1 ms, reading is timed with and without",
         "100 files 20 times",
     ],
     "docs/benchmarks/dlio.md": ["64 samples every 40 ms"],
