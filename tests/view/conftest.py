@@ -30,7 +30,7 @@ def pack(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """serve(source, **options of view()): its pages, until the test ends."""
+    """serve(source, **options of view()) returns its pages, which end with the test."""
     with ExitStack() as served:
 
         def begin(source: Any, **options: Any) -> Pages:

@@ -14,7 +14,7 @@ from ffrfs.tfrecord import TFRecordWriter, from_dict
 
 WIDTH, HEIGHT = 400, 200
 
-# As TensorFlow's Object Detection API writes them.
+# Features as TensorFlow's Object Detection API writes them.
 DETECTION = {
     "image/object/bbox/xmin": [0.1, 0.5, 0.25],
     "image/object/bbox/xmax": [0.4, 0.9, 0.5],
@@ -27,7 +27,7 @@ DETECTION = {
 
 
 def encoded(image: Image.Image | np.ndarray[Any, Any], kind: str = "PNG", **options: Any) -> bytes:
-    """Return a picture, or one of these grey or RGB values."""
+    """Return the encoded bytes of a picture, or of an array of grey or RGB values."""
     stream = io.BytesIO()
     shown = image if isinstance(image, Image.Image) else Image.fromarray(image)
     shown.save(stream, kind, **options)
@@ -39,7 +39,7 @@ def picture(width: int = WIDTH, height: int = HEIGHT, **options: Any) -> bytes:
 
 
 def turned() -> Image.Exif:
-    """Return what a camera writes that was held on its side: show it turned to the right."""
+    """Return the EXIF of a camera held on its side: show the picture turned clockwise."""
     exif = Image.Exif()
     exif[0x0112] = 6
     return exif
@@ -56,7 +56,7 @@ def detection(**more: Any) -> dict[str, Any]:
 
 
 def write(path: Path, *records: Mapping[str, Any] | bytes) -> Path:
-    """Write a TFRecord file of Examples, or of records that are bytes."""
+    """Write a TFRecord file: a mapping becomes an Example, bytes become a record as they are."""
     with TFRecordWriter(path) as writer:
         for record in records:
             is_raw = isinstance(record, bytes)

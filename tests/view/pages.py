@@ -27,7 +27,7 @@ class Answer:
 
 
 class Pages:
-    """`url`: the printed link. get() follows nothing: a redirection is an answer."""
+    """`url`: the printed link. get() does not follow a redirection, but returns it."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -41,7 +41,7 @@ class Pages:
         self.cookie = welcome.headers["set-cookie"].split(";")[0]
 
     def get(self, path: str, **parameters: object) -> Answer:
-        """Return the answer to `path`, with these parameters behind it, if there are any."""
+        """Return the answer to `path`, with `parameters` as its query, if there are any."""
         return self.ask(link(path, **parameters), headers={"Cookie": self.cookie})
 
     def data(self, path: str, **parameters: object) -> Any:
@@ -53,7 +53,7 @@ class Pages:
     def ask(
         self, target: str, *, method: str = "GET", headers: dict[str, str] | None = None
     ) -> Answer:
-        """Return the answer to a request that has these headers alone, apart from Host."""
+        """Return the answer to a request that has only these headers, apart from Host."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         try:
             connection.request(method, target, headers=headers or {})

@@ -1,4 +1,4 @@
-"""Which features are the annotations of a picture, and what the browser gets to draw."""
+"""Which features annotate a picture, and what the browser receives to draw."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_features_of_many_names_are_guessed_at_once() -> None:
     found = {one.name: one for one in columns(from_dict({**names, "x/confidence": [0.5]}))}
     begin_s = time.process_time()
     chosen = annotate(found, {"score": "x/confidence"}, lambda *_: "", {}).features
-    assert chosen == {"score": "x/confidence"}  # it is not among the first names
+    assert chosen == {"score": "x/confidence"}  # found, though not among the first names
     assert annotate(found, {}, lambda *_: "", {}).features == {}
     assert time.process_time() - begin_s < 5
 

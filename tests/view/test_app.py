@@ -1,4 +1,4 @@
-"""What an error of ffrfs itself looks like."""
+"""How the viewer shows a fault of ffrfs itself."""
 
 from __future__ import annotations
 

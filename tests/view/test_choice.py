@@ -1,4 +1,4 @@
-"""Filters, orders, samples and lists of what they choose."""
+"""Filters, orders, samples, and lists of the items that they choose."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pages(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
 
 
 def complete(pages: Pages, **parameters: object) -> dict[str, Any]:
-    """Return the page when all has been looked at; each request waits for more."""
+    """Return the page when all items have been examined; each request waits for more."""
     while True:
         page: dict[str, Any] = pages.data("/", **parameters)
         if not page["progress"]["is_running"]:
@@ -107,7 +107,7 @@ def test_an_absent_directory_is_an_error_in_words(pages: Pages) -> None:
 def test_a_pass_that_fails_late_is_not_begun_again_before_its_error_was_shown(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page asks for itself again while a pass runs."""
+    """A page requests itself again while a pass runs."""
     passes, goes_on = 0, threading.Event()
 
     def fail(found: Choice, _job: object) -> None:

@@ -1,4 +1,4 @@
-"""A connection of the viewer: what one does ends no other, and not the server."""
+"""Connections of the viewer: a fault of one ends no other connection, and not the server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pages(serve: Serve, pack: Path) -> Pages:
 
 
 def answer_to(pages: Pages, request: bytes) -> bytes:
-    """All that comes until the server ends the connection."""
+    """Return all bytes that arrive until the server ends the connection."""
     with socket.create_connection((pages.host, pages.port), timeout=TIMEOUT_S) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
@@ -69,13 +69,13 @@ def test_an_error_in_a_connection_ends_it_alone(
 
 
 def test_idle_connections_have_a_limit(pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody needs a token for them. Those above it are closed at once."""
+    """They need no token, so the server closes connections above the limit at once."""
     monkeypatch.setattr(connection, "_CONNECTIONS_MAX", 3)
-    monkeypatch.setattr(server, "_IDLE_S", 3600)  # those that clients close are gone before
+    monkeypatch.setattr(server, "_IDLE_S", 3600)  # closed ones must be noticed earlier
     with view(pack) as served:
         place = served._listener.socket.getsockname()
         with ExitStack() as opened:
-            for _ in range(3):  # an answer comes when the server has counted the connection
+            for _ in range(3):  # the server answers after it has counted the connection
                 client = opened.enter_context(socket.create_connection(place, timeout=TIMEOUT_S))
                 client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert client.recv(1) == b"H"
@@ -103,9 +103,9 @@ def test_the_want_of_descriptors_is_said_once(
 
 def test_a_fork_does_not_keep_the_port(pack: Path) -> None:
     with view(pack) as served:
-        Pages(served.url)  # it serves
+        Pages(served.url)  # the server runs
         place = served._listener.socket.getsockname()
-        copy = served._listener.socket.dup()  # as a fork has it
+        copy = served._listener.socket.dup()  # as a forked process has one
     with copy, socket.socket() as client:
         assert client.connect_ex(place) == errno.ECONNREFUSED
     view(pack, port=place[1]).close()

@@ -29,7 +29,7 @@ COLOURS = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
 
 @pytest.fixture
 def view_of(tmp_path: Path, serve: Serve) -> ViewOf:
-    """view_of(name, data, **parameters): what the page shows of such a file."""
+    """view_of(name, data, **parameters) returns the view on the page of this file."""
 
     def shown(name: str, data: bytes, **parameters: object) -> Any:
         pages = serve(write_folder(tmp_path / "x.ffr", {name: data}))
@@ -182,7 +182,7 @@ def test_parquet_without_its_package(
     stream = io.BytesIO()
     pq.write_table(pa.table({"id": [1]}), stream)
     monkeypatch.syspath_prepend(tmp_path / "absent")
-    sandbox.end_ahead()  # that child imports from the old places
+    sandbox.end_ahead()  # the child that runs already has the old import path
     shown = view_of("a.parquet", stream.getvalue())
     sandbox.end_ahead()
     assert shown["kind"] == "hex"

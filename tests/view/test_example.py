@@ -209,7 +209,7 @@ def test_a_damaged_record(tmp_path: Path, serve: Serve) -> None:
 def test_large_records_have_small_pages(tmp_path: Path, serve: Serve) -> None:
     boxes = {"objects/bbox": floats(bytes(1_000_000 * 4 * 4))}
     few = {name: value for name, value in detection().items() if "bbox" not in name}
-    many = from_dict(few).SerializeToString() + example(**boxes)  # which protobuf merges
+    many = from_dict(few).SerializeToString() + example(**boxes)  # protobuf merges the two messages
     names = {f"f{number}": [1] * 100 for number in range(600)}
     steps = {"feature_lists": {"f": [[1]] * 20_000}, "context": {}}
     pages = serve(write(tmp_path / "x.tfrecord", many, names, steps))
@@ -226,7 +226,7 @@ def test_large_records_have_small_pages(tmp_path: Path, serve: Serve) -> None:
 
 
 def test_a_record_that_is_too_large_is_not_parsed(tmp_path: Path, serve: Serve) -> None:
-    """Parsing it could take thirty times its size; its bytes can be had."""
+    """Parsing could take thirty times its size in memory; its bytes can still be downloaded."""
     pages = serve(write(tmp_path / "x.tfrecord", {"a": bytes(33 << 20)}))
     answer = pages.get("/item", key=0)
     assert answer.status == 500

@@ -1,4 +1,4 @@
-"""The gallery's pages: by number, by directory, and what they say of names and numbers."""
+"""The gallery's pages: by number, by directory, and how they show names and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entrance of the viewer: the token, the name of the host, GET, and what each answer has."""
+"""The guard of the viewer: the token, the host's name, only GET, and headers of each answer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_wrong_token_beside_a_good_cookie(pages: Pages) -> None:
 
 
 def test_token_is_taken_out_of_the_address(pages: Pages) -> None:
-    """Who copies the address of a page does not give the token away."""
+    """A user who copies the address of a page does not give the token away."""
     answer = pages.ask(f"/statistics?a=%2F&token={pages.token}&b=")
     assert (answer.status, answer.headers["location"]) == (303, "/statistics?a=%2F&b=")
     name, _, rest = answer.headers["set-cookie"].partition("=")
@@ -69,7 +69,7 @@ def test_token_is_taken_out_of_the_address(pages: Pages) -> None:
 
 
 def test_redirection_stays_here(pages: Pages) -> None:
-    """A path of two slashes is another host to a browser."""
+    """A browser takes a path that begins with two slashes for another host."""
     for slashes in ("//", "/%5C", "/\\"):
         answer = pages.ask(f"{slashes}elsewhere.example/?token={pages.token}")
         assert answer.headers["location"] in ("/elsewhere.example/", "/%5Celsewhere.example/")
@@ -91,7 +91,7 @@ def test_each_server_has_a_token(serve: Serve, pages: Pages, tmp_path: Path) -> 
     ["elsewhere.example", "elsewhere.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "[::1]"],
 )
 def test_names_of_other_hosts(pages: Pages, host: str) -> None:
-    """A page from elsewhere whose name now leads here (DNS rebinding) gets nothing."""
+    """A page of a host whose name now resolves to this machine (DNS rebinding) gets nothing."""
     headers = {"Host": host.format(port=pages.port), "Cookie": pages.cookie}
     assert refused(pages.ask("/", headers=headers), 421, "another name")
     answer = pages.ask(f"/?token={pages.token}", headers={"Host": headers["Host"]})
@@ -148,14 +148,14 @@ def test_static_files_are_those_of_the_package(pages: Pages, path: str) -> None:
 
 
 def test_frame_of_a_notebook(pages: Pages) -> None:
-    """A notebook is another site: its frames get a cookie that they send."""
+    """A notebook is another site, so a frame gets a cookie that browsers send from frames."""
     target = f"/?token={pages.token}"
     answer = pages.ask(target, headers={"Sec-Fetch-Dest": "iframe"})
     assert answer.headers["set-cookie"].endswith("SameSite=None; Secure; Partitioned")
 
 
 def fetched(pages: Pages, target: str, site: str, mode: str, dest: str) -> int:
-    """The status of an answer to a browser."""
+    """Return the status of the answer to a request with these Sec-Fetch headers."""
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
     return pages.ask(target, headers={"Cookie": pages.cookie, **headers}).status
 
@@ -175,7 +175,7 @@ def test_pages_of_other_ports_have_the_cookie_but_only_lead_here(pages: Pages, s
 
 
 def test_header_that_is_too_long(pages: Pages) -> None:
-    """It ends the connection, not the server."""
+    """The header ends its connection, not the server."""
     with contextlib.suppress(http.client.HTTPException, OSError):
         assert pages.ask("/", headers={"X": "x" * 100_000}).status == 431
     assert pages.get("/").status == 200

@@ -30,7 +30,7 @@ def flip(file: Path, offset: int) -> None:
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """Twelve files, of which "07" is damaged."""
+    """A pack of twelve files; only "07" is damaged."""
     folder = tmp_path / "data"
     folder.mkdir()
     for number in range(12):
@@ -74,7 +74,7 @@ def test_damage_is_found_and_named(serve: Serve, pack: Path) -> None:
 
 
 def test_scrub_runs_again(serve: Serve, pack: Path) -> None:
-    """Damage of the last run is not kept."""
+    """A second run does not keep the damage that the first one counted."""
     pages = serve(pack)
     assert scrubbed(pages)["damaged_count"] == scrubbed(pages)["damaged_count"] == 1
 
@@ -82,14 +82,14 @@ def test_scrub_runs_again(serve: Serve, pack: Path) -> None:
 def test_damage_is_known_before_its_batch_ends(
     serve: Serve, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No number of records is negative meanwhile."""
+    """No count of records is negative before the batch ends."""
     pages = serve(pack)
     monkeypatch.setattr(Job, "tick", lambda *_: None)
     assert levels(scrubbed(pages)) == {"damaged": 1, "unknown": 13}
 
 
 def test_damaged_index_has_no_path(serve: Serve, pack: Path) -> None:
-    pages = serve(pack)  # opening it would find the damage
+    pages = serve(pack)  # opened before the damage, which opening would find
     flip(pack, pack.stat().st_size - 1)
     found = scrubbed(pages)
     assert [(one["number"], one["key"]) for one in found["damaged"]] == [(7, "07"), (12, None)]

@@ -26,8 +26,8 @@ from tests.index_file import Index, indexed_pack
 from tests.mount.waiting import of_threads
 from tests.view.conftest import Serve
 
-MEMORY_MAX = 64 << 20  # of this process, beyond what it had before the page
-CPU_MAX_S = 3.0  # of this process: load on the machine does not count
+MEMORY_MAX = 64 << 20  # memory that this process takes for one page
+CPU_MAX_S = 3.0  # CPU time of this process: load on the machine does not count
 SCRIPT = "<script>alert(1)</script>"
 VIOLENT = (
     "<script>alert(1)<script>",
@@ -46,7 +46,7 @@ VIOLENT = (
 
 
 def memory(field: str) -> int:
-    """Return bytes of this process, which serves: VmRSS now, VmHWM at most since forget()."""
+    """Return bytes of this process, the server: VmRSS is now, VmHWM the peak since forget()."""
     found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) << 10
@@ -57,7 +57,7 @@ def forget() -> None:
 
 
 def check_inert(text: str) -> None:
-    """Nothing of a member's or name's markup is markup of the page."""
+    """Assert that no markup of a member or of a name is markup of the page."""
     for begin in ("<script>", "<img src=x", "<svg on", " onclick='", ' onclick="', "7006652"):
         assert begin not in text, begin
 
@@ -79,7 +79,7 @@ def test_names(tmp_path: Path, serve: Serve, name: str) -> None:
 
 
 def test_a_name_that_leads_upwards_is_not_there(tmp_path: Path, serve: Serve) -> None:
-    """No writer makes such an index; the core has no such name either."""
+    """No writer puts the name ".." into an index, and the core shows no such name either."""
 
     def spoil(index: Index) -> None:
         index.names = index.names.replace(b"up", b"..")
@@ -121,7 +121,7 @@ def test_content_that_runs(tmp_path: Path, serve: Serve, name: str, data: str) -
     served = pages.get("/bytes", key=name)
     assert served.headers["content-security-policy"] == "default-src 'none'; sandbox"
     assert served.headers["x-content-type-options"] == "nosniff"
-    is_picture = name in ("a.jpg", "a.gif")  # of which a browser runs nothing
+    is_picture = name in ("a.jpg", "a.gif")  # a browser runs no part of these
     kind = {"a.jpg": "image/jpeg", "a.gif": "image/gif"}.get(name, "application/octet-stream")
     assert served.headers["content-type"] == kind
     assert served.headers["content-disposition"].startswith(
@@ -168,7 +168,7 @@ def parquet(spoil: Callable[[bytes], bytes] = bytes) -> bytes:
 
 
 def parquet_bomb(value_size: int = 160 << 20) -> bytes:
-    """A table of 100 rows of zeros; it is a thousandth of one of them."""
+    """Return a table of 100 rows of zeros, a thousandth of the size of one row."""
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     stream = io.BytesIO()
@@ -179,7 +179,7 @@ def parquet_bomb(value_size: int = 160 << 20) -> bytes:
 
 
 def parquet_lie(data: bytes) -> bytes:
-    """Its metadata says that it has another size than it has."""
+    """Return the Parquet file with a wrong size of its metadata in the footer."""
     return data[:-8] + struct.pack("<I", 0x7FFFFFFF) + data[-4:]
 
 
@@ -242,7 +242,7 @@ def test_pages_are_bounded(tmp_path: Path, serve: Serve, name: str) -> None:
     assert len(answer.body) < 4 << 20
     assert time.process_time() - begin_s < CPU_MAX_S
     assert memory("VmHWM") - before < MEMORY_MAX
-    assert 'src="/bytes' not in answer.text  # a picture would be a bomb in the browser
+    assert 'src="/bytes' not in answer.text  # the browser would decode the bomb
     assert pages.get("/").status == 200
 
 
@@ -301,27 +301,27 @@ def test_the_child_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def look() -> None:
         for pid in " ".join(of_threads(os.getpid(), "children")).split():
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # the process has ended
                 if "view.sandbox" in Path(f"/proc/{pid}/cmdline").read_text():
                     limits = Path(f"/proc/{pid}/limits").read_text()
                     found.update(re.findall(r"^Max (.+?)  +(\S+)", limits, re.MULTILINE))
                     found["variables"] = Path(f"/proc/{pid}/environ").read_text()
 
-    sandbox.end_ahead()  # so that there is one child
+    sandbox.end_ahead()  # so that only one child runs
     sandbox.run("arrays.npy", content(npy_of("(1,)") + bytes(8), look))
     assert found["address space"] == str(1 << 30)
     assert found["cpu time"] == "5"
     assert found["file size"] == found["core file size"] == "0"
     variables = found["variables"].split("\0")
     assert "LD_LIBRARY_PATH=/nothing" in variables
-    # Credentials may be among the others.
+    # Other variables may hold credentials.
     assert not [one for one in variables if one.startswith(("PATH=", "AWS_"))]
 
 
 def test_damage_that_a_decoder_finds(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of a file that is too large to be read as a whole; only a part is damaged."""
+    """The file is too large to be verified as a whole, but its decoder reads the damaged part."""
     monkeypatch.setattr(item, "_VERIFIED_SIZE_MAX", 8 << 20)
     data = npy_of("(10000000,)", "'u1'") + bytes(10_000_000)
     pack = tmp_path / "x.ffr"

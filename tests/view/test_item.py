@@ -24,7 +24,7 @@ from tests.view.examples import encoded, picture
 
 @pytest.fixture
 def view_of(tmp_path: Path, serve: Serve) -> Any:
-    """view_of(name, data, **parameters): what the page shows of such a file, after its HTML."""
+    """view_of(name, data, **parameters) returns the view of this file, and the page as "html"."""
 
     def shown(name: str, data: bytes, **parameters: object) -> Any:
         pages = serve(write_folder(tmp_path / "x.ffr", {name: data}))

@@ -29,7 +29,7 @@ def stream(pages: Pages) -> Iterator[http.client.HTTPResponse]:
 
 
 def event(answer: http.client.HTTPResponse) -> str:
-    """The next event's text."""
+    """Return the text of the next event."""
     lines = []
     while (line := answer.readline()) != b"\n":
         assert line.startswith(b"data: "), line
@@ -64,7 +64,7 @@ def test_mount_that_has_gone_says_so(serve: Serve, mount: MakeMount, pack_tree: 
         while "It is not mounted any more." not in event(answer):
             pass
     assert pages.data("/live")["condition"] == "gone"
-    assert pages.get("/").status == 200  # the pack is open still
+    assert pages.get("/").status == 200  # the pack is still open
 
 
 def test_unreadable_files_are_listed(serve: Serve, mount: MakeMount, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_unreadable_files_are_listed(serve: Serve, mount: MakeMount, tmp_path: P
     pages = serve(made.path)
     with pytest.raises(OSError, match="Input/output error"):
         made.ask(probes.read, "a<b>")
-    made.count_logged("checksum mismatch")  # after the answer
+    made.count_logged("checksum mismatch")  # this line may be logged after the answer
     (one,) = pages.data("/live")["unreadable"]
     assert one["path"] == "a<b>" and "checksum mismatch" in one["error"]
     assert "a&lt;b&gt;" in pages.get("/live").text
@@ -94,7 +94,7 @@ def test_streams_have_a_limit_and_end(serve: Serve, mount: MakeMount, pack_tree:
             refused = pages.get("/live/stream")
             assert refused.status == 503 and "close one" in refused.text
         deadline_s = time.monotonic() + 60
-        while True:  # the fourth has left
+        while True:  # until the server notices that the fourth has left
             with stream(pages) as again:
                 if again.status == 200:
                     break

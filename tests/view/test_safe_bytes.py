@@ -48,7 +48,7 @@ DOWNLOADED = {
     "a.xml": b"<?xml version='1.0'?>",
     "a.js": b"alert(1)",
     "a.pdf": b"%PDF-1.7",
-    "image.html": PNG,  # a picture and a page, by its name
+    "image.html": PNG,  # a picture with the name of a page
     "gif.js": b"GIF89a/*" + bytes(8) + b"*/=alert(1)",
     "text.png": SCRIPT,
     "svg": b"<svg/>",
@@ -84,7 +84,7 @@ def test_a_part_is_of_the_type_that_its_own_bytes_have(tmp_path: Path, serve: Se
     assert part.body == b"<script>"
     assert kind_and_place(part)[1] == "attachment"
     assert pages.get("/bytes", key="a.png", offset=1000, size=5).body == b""
-    rest = pages.get("/bytes", key="a.png", offset=8)  # as long as it promises
+    rest = pages.get("/bytes", key="a.png", offset=8)  # has the length that it promises
     assert (rest.body, rest.headers["content-length"]) == (SCRIPT, str(len(SCRIPT)))
 
 
@@ -154,7 +154,7 @@ def test_no_damaged_byte_leaves(tmp_path: Path, serve: Serve) -> None:
 
 
 def test_damage_behind_the_first_piece_cuts_the_answer(tmp_path: Path, serve: Serve) -> None:
-    """The core verifies a large record in parts; an index has a checksum for each."""
+    """The core verifies a large record in parts: the index has a checksum of each part."""
     pack = tmp_path / "x.ffr"
     pack.write_bytes(indexed_pack({b"a.mp4": LARGE}))
     flip_byte(pack, record_extents(pack)[0][0] + 9_000_000)

@@ -34,7 +34,7 @@ def records(count: int, shift: float = 0.0, words: str = "ab") -> list[bytes]:
 
 
 def counted(pages: Pages, **parameters: object) -> Any:
-    """The page's values when its jobs are over."""
+    """Return the page's values when its jobs have ended."""
     deadline_s = time.monotonic() + 60
     while True:
         found = pages.data("/statistics", **parameters)
@@ -45,7 +45,7 @@ def counted(pages: Pages, **parameters: object) -> Any:
 
 
 def stats(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What `ffrfs schema stats` says of each feature."""
+    """Return the features by name, as `ffrfs schema stats` prints them."""
     assert main(["schema", "stats", "--json", str(file)]) == 0
     features = json.loads(capsys.readouterr().out)["datasets"][0]["features"]
     return {feature["path"]["step"][0]: feature for feature in features}
@@ -82,7 +82,7 @@ def test_numbers_are_those_of_schema_stats(
 def test_modules_beside_the_data_are_not_run(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who views a data set may do it in its directory, and did not write what is in there."""
+    """A user may run the viewer in the directory of a data set, whose files others wrote."""
     file = write_tfrecord(tmp_path / "x.tfrecord", records(3))
     (tmp_path / "json.py").write_text("raise SystemExit('run')")
     monkeypatch.chdir(tmp_path)
@@ -104,7 +104,7 @@ def test_order_of_features(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_scales(serve: Serve, tmp_path: Path) -> None:
-    """Bars are in proportion to counts, or to their logarithms; sets are drawn alike."""
+    """Bars are in proportion to counts, or to their logarithms; both sets share one scale."""
     values = [1] * 90 + [5] * 9 + [9]
     first = write_tfrecord(tmp_path / "a.tfrecord", (example(x=[one]) for one in values))
     second = write_tfrecord(tmp_path / "b.tfrecord", (example(x=[one]) for one in values * 2))
@@ -146,7 +146,7 @@ def test_schema_is_compared(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_none(serve: Serve, tmp_path: Path) -> None:
-    """JSON has no infinity; and a chart has no room for it."""
+    """JSON has no infinity, and a chart cannot show one."""
     inf, nan = float("inf"), float("nan")
     rows = [example(x=[inf, 1.0], y=[nan], z=[-3e38, 3e38], none=None) for _ in range(3)]
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", rows))
@@ -168,7 +168,7 @@ def test_error_is_shown_until_tried_again(serve: Serve, tmp_path: Path) -> None:
     (job,) = counted(pages)["jobs"]
     assert "no records" in job["error"] and str(file) in job["error"]
     assert "Try again" in pages.get("/statistics").text
-    answer = pages.get("/statistics", again=1, sort="name")  # a page that polls must not have it
+    answer = pages.get("/statistics", again=1, sort="name")  # polling must not repeat again=1
     assert (answer.status, answer.headers["location"]) == (303, "/statistics?sort=name")
     assert "no records" in counted(pages)["jobs"][0]["error"]
 
@@ -190,7 +190,7 @@ def test_files_of_a_pack(serve: Serve, tmp_path: Path) -> None:
     pages = serve(tmp_path / "p.ffr")
     values = counted(pages)
     (job,), (found,) = values["jobs"], values["packs"]
-    assert (job["done"], job["total"]) == (4, 4)  # neither directories nor the index
+    assert (job["done"], job["total"]) == (4, 4)  # directories and the index do not count
     assert (found["count"], found["size"]) == (4, 1300)
     types = {one["type"]: (one["count"], one["size"]) for one in found["types"]}
     assert types == {".jpg": (2, 300), ".txt": (1, 1000), "(none)": (1, 0)}

@@ -37,14 +37,14 @@ def large_png() -> bytes:
 
 
 def huge_png() -> bytes:
-    """Return a picture that says that it has 3,600 megapixels."""
+    """Return a small PNG whose header claims 3,600 megapixels."""
     data = encoded(Image.new("L", (8, 7)))
     body = b"IHDR" + struct.pack(">II", 60_000, 60_000) + data[24:29]
     return data[:12] + body + struct.pack(">I", zlib.crc32(body)) + data[33:]
 
 
 def slow_jpeg() -> bytes:
-    """Return a small file that takes a minute to decode: its last scan comes again and again."""
+    """Return a small file that takes a minute to decode, since it repeats its last scan."""
     data = encoded(Image.new("L", (5000, 5000), 90), "JPEG", progressive=True)
     last = data.rindex(b"\xff\xda")
     return data[:last] + data[last:-2] * 20_000 + b"\xff\xd9"
@@ -159,7 +159,7 @@ print(sandbox.run("exif.describe", content)["width"])
 
 
 def test_limits_of_the_program_that_are_lower_stay() -> None:
-    """As a batch system or a login node has them. An ordinary user cannot raise them again."""
+    """A batch system or a login node sets limits that an ordinary user cannot raise again."""
     no_right = ["setpriv", "--bounding-set", "-sys_resource"] if os.geteuid() == 0 else []
     limits = ["prlimit", "--cpu=600:600", f"--as={3 << 28}:{3 << 28}"]
     command = [*no_right, *limits, sys.executable, "-c", LIMITED]
@@ -170,7 +170,7 @@ def test_limits_of_the_program_that_are_lower_stay() -> None:
 def test_what_took_too_long_is_tried_again(
     tmp_path: Path, serve: Callable[..., Pages], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine the time that has passed says nothing of a picture."""
+    """On a busy machine, a timeout says nothing about the picture."""
     with PackWriter(tmp_path / "a.ffr") as pack:
         pack.add("a.png", encoded(Image.new("RGB", (20, 20))))
     pages = serve(tmp_path / "a.ffr")

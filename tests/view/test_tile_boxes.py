@@ -29,7 +29,7 @@ def test_boxes_are_parts_of_the_sides(tmp_path: Path, serve: Serve) -> None:
         found = pages.data("/boxes", key=key)["boxes"]
         assert [at for at, _ in found] == [pytest.approx(box) for box in EXPECTED]
         assert [label for _, label in found] == ["car", "truck", "car"]
-    # Without the sides, what pixels are of the picture is not known.
+    # Without the picture's width and height, boxes in pixels have no known place.
     assert [pages.data("/boxes", key=key)["boxes"] for key in (2, 3, 4, 5)] == [[]] * 4
     assert pages.get("/boxes", key=6).status == 404
 

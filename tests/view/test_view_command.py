@@ -32,7 +32,7 @@ from tests.interpreter import python
 from tests.remote.servers.program import free_ports
 from tests.view.pages import Pages
 
-# Each is missing once, and what was imported by then is imported anew.
+# Each package is missing once; the modules of ffrfs.view are then imported again.
 PACKAGES = ["starlette", "hypercorn", "jinja2", "anyio"]
 MISSING = """
 import sys
@@ -64,7 +64,7 @@ except KeyboardInterrupt:
 
 @contextmanager
 def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], Pages]]:
-    """The command, and a client of the link that it printed."""
+    """Run the command; yield its process and a client of the link that it printed."""
     command = [sys.executable, "-m", "ffrfs", "view", *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -81,7 +81,7 @@ def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], Pages]]
 
 @pytest.fixture
 def fails(ffrfs: Run) -> Callable[..., str]:
-    """fails(*arguments): the one line of an error."""
+    """fails(*arguments) returns the one line of the command's error."""
     return lambda *arguments: ffrfs("view", *map(str, arguments)).complaint
 
 
@@ -89,7 +89,7 @@ def fails(ffrfs: Run) -> Callable[..., str]:
 def test_open_does_not_show_the_token_to_other_users(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    """The browser's command line has the name of a private file, which leads to the link."""
+    """The browser's command line names a private file, and the file leads to the link."""
     browser, seen = tmp_path / "browser", tmp_path / "seen"
     browser.write_text(f'#!/bin/sh\necho "$1" > {seen}.new && mv {seen}.new {seen}\n')
     browser.chmod(0o755)
@@ -109,7 +109,7 @@ def test_open_does_not_show_the_token_to_other_users(
 
 
 def test_no_page_frames_those_of_the_command(pack: Path) -> None:
-    """A notebook has those of `ffrfs.view()`."""
+    """Only pages of `ffrfs.view()` may be in frames: a notebook shows them so."""
     with running(pack) as (_, pages):
         assert pages.host == "127.0.0.1"
         page = pages.get("/")
@@ -147,11 +147,11 @@ def test_other_addresses_need_the_token_too(pack: Path) -> None:
         assert pages.ask("/").status == 403
         assert pages.get("/").status == 200
         with pytest.raises(ConnectionRefusedError):
-            # Nobody else listens there: on 127.0.0.1 another server may have this port.
+            # No other server listens here; on 127.0.0.1, one may have this port.
             socket.create_connection(("127.0.0.3", pages.port)).close()
 
 
-# Browsers would send a name that the server does not take for its own.
+# With these, browsers would send a Host that the server does not accept as its own.
 @pytest.mark.parametrize(
     ("host", "reason"),
     [
@@ -197,7 +197,7 @@ def test_packages_that_are_missing() -> None:
 
 
 def test_python_function(pack: Path) -> None:
-    """In a notebook it is a frame; with `with` it ends."""
+    """A notebook shows the result as a frame; the end of a `with` block closes it."""
     with ffrfs.view(pack) as served:
         assert Pages(served.url).get("/").status == 200
         assert f'<iframe src="{served.url}"' in served._repr_html_()
@@ -207,7 +207,7 @@ def test_python_function(pack: Path) -> None:
 
 
 def test_a_view_that_ends_at_once_closes_its_port(pack: Path) -> None:
-    """Also if it is cancelled before it serves, which is not so each time."""
+    """It does so also if it is cancelled before it serves, which happens only sometimes."""
     ports = []
     for _ in range(40):
         with ffrfs.view(pack) as served:
@@ -223,7 +223,7 @@ def test_close_after_an_interrupted_wait_ends_the_server(pack: Path) -> None:
 
 
 def test_ctrl_c_in_the_moment_before_the_wait_ends_it(pack: Path) -> None:
-    """Python has noted it, and no system call is interrupted: interrupt_main() does just that."""
+    """interrupt_main() is that case: Python notes the signal, but no system call is interrupted."""
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with ffrfs.view(pack) as served, pytest.raises(KeyboardInterrupt):
@@ -268,7 +268,7 @@ def test_close_ends_a_list_that_is_not_sorted_yet(
 def test_close_leaves_a_request_behind_that_hangs(
     pack: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The data set stays open for it, and is closed at its end."""
+    """The data set stays open for that request, and is closed when the request ends."""
     monkeypatch.setattr(view_module, "_CLOSE_S", 0.1)
     has_begun, goes_on, is_closed = (threading.Event() for _ in range(3))
     served = ffrfs.view(pack)

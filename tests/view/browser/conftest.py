@@ -18,7 +18,7 @@ from tests.view.pages import Pages
 
 
 class Tabs:
-    """The page of a browser, for one test. `errors`: what it complained about."""
+    """The page of the browser, for one test. `errors`: the errors that the page reported."""
 
     def __init__(self, page: Any) -> None:
         self._page = page
@@ -27,7 +27,7 @@ class Tabs:
         page.on("pageerror", self._thrown)
 
     def open(self, pages: Pages, path: str = "/", *, width: int = 1200, dark: bool = False) -> Any:
-        """Return the page of Playwright, now at `path`, with the cookie."""
+        """Return Playwright's page after it opened `path` with the viewer's cookie."""
         page = self._page
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme="dark" if dark else "light")
@@ -38,7 +38,7 @@ class Tabs:
 
     def _console(self, message: Any) -> None:
         text = f"{message.text} ({message.location.get('url')})"
-        # Only its thumbnail's answer says that an Example has no picture.
+        # No error: only the 404 of its thumbnail says that an Example has no picture.
         if message.type == "error" and not ("404" in text and "/thumbnail?" in text):
             self.errors.append(text)
 
@@ -46,7 +46,7 @@ class Tabs:
         self.errors.append(str(error))
 
     def close(self) -> None:
-        """Leave the server. What its pages keep is of its port alone."""
+        """Leave the server. Its pages' stored data need no cleaning: they belong to its port."""
         page = self._page
         page.goto("about:blank")
         page.remove_listener("console", self._console)
@@ -57,14 +57,14 @@ class Tabs:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One browser for the room: pytest-xdist gives all its tests to one process."""
+    """Start one browser for the room: pytest-xdist runs all tests of a group in one process."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
-# Not of the session: until it ends, its event loop counts as this thread's running one, which
-# tests of other rooms would see.
+# Its scope is not the session: until Playwright ends, its event loop counts as the running loop
+# of this thread, and tests of other rooms would see it.
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="could not import playwright")
@@ -79,7 +79,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-# Each page of its own starts a process: a third of the CPU of a test.
+# All tests share this page: a new page starts a process, which is a third of a test's CPU time.
 @pytest.fixture(scope="package")
 def only_page(chromium: Any) -> Iterator[Any]:
     with chromium.new_context(reduced_motion="reduce") as context:
@@ -89,7 +89,7 @@ def only_page(chromium: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def tabs(only_page: Any, serve: Serve) -> Iterator[Tabs]:
-    """Closed before the servers: a page would complain about the end of its stream."""
+    """Closed before the servers: the page would report the end of its stream as an error."""
     opened = Tabs(only_page)
     yield opened
     opened.close()

@@ -1,6 +1,6 @@
-"""Each page, as axe-core checks it: by day, and by night as wide as a phone.
+"""axe-core checks each page: in light colours, and in dark ones at the width of a phone.
 
-axe-core looks at the whole of each page, twice, so these tests are long.
+axe-core examines each whole page twice, so these tests take long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.view.pages import Pages
 from tests.view.test_health import flip, scrubbed
 from tests.view.test_statistics import counted
 
-# Darkness changes nothing but colours, so each width and each palette is looked at once.
+# Dark mode changes only colours, so each width and each palette is checked once.
 VARIANTS = [(390, "dark"), (1200, "light")]
 FAULTS = """async () => (await axe.run({resultTypes: ["violations"]})).violations
     .filter((one) => ["serious", "critical"].includes(one.impact))
@@ -39,7 +39,7 @@ def axe() -> str:
 
 
 def check(tabs: Tabs, pages: Pages, axe: str, *paths: str) -> None:
-    """All pages have no serious fault, and none is wider than the window."""
+    """Assert that no page has a serious fault, and that none is wider than the window."""
     for path in paths:
         page = tabs.open(pages, path, width=390, dark=True)
         page.evaluate(axe)
@@ -107,7 +107,7 @@ def _items(pages: Pages, *keys: str) -> list[str]:
 
 
 def test_polling_shows_the_end(tabs: Tabs, serve: Serve, tmp_path: Path) -> None:
-    """A page that shows progress comes to its end by itself."""
+    """A page that shows the progress of a job shows its end without a reload by the user."""
     (tmp_path / "x.tfrecord").write_bytes(framed([b"x" * 100]) * 300_000)
     page = tabs.open(serve(tmp_path / "x.tfrecord"), "/health")
     page.get_by_text("Check all records").click()

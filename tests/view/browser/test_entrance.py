@@ -1,4 +1,4 @@
-"""The entrance, as a browser comes to it: from a file, and from pages of other servers."""
+"""A browser enters the viewer: from a link in a file, and from pages of other servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_ICON = '<link rel="icon" href="data:,">'
 def test_a_link_in_a_file_leads_to_the_pages(
     chromium: Any, serve: Serve, pack: Path, tmp_path: Path
 ) -> None:
-    """The browser takes it for a link of another site, and keeps the cookie back at first."""
+    """The browser takes it for a link of another site, and does not send the cookie at first."""
     pages = serve(pack)
     file = tmp_path / "open.html"
     file.write_text(f'<meta http-equiv="refresh" content="0; url={pages.link}&by=size">')
@@ -34,7 +34,7 @@ def test_a_link_in_a_file_leads_to_the_pages(
 
 @contextmanager
 def notebook(content: str) -> Iterator[str]:
-    """Another server on this machine, with one page."""
+    """Serve one page on another port; yield its URL, with {} for the scheme and the host."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -44,7 +44,7 @@ def notebook(content: str) -> Iterator[str]:
             self.wfile.write(content.encode())
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -58,7 +58,7 @@ def notebook(content: str) -> Iterator[str]:
 def test_a_notebook_shows_the_pages_in_a_frame(
     chromium: Any, serve: Serve, pack: Path, host: str
 ) -> None:
-    """Their links and their scripts work there, too."""
+    """The links and the scripts of the pages work in the frame, too."""
     pages = serve(pack)
     content = f'<iframe src="{pages.link}"></iframe>'
     with notebook(content) as address, chromium.new_context() as context:
@@ -74,6 +74,6 @@ def test_a_page_of_another_port_begins_nothing(tabs: Tabs, serve: Serve, pack: P
     pages = serve(pack)
     with notebook(f'{NO_ICON}<img src="{pages.root}/health?scrub=1">') as address:
         page = tabs.open(pages)
-        page.goto(address.format("http://127.0.0.1"))  # until it has its picture, or an error
+        page.goto(address.format("http://127.0.0.1"))  # until the picture has loaded or failed
         assert not pages.data("/health")["has_begun"]
-    tabs.errors.clear()  # the browser says that it was refused
+    tabs.errors.clear()  # the browser reported that the picture was refused

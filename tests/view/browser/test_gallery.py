@@ -1,4 +1,4 @@
-"""The gallery in a browser: keys, the selection, results that come by and by, and its looks."""
+"""The gallery in a browser: keys, the selection, results that arrive bit by bit, and its looks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_keys_move_select_and_open(pages: Pages, tabs: Tabs) -> None:
     page.keyboard.type("*3.jpg")
     press(page, "Enter")
     page.wait_for_url("**name=*3.jpg**")
-    page.locator(".tile").nth(14).wait_for()  # they come as they are found
+    page.locator(".tile").nth(14).wait_for()  # tiles appear as they are found
     assert page.locator(".tile").count() == 15
     page.goto(f"{pages.root}/?folder=/")
     press(page, "ArrowRight", "Enter")
@@ -108,7 +108,7 @@ def test_help_opens_and_closes(pages: Pages, tabs: Tabs) -> None:
     assert page.get_by_role("dialog").is_visible()
     press(page, "Escape")
     assert not page.get_by_role("dialog").is_visible()
-    press(page, "/", "?")  # a character there
+    press(page, "/", "?")  # in the field, "?" is a character
     assert not page.get_by_role("dialog").is_visible()
     press(page, "Escape", "?")
     assert page.get_by_role("dialog").is_visible()
@@ -147,7 +147,7 @@ def test_a_name_that_begins_with_a_hyphen_is_no_option(
 
 
 def run(command: str, folder: Path) -> bytes:
-    """Return what a shell's command writes; `ffrfs` is this one."""
+    """Return the output of a shell command; its `ffrfs` is run by this interpreter."""
     program = f"{shlex.quote(sys.executable)} -m ffrfs"
     shell = command.replace("ffrfs", program, 1)
     return subprocess.run(

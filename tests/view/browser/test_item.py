@@ -1,4 +1,4 @@
-"""The page of a file in a browser: it shows and plays what is known, and runs nothing."""
+"""The page of a file in a browser: it shows and plays known types, and runs nothing."""
 
 from __future__ import annotations
 

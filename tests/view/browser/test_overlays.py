@@ -22,7 +22,7 @@ TEAL, GREY = (0, 158, 115), (128, 128, 128)
 
 @pytest.fixture
 def show(tmp_path: Path, serve: Serve, tabs: Tabs) -> Show:
-    """show(record, query): its page, when everything is drawn."""
+    """show(record, query) returns the record's page when everything is drawn."""
 
     def begin(record: Any, query: str = "", **options: Any) -> Any:
         page = tabs.open(
@@ -35,7 +35,7 @@ def show(tmp_path: Path, serve: Serve, tabs: Tabs) -> Show:
 
 
 def boxes(page: Any) -> list[tuple[float, ...]]:
-    """Return left, top, right and bottom of the boxes, as parts of the picture that is seen."""
+    """Return left, top, right and bottom of each box, as fractions of the visible picture."""
     found: list[tuple[float, ...]] = page.evaluate(
         """() => {
           const all = document.getElementById("picture").getBoundingClientRect();
@@ -57,7 +57,7 @@ def names(page: Any) -> list[str]:
 
 
 def pixel(page: Any, x: float, y: float) -> tuple[int, ...]:
-    """Return red, green, blue and alpha of the canvas, at parts of its size."""
+    """Return red, green, blue and alpha of the canvas at `x`, `y`: fractions of its size."""
     return tuple(
         page.evaluate(
             """([x, y]) => {
@@ -94,7 +94,7 @@ def test_boxes_lie_where_they_should(show: Show, width: int) -> None:
 
 
 def test_a_picture_is_not_turned(show: Show) -> None:
-    """TensorFlow's decoder does not look at EXIF, so boxes are those of the picture as stored."""
+    """TensorFlow's decoder ignores EXIF, so boxes refer to the picture as it is stored."""
     page = show(detection(**{"image/encoded": picture(exif=turned())}))
     shape = page.locator("#picture").bounding_box()
     assert shape["width"] == 2 * shape["height"]
@@ -193,7 +193,7 @@ def test_a_segmentation_is_coloured_by_class(show: Show) -> None:
     [
         segmentation().tobytes(),
         (segmentation().astype("<i4") * 1000 + 7).tobytes(),
-        encoded(segmentation()[::4, ::4]),  # a smaller one is enlarged
+        encoded(segmentation()[::4, ::4]),  # a mask smaller than the picture is enlarged
     ],
     ids=["uint8", "int32", "small"],
 )
