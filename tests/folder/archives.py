@@ -1,4 +1,4 @@
-"""Archives for tests: of trees, and of members that no program would write."""
+"""Archives for tests: of trees, and with members that no program would write."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def write_tree(path: Path, tree: Tree) -> Path:
-    """Write the tree as an archive of the kind that the name says."""
+    """Write the tree as an archive of the kind that the suffix of `path` names."""
     if path.suffix == ".zip":
         path.write_bytes(zip_bytes(tree))
     else:
@@ -94,7 +94,7 @@ def write_tree(path: Path, tree: Tree) -> Path:
 
 @contextlib.contextmanager
 def memory_below(size: int) -> Iterator[None]:
-    """Nothing that Python allocates meanwhile takes more."""
+    """Assert that Python's memory stays below `size` inside the `with` block."""
     tracemalloc.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""What tests of this room read."""
+"""Fixtures of this room: packs that its tests read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A program that looks into a pack while it is cut off and restored: PACK FOLDERS FILES COUNT.
+"""A program that reads a pack while it is truncated and restored: PACK FOLDERS FILES COUNT.
 
-The pack has FOLDERS folders `0`, `1` ... of FILES files `file_0000`, ... . It does what
-pytest and many a service do: faulthandler.enable() when the pack is open already.
+The pack has FOLDERS folders `0`, `1` ... of FILES files `file_0000`, ... . As pytest and many
+services do, the program calls faulthandler.enable() when the pack is open already.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
                 for asked, answer in ((name, True), (f"{name}x", False)):
                     with contextlib.suppress(OSError, ValueError):
                         wrong += [asked] * (folder.exists(asked) is not answer)
-        wrong += [name for name in names if not folder.exists(name)]  # it is whole again
+        wrong += [name for name in names if not folder.exists(name)]  # the pack is whole again
     print(len(wrong), "wrong")
 
 

@@ -41,7 +41,7 @@ def _write(folder: Path, contents: dict[str, bytes]) -> Path:
 
 
 def small_samples(place: Path) -> dict[str, Sample]:
-    """One of each of SMALL, below `place`."""
+    """Return a sample of each kind in SMALL, written below `place`."""
     contents = _contents(60)
     folder = _write(place / "folder", contents)
     (folder / "link").symlink_to("empty")
@@ -80,7 +80,7 @@ def small_samples(place: Path) -> dict[str, Sample]:
 
 
 def damaged_pack(place: Path) -> Sample:
-    """A pack whose record 3 is damaged; the rows are the others."""
+    """Return a pack whose record 3 is damaged, with the rows of all other records."""
     contents = {f"{number}": b"%d" % number * 100 for number in range(8)}
     pack = place / "damaged.ffr"
     ffrfs.pack_folder(_write(place / "sound", contents), pack)
@@ -90,7 +90,7 @@ def damaged_pack(place: Path) -> Sample:
 
 
 def large_pack(place: Path, size: int) -> Sample:
-    """A file of `size` bytes among small ones."""
+    """Return a pack with a file of `size` bytes among small ones."""
     contents = {f"a{number}": b"small" for number in range(10)}
     contents |= {"b": random.Random(1).randbytes(1 << 20) * (size >> 20), "c": b"last"}
     with ffrfs.PackWriter(place / "large.ffr") as writer:

@@ -1,4 +1,4 @@
-"""A folder as a dict: name → its bytes, or the dict of a folder. And what becomes of it."""
+"""A folder as a dict (name → bytes, or the dict of a folder), and packs and folders of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ffrfs.folder.tree import PackTree
 from tests.ffrecord_file import INDEX_MAGIC, Header, Tree, record_extents
 
-# Names as Linux takes them and UTF-8 has them; short ones often, so that they meet again.
+# Names that Linux and UTF-8 allow; often short ones, so that a name occurs in several folders.
 names = st.one_of(
     st.sampled_from(["a", "b", "é", "ÿ", "Ā", "collections", "OrderedDict", ".a", "-", "名前"]),
     st.text(
@@ -47,7 +47,7 @@ def read_folder(path: Path) -> Tree:
 
 
 def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, bytes | None]]:
-    """(path, bytes; None for a folder), depth first over the sorted names."""
+    """Yield (path, bytes or None for a folder), depth first over the sorted names."""
     for name in sorted(tree):
         child = tree[name]
         if isinstance(child, dict):
@@ -58,20 +58,20 @@ def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, bytes | None]]:
 
 
 def packed(tree: Tree) -> bytes:
-    """The file that the reference's pack_folder would write, as the format page says."""
+    """Return the file that the reference's pack_folder would write, by the format page."""
     records = packed_records(tree)
     return Header(records).encode() + b"".join(records)
 
 
 def packed_records(tree: Tree) -> list[bytes]:
-    """The records of that file: the last one is the index, a pickle."""
+    """Return the records of the file that packed() returns: the last one is the pickled index."""
     records: list[bytes] = []
 
     def index_of(folder: Tree) -> collections.OrderedDict[str, object]:
         index: collections.OrderedDict[str, object] = collections.OrderedDict()
         for name in sorted(folder):
             child = folder[name]
-            # As from os.listdir(): no two names are the same object.
+            # As os.listdir() returns names: no two are the same object.
             own_name = os.fsdecode(os.fsencode(name))
             if isinstance(child, dict):
                 index[own_name] = index_of(child)
@@ -85,7 +85,7 @@ def packed_records(tree: Tree) -> list[bytes]:
 
 
 def read_records(pack: Path) -> list[bytes]:
-    """The records of a file, its checksums compared."""
+    """Return the records of a file after a comparison of its checksums."""
     data = pack.read_bytes()
     records = [data[offset : offset + size] for offset, size in record_extents(pack)]
     first = record_extents(pack)[0][0]
@@ -97,7 +97,7 @@ def read_records(pack: Path) -> list[bytes]:
 
 
 def assert_packed(pack: Path, tree: Tree) -> None:
-    """The pack holds what the reference's would; behind its pickle there is more."""
+    """Assert that the pack has the reference's records; more may follow its pickle."""
     *files, index = read_records(pack)
     *expected_files, expected_index = packed_records(tree)
     assert files == expected_files
@@ -105,7 +105,7 @@ def assert_packed(pack: Path, tree: Tree) -> None:
 
 
 def read_as_reference(pack: Path) -> Tree:
-    """The tree of a pack as the reference reads it: by unpickling the last record."""
+    """Return the tree of a pack as the reference reads it: unpickle the last record."""
     *files, index = read_records(pack)
     assert index.startswith(INDEX_MAGIC)
 
@@ -119,15 +119,15 @@ def read_as_reference(pack: Path) -> Tree:
 
 
 class Shown(NamedTuple):
-    """An entry as readers of ours show it."""
+    """An entry as our readers show it."""
 
     mode: int
     mtime_ns: int
-    content: bytes | None  # of a link its target; None: a folder
+    content: bytes | None  # a link's target; None: a folder
 
 
 def shown(pack: Path | list[Path]) -> dict[str, Shown]:
-    """What a pack, a folder of packs or several packs show, by path."""
+    """Return the entries of a pack, a folder of packs or several packs, by path."""
     with PackTree(pack) as tree:
         entries = {}
         for entry in tree.entries(tree.folder_ino(""), recursive=True):
@@ -142,7 +142,7 @@ def shown(pack: Path | list[Path]) -> dict[str, Shown]:
 
 
 def shown_tree(pack: Path | list[Path]) -> Tree:
-    """The folders and files of that, as a tree; a link as its target."""
+    """Return the entries of shown() as a tree; a link appears as its target."""
     tree: Tree = {}
     for path, entry in shown(pack).items():
         *above, name = path.split("/")

@@ -1,6 +1,6 @@
-"""A mapped index that lies: changed, with all of its checksums made right again.
+"""A mapped index that lies: it is changed, and all of its checksums are made right again.
 
-Offsets are those of docs/format.md; for indexes of less than 64 KiB.
+docs/format.md defines the offsets. This works for indexes of less than 64 KiB.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INODES, DIRECTORIES, NAMES, TARGETS, FILES, CHUNKED, CHUNKS, HEADER, SET = range
 
 
 def section(index: bytes, number: int) -> tuple[int, int]:
-    """(offset, size)"""
+    """Return (offset, size)."""
     offset, size = struct.unpack_from("<QQ", index, len(index) - TRAILER_SIZE + 0x40 + 16 * number)
     return offset, size
 

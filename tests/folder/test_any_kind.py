@@ -1,4 +1,4 @@
-"""info, verify, extract and convert as functions: what the commands say, without printing it."""
+"""info, verify, extract and convert as functions: they return what the commands print."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ DAMAGED = [damaged_pack, damaged_set, damaged_tfrecord]
 
 
 def said(*arguments: str | os.PathLike[str]) -> tuple[Any, int]:
-    """What the command says in JSON, and its exit status."""
+    """Return what the command prints in JSON, and its exit status."""
     done = python("-m", "ffrfs", *arguments, cwd=CHECKOUT, text=False)
     return json.loads(done.stdout), done.returncode
 

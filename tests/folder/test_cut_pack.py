@@ -1,4 +1,4 @@
-"""A packed folder that is cut off and restored while a program looks into it."""
+"""A packed folder that is truncated and restored while a program reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""extract: the folder comes out again, and nothing is harmed."""
+"""extract: it restores the folder, and harms nothing."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_everything(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["Skip", "stop", None, True, print], ids=repr)
 def test_an_on_error_that_is_refused(file: Path, tmp_path: Path, wrong: Any) -> None:
-    """It would leave out damaged files without an error."""
+    """A wrong on_error must not leave out damaged files without an error."""
     with pytest.raises(OptionError, match=r'^on_error is "raise" or "skip", not '):
         extract(file, tmp_path / "out", on_error=wrong)
     assert not (tmp_path / "out").exists()
 
 
 def test_more_files_than_are_read_at_a_time(tmp_path: Path) -> None:
-    """In number, and in bytes; large ones between them are written in pieces."""
+    """More in number, and more in bytes; large files between them are written in pieces."""
     tree: dict[str, bytes] = {f"{i:04d}": b"%d" % i * (i % 5) for i in range(3000)}
     tree |= {f"{i:04d} large": bytes([i % 251]) * ((1 << 20) + i) for i in range(0, 3000, 300)}
     tree |= {f"{i:04d} medium": bytes([i % 251]) * 900_000 for i in range(0, 3000, 50)}

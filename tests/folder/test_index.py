@@ -1,6 +1,6 @@
-"""The last record of a pack: first what CPython's pickle writes, opcode for opcode.
+"""The last record of a pack begins with the pickle that CPython writes, opcode for opcode.
 
-What stands behind the pickle is test_mapped_index.py's.
+test_mapped_index.py tests the bytes behind the pickle.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def listed(tree: Tree) -> EntryList:
 
 
 def index_record(tree: Tree) -> bytes:
-    """The last record of a pack of that tree, whose files are all empty, up to its index."""
+    """Return the last record of a pack of the tree of empty files, up to its mapped index."""
     entries = listed(tree)
     with tempfile.TemporaryDirectory() as folder:
         pack = Path(folder, "x.ffr")
@@ -51,7 +51,7 @@ def index_record(tree: Tree) -> bytes:
 
 
 def assert_pickled(tree: Tree) -> None:
-    """The record is the pickle, and zeros up to where the index begins."""
+    """Assert that the record is the pickle, and zeros up to the mapped index."""
     record, expected = index_record(tree), packed_records(tree)[-1]
     assert record[: len(expected)] == expected
     assert len(record) < len(expected) + 4096 and not any(record[len(expected) :])
@@ -61,7 +61,7 @@ def files(count: int, size: int = 5) -> Tree:
     return {f"{i:0{size}}": b"" for i in range(count)}
 
 
-@settings(max_examples=40)  # each is a file that is synced
+@settings(max_examples=40)  # each example writes and syncs a file
 @given(tree=trees)
 def test_any_tree(tree: Tree) -> None:
     assert_pickled(tree)

@@ -1,4 +1,4 @@
-"""verify and a mapped index: read to its last byte, and held against the pickle."""
+"""verify reads a mapped index to its last byte, and compares it with the pickle."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A pack with an index of its own."""
+    """A pack that contains its mapped index."""
     folder = make_folder(tmp_path / "folder", TREE)
     (folder / "link").symlink_to("a/x")
     pack_folder(folder, tmp_path / "own.ffr", symlinks="keep")
@@ -69,7 +69,7 @@ LIES = {
 def test_an_index_that_lies_under_good_checksums(file: Path, lie: str) -> None:
     number, offset, data, reason = LIES[lie]
     sidecar = Path(f"{file}.idx")
-    if offset is None:  # the name "large"
+    if offset is None:  # the offset of the name "large"
         (offset,) = struct.unpack_from("<Q", sidecar.read_bytes(), 5 * INODE_SIZE)
     spoil(sidecar, number, offset, data)
     report = verify_one(file)
@@ -127,7 +127,7 @@ def test_a_damaged_pickle_is_found_beside_a_sound_index(own: Path) -> None:
     assert [(bad.record, bad.path) for bad in report.bad] == [(4, None)]
     assert report.index_error is not None
     assert "checksum mismatch" in report.index_error
-    with PackedFolder(own) as pack:  # which does not need it
+    with PackedFolder(own) as pack:  # it does not need the pickle
         assert pack.read_one("a/x").tobytes() == b"x" * 10
 
 

@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / path).symlink_to(target)
     (folder / "z").chmod(0o640)
     (folder / "a" / "x").chmod(0o755)
-    (folder / "a").chmod(0o2751)  # no such bits are packed but the permissions
+    (folder / "a").chmod(0o2751)  # only the permission bits are packed
     (folder / "empty").chmod(0o555)
     for number, path in enumerate(sorted(folder.rglob("*"), reverse=True)):
         os.utime(path, ns=(0, TIME_NS + number), follow_symlinks=False)
@@ -55,7 +55,7 @@ def file(folder: Path) -> Path:
 
 
 def state(folder: Path) -> dict[str, tuple[object, ...]]:
-    """Of everything below: kind and permissions, time, bytes or target."""
+    """Return kind and permissions, time, and bytes or target of everything in the folder."""
     found: dict[str, tuple[object, ...]] = {}
     for path in [folder, *sorted(folder.rglob("*"))]:
         status = path.lstat()
@@ -95,7 +95,7 @@ def test_folders_that_were_there_stay_as_they_are(file: Path, tmp_path: Path) ->
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """Of the directory and of all directories below it."""
+    """Return the permissions of the directory and of all directories below it."""
     found = [
         folder,
         *(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()),
@@ -116,11 +116,11 @@ def test_an_extraction_that_is_ended_leaves_no_directory_to_others(
         with pytest.raises(KeyboardInterrupt):
             extract_tree(tree, out, progress=end)
         assert set(meanwhile[0].values()) == {0o700}
-        # Its owner may go on.
+        # The owner keeps every right, to go on.
         assert modes(out) == {path: mode | 0o700 for path, mode in modes(folder).items()}
         extract_tree(tree, out, existing="skip")
     was, now = state(folder), state(out)
-    del was["."], now["."]  # which may be any directory of the user's
+    del was["."], now["."]  # the second run left `out` alone: it was there
     assert now == was
 
 

@@ -32,7 +32,7 @@ from tests.index_format import (
     pack_records,
 )
 
-few = settings(max_examples=25)  # each is some files that are synced
+few = settings(max_examples=25)  # each example writes and syncs some files
 
 PAGE = CHECKOUT / "docs" / "format.md"
 
@@ -43,8 +43,8 @@ class Link(NamedTuple):
 
 class Listed(NamedTuple):
     entries: EntryList
-    contents: list[bytes]  # of the files, by their numbers
-    expected: dict[bytes, IndexEntry]  # records are files' numbers
+    contents: list[bytes]  # of the files, by number
+    expected: dict[bytes, IndexEntry]  # their record is the number of a file
 
 
 # Files, folders and links, with modes and times that are all different.
@@ -106,7 +106,7 @@ def write_pack(
 
 
 def resolved(index: DecodedIndex, pack: bytes) -> dict[bytes, tuple[IndexEntry, bytes | None]]:
-    """Entries without the numbers of their records, but with the records."""
+    """Return the entries with the records themselves in place of their numbers."""
     records = pack_records(pack)
     return {
         path: (entry._replace(record=None), None if entry.record is None else records[entry.record])
@@ -144,11 +144,11 @@ def test_any_tree(scratch: Path, tree: dict[bytes, object], order: str) -> None:
 @few
 @given(tree=forests, count=st.integers(1, 4))
 def test_any_shards(scratch: Path, tree: dict[bytes, object], count: int) -> None:
-    """Together they show everything, each file once; each by itself is whole."""
+    """All shards together show everything, each file once; each shard is a complete pack."""
     listing = listed(tree)
     listing.entries.number()
     total = listing.entries.record_count
-    count = min(count, max(total, 1))  # no run is empty but the only one
+    count = min(count, max(total, 1))  # a run is empty only if it is the only one
     ends = [total * number // count for number in range(count + 1)]
     runs = [(begin, end - begin) for begin, end in pairwise(ends)]
     together: dict[bytes, tuple[IndexEntry, bytes | None]] = {}
@@ -303,7 +303,7 @@ def test_sidecar_of_the_original_programs_pack(golden: Path, tmp_path: Path) -> 
 
 
 def example(title: str) -> bytes:
-    """The bytes that the format page shows under that heading; "*": zeros up to the next."""
+    """Return the bytes that the format page shows under `title`; "*": zeros up to the next line."""
     _, _, section = PAGE.read_text(encoding="utf-8").partition(f"{title}\n")
     block = re.search(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     assert block is not None

@@ -150,7 +150,7 @@ def test_an_ffrecord_that_is_no_packed_folder(tmp_path: Path) -> None:
     path = write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20])
     with pytest.raises(FormatError, match=f"^{path}: is a plain FFRecord file, not a pack"):
         PackedFolder(path)
-    with pytest.raises(ValueError, match="packed"):  # as the reference has it
+    with pytest.raises(ValueError, match="packed"):  # as with the reference
         PackedFolder(path)
 
 
@@ -233,7 +233,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_child_that_is_forked_during_the_first_read_of_a_thread(file: Path) -> None:
-    """The read imports NumPy, and the child has nobody who would end that."""
+    """The read imports NumPy, and the child has no thread that would finish the import."""
     done = python("-W", "ignore", "-c", _FORKING, file)
     assert done.returncode == 0, done.stderr
 

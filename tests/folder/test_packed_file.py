@@ -100,7 +100,7 @@ def test_any_reads_are_those_of_an_ordinary_file(
 
 @pytest.mark.parametrize("buffering", [-1, 0])
 def test_what_is_too_short_for_an_archive_is_none(pack: PackedFolder, buffering: int) -> None:
-    """zipfile looks for the end of an archive, 22 bytes, before the beginning of the file."""
+    """zipfile seeks an archive's end, 22 bytes, and so to before the beginning of the file."""
     with pack.open("object.json", "rb", buffering) as file:
         assert not zipfile.is_zipfile(file)
         with pytest.raises(zipfile.BadZipFile):

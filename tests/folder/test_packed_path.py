@@ -1,4 +1,4 @@
-"""`folder / "a" / "b.jpg"`: what pathlib says of the directory, it says of its pack."""
+"""`folder / "a" / "b.jpg"` answers for a pack as pathlib does for the directory."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.terminal import UNKNOWN_SIZE, run_on_terminal
 
-# A burst of 400 MB in 0.2 s, then a byte at a time, each later than the one before by a tick.
+# A burst of 400 MB in 0.2 s, then single bytes, at intervals of more than one tick of the bar.
 WORK = """
 import time
 from ffrfs.folder.progress import ProgressBar
@@ -28,7 +28,7 @@ def test_each_step_of_slow_work_is_shown(size: tuple[int, int]) -> None:
     for count in range(5, 10):
         assert f"{count} of 9 records" in output
     widths = [len(part) for line in output.split("\n") for part in line.split("\r")]
-    assert max(widths) == 79  # and never goes over to the next line
+    assert max(widths) == 79  # no line wraps
 
 
 def test_width_is_that_of_the_terminal() -> None:

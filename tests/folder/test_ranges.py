@@ -1,4 +1,4 @@
-"""Ranges of records: they hold everything once, and so do the rows that are read of them."""
+"""Ranges of records: together they hold each record once, and so do the rows read from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Sizes = list[list[int]]
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The index of a TFRecord file stays in the cache under its path, which the next test has."""
+    """A cached index of a TFRecord file is kept by its path, which another test may use, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -60,7 +60,7 @@ def rows_of(part: RecordRange, on_error: OnError = "raise") -> list[tuple[str | 
     last = part.first
     for batch in read_range(part, on_error):
         for name, content, record in zip(*batch, strict=True):
-            assert last <= record < part.end  # in order; files may share one
+            assert last <= record < part.end  # in order; files may share a record
             last = record
             rows.append((name, bytes(content)))
     return rows
@@ -162,7 +162,7 @@ def test_what_another_process_gets_is_small_and_the_same(samples: dict[str, Samp
 
 @pytest.mark.parametrize("name", ["pack", "records", "tfrecords"])
 def test_other_bytes_are_another_file(tmp_path: Path, name: str) -> None:
-    """Of the same sizes, in a file of the same name."""
+    """Also if the sizes and the name of the file are the same."""
     pack = tmp_path / "x"
     found = []
     for data in (b"old", b"new"):
@@ -182,7 +182,7 @@ def test_other_bytes_are_another_file(tmp_path: Path, name: str) -> None:
 def test_a_file_that_was_replaced_by_one_of_the_same_sizes_is_refused(
     tmp_path: Path, name: str
 ) -> None:
-    """But a copy of it, as other machines have one, is read."""
+    """But a copy of the file, as on other machines, is read."""
     file = tmp_path / "x"
     write = {
         "pack": lambda data: write_folder(file, {"file": data}),
@@ -239,7 +239,7 @@ def test_damage_is_an_error_or_left_out(tmp_path: Path) -> None:
 
 
 def test_a_record_without_a_file_beside_a_shared_one_is_refused(tmp_path: Path) -> None:
-    """By its numbers the pack looks as if each record were a file's."""
+    """The pack has as many files as records, as if each record belonged to a file."""
     index = {"a": 0, "b": 0}
     records = [b"first", b"nobody's"]
     pack = write_records(tmp_path / "x.ffr", [*records, index_of(index)])
@@ -261,7 +261,7 @@ def test_a_missing_shard_is_an_error(samples: dict[str, Sample], tmp_path: Path)
     (folder / "part_00001.ffr").unlink()
     with pytest.raises(FormatError, match="missing: number 1"):
         RangeCutter(folder)
-    [part] = RangeCutter(folder / "part_00000.ffr").cut(1)  # each can be read alone
+    [part] = RangeCutter(folder / "part_00000.ffr").cut(1)  # each pack can be read alone
     assert {*rows_of(part)} < {*samples["set"].rows}
 
 

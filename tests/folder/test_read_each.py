@@ -1,4 +1,4 @@
-"""read_each(): what cannot be read is found in halves, and everything else is returned."""
+"""read_each() finds unreadable records by bisection, and returns all others."""
 
 from __future__ import annotations
 

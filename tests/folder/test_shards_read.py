@@ -37,7 +37,7 @@ def shards(tmp_path: Path) -> Path:
 
 
 def parts(folder: Path, *trees: Tree) -> list[Path]:
-    """Packs without an index of their own."""
+    """Return packs that contain no mapped index."""
     folder.mkdir()
     paths = [folder / f"{number}.ffr" for number in range(len(trees))]
     for path, tree in zip(paths, trees, strict=True):

@@ -1,4 +1,4 @@
-"""Sidecars: where they are written, when they are believed, and that a pack shows the same."""
+"""Sidecars: where they are written, when readers trust them, and that the pack looks the same."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_pack_of_ours_carries_its_own(tmp_path: Path) -> None:
 
 @pytest.fixture
 def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that this process may not write to, also if it is root's."""
+    """A folder that this process may not write to, even if it runs as root."""
     top = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
     is_root = os.geteuid() == 0
     cache, folder = top / "cache", top / "folder"
@@ -146,7 +146,7 @@ def test_one_that_is_no_good_is_left_aside_with_one_warning(file: Path, change: 
 
 def test_only_a_large_pack_needs_one(file: Path) -> None:
     assert ensure_sidecar(file, WORTH_WHILE_COUNT) is None
-    assert ensure_sidecar(file, 4) is None  # it has 4 records
+    assert ensure_sidecar(file, 4) is None  # the pack has 4 records
     assert ensure_sidecar(file, 3) == f"{file}.idx"
     assert ensure_sidecar(file, 3) is None
     os.utime(file, (1, 1))

@@ -1,6 +1,6 @@
-"""verify and info: what they say of good files and of damaged ones.
+"""verify and info: their reports on good files and on damaged ones.
 
-What they say of indexes and of shards: test_index_verify.py, test_shards_read.py.
+For indexes and shards, see test_index_verify.py and test_shards_read.py.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def test_info_of_several_packs(tmp_path: Path, sizes: list[list[int]]) -> None:
 
 
 def test_info_needs_no_numpy(file: Path) -> None:
-    """Importing it takes as long as all else."""
+    """Importing NumPy would take as long as all the rest."""
     program = "import sys; from ffrfs.folder.info import info; info(sys.argv[1])"
     result = python("-c", f"{program}; print('numpy' in sys.modules)", str(file), check=True)
     assert result.stdout == "False\n"

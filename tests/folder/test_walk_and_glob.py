@@ -1,4 +1,4 @@
-"""PackedFolder.walk(), glob() and stat(): as the standard library's, over a pack."""
+"""PackedFolder.walk(), glob() and stat() behave like the standard library's, over a pack."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_walk_is_that_of_os(pack: PackedFolder, folder: Path) -> None:
             (
                 "" if path == str(folder) else os.path.relpath(path, folder),
                 sorted(folders),
-                sorted(set(files) - {"nowhere"}),  # what leads nowhere is not there
+                sorted(set(files) - {"nowhere"}),  # a link to nothing is no file
             )
             for path, folders, files in os.walk(folder / top)
         ]
@@ -129,7 +129,7 @@ def test_any_pattern_finds_what_glob_finds(
         for parts in patterns:
             pattern = "/".join(parts)
             expected = glob.glob(pattern, root_dir=folder, recursive=True, include_hidden=True)
-            # Python 3.11 finds "file/" by "file/**", which is not there.
+            # Python 3.11 finds "file/" by "file/**", although no such path exists.
             there = [name for name in expected if os.path.lexists(f"{folder}/{name}")]
             names = {name.rstrip("/") for name in there} - {""}
             assert list(pack.glob(pattern)) == [path for path in order if path in names]
