@@ -1,1 +1,1 @@
-"""The house: order of rooms, style, documents, builds, programs."""
+"""Tests of the project itself: order of rooms, style, documents, builds, programs."""

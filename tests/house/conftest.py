@@ -1,4 +1,4 @@
-"""The tests of the house run in one process of pytest-xdist: each parses every file once."""
+"""All tests of this room run in one process of pytest-xdist, so that it parses files once."""
 
 from __future__ import annotations
 

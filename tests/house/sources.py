@@ -1,4 +1,4 @@
-"""The source files of the house, and what they import and include."""
+"""The source files of the project, with their imports and includes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 @functools.cache
 def files(*suffixes: str, below: str = "") -> tuple[Path, ...]:
-    """Files of the checkout, relative to it; never what was built or downloaded."""
-    # A file `.git` is how a worktree names its repository.
+    """Return files of the checkout, relative to it, but none that was built or downloaded."""
+    # In a worktree, `.git` is a file that names the repository.
     found = [path for path in CHECKOUT.iterdir() if path.is_file() and path.name != ".git"]
     for room in _ROOMS:
         found += (path for path in (CHECKOUT / room).rglob("*") if path.is_file())
@@ -52,15 +52,15 @@ def module_name(path: Path) -> str:
 
 @functools.cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """All that the file consists of, as ast.walk() gives it."""
+    """Return all nodes of the file's syntax tree, as ast.walk() yields them."""
     return tuple(ast.walk(syntax(path)))
 
 
 @functools.cache
 def imports(path: Path) -> tuple[tuple[int, str], ...]:
-    """(line, module) of each import anywhere in the file, also inside functions.
+    """Return (line, module) of each import anywhere in the file, also inside functions.
 
-    `from a import b` gives "a.b": b may be a module, and if it is not, its prefix decides.
+    `from a import b` gives "a.b": b may be a module, and if it is not, the prefix a decides.
     """
     return tuple(_imports(path))
 
@@ -79,6 +79,6 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def includes(path: Path) -> Iterator[tuple[bool, str]]:
-    """(is it ours: written with quotes, name) of each #include."""
+    """Yield (is it ours, that is, in quotes; name) of each #include."""
     for match in _INCLUDE.finditer(text(path)):
         yield match[1] == '"', match[2]

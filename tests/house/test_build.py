@@ -1,4 +1,4 @@
-"""The native build: it names what it lacks, and tries all that is threaded as such."""
+"""The native build names missing packages, and tests all threads under ThreadSanitizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.checkout import CHECKOUT
 from tests.house import sources
 
 THREAD = re.compile(r"\bstd::j?thread\b|\bin_threads\(")
-# Its threads are of forked children, whose ends are what it looks at.
+# Its threads run in forked children, of which it checks only how they end.
 OF_CHILDREN = {"syscall_filter_test"}
 
 
@@ -23,7 +23,7 @@ def test_missing_libraries_are_named_with_their_packages(tmp_path: Path) -> None
     cmake = beside_python if beside_python.exists() else shutil.which("cmake")
     if cmake is None:
         pytest.skip("no cmake")
-    nothing = tmp_path / "nothing"  # where CMake is told to look for everything
+    nothing = tmp_path / "nothing"  # the only place where CMake looks for libraries
     done = subprocess.run(
         [
             cmake,
@@ -62,14 +62,14 @@ def test_cases_with_threads_are_called_so_where_no_others_are_tried() -> None:
     for path in sources.files(".cc", below="tests/native"):
         if re.search(named, path.stem):
             cases = re.split(r'^TEST_CASE\(\s*"', sources.text(path), flags=re.M)
-            assert not THREAD.search(cases[0])  # nor a helper of them all
+            assert not THREAD.search(cases[0])  # no shared helper has threads
             called += [case.split('"')[0] for case in cases[1:] if THREAD.search(case)]
     assert len(called) >= len(named.split("|"))
     assert [case for case in called if "thread" not in case] == []
 
 
 def test_memory_is_checked_under_both_sanitizers() -> None:
-    """A comma would end an argument of $(call)."""
+    """The comma between their names must not end an argument of the Makefile's $(call)."""
     done = subprocess.run(
         ["make", "--dry-run", "--always-make", "build-memory"],
         cwd=CHECKOUT,
@@ -82,7 +82,7 @@ def test_memory_is_checked_under_both_sanitizers() -> None:
 
 
 def of_build_threads(name: str) -> str:
-    """Return what the Makefile's target asks for: a regular expression of native tests."""
+    """Return a variable of the Makefile's target: a regular expression of native tests."""
     found = re.search(rf"^build-threads: {name} := (.+)$", sources.text(Path("Makefile")), re.M)
     assert found is not None
     return found[1]

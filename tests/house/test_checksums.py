@@ -1,4 +1,4 @@
-"""What Python code checksums with: docs/decisions/030-checksums.md."""
+"""Python code takes its checksums from the places in docs/decisions/030-checksums.md."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tests.house import sources
 
-# CRC-32C comes from PyPI, CRC-32 from the core; so does a cache's, since that package loads slowly.
+# CRC-32C comes from PyPI, CRC-32 from the core. A cache uses the core's CRC-32C: it loads faster.
 CHECKSUMS = {("ffrfs._native", "crc32"), ("ffrfs._native", "crc32c"), ("crc32c", "crc32c")}
 NAMES = {"crc32", "crc32c", "adler32", "crc_hqx"}
 
 
 def checksums(path: Path) -> list[tuple[str, str]]:
-    """(module, function) of each function of a checksum that a file names."""
+    """Return (module, function) of each checksum function that a file names."""
     found = []
     for node in sources.nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -1,4 +1,4 @@
-"""What the package imports is declared in pyproject.toml, and packs and mounts need no extra."""
+"""pyproject.toml declares every import of the package, and packs and mounts need no extra."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISNAMED = {
 
 
 def declared(with_extras: bool = True) -> set[str]:
-    """The distributions that a user of ffrfs has, or may have; not those of tests and examples."""
+    """Return what ffrfs requires, and its users' extras, but not those for tests and examples."""
     project = tomllib.loads(sources.text(Path("pyproject.toml")))["project"]
     lists = [project["dependencies"]]
     lists += [
@@ -44,7 +44,7 @@ def normalized(name: str) -> str:
 
 @functools.cache
 def imported() -> list[tuple[Path, str]]:
-    """(file, name) of each package of others that ffrfs imports."""
+    """Return (file, name) of each third-party package that ffrfs imports."""
     return [
         (path, top)
         for path in sources.files(".py", ".pyi", below="ffrfs")
@@ -55,7 +55,7 @@ def imported() -> list[tuple[Path, str]]:
 
 @functools.cache
 def distributions() -> Mapping[str, Sequence[str]]:
-    """By what is imported. What is not installed here is taken to be called as it is imported."""
+    """Return distributions by import name. is_of() assumes that absent ones have the same name."""
     return packages_distributions() | MISNAMED
 
 
@@ -69,7 +69,7 @@ def test_every_import_is_declared() -> None:
 
 
 def bare(*words: str | Path, status: int = 0) -> str:
-    """Run the command as after a bare installation: no package is there but the required ones."""
+    """Run the command as after a bare installation, with only the required packages."""
     return run_bare("from ffrfs.cli.main import main; sys.exit(main())", *words, status=status)
 
 

@@ -1,7 +1,7 @@
-"""The documents say what is so.
+"""The documents agree with the code.
 
 A promise of docs/semantics.md is a paragraph that begins with its number, as in
-`**S12.** A read of ...`. The test that holds it names it: `@pytest.mark.promise("S12")`, on a
+`**S12.** A read of ...`. The test of a promise names it: `@pytest.mark.promise("S12")`, on a
 function, a class or (as `pytestmark`) a module; several numbers are several arguments.
 """
 

@@ -23,7 +23,7 @@ from benchmarks import slow_demo
 slow_demo.LIMIT_S = int(sys.argv[2])
 slow_demo.main(sys.argv[1])
 """
-# One after another: each switches io_uring on for the machine, and off at its end.
+# They run one after another: each enables io_uring for the machine, and disables it at its end.
 benchmarks = pytest.mark.xdist_group("benchmarks")
 OURS = {FOLDER, NATIVE, PYFUSE3}
 NO_COMPILER = "there is no slow disk: there is no cc, or no pkg-config"
@@ -67,7 +67,7 @@ def test_demo_reads_from_a_slow_disk(tmp_path: Path) -> None:
 def test_demo_shows_no_speed_where_there_is_no_slow_disk(
     tmp_path: Path, path: str, limit_s: int
 ) -> None:
-    """No compiler; no time."""
+    """One has no compiler for the slow disk, the other too little time."""
     result = run("-c", SLOW_DEMO, tmp_path, str(limit_s), PATH=path)
     assert result.returncode == 0, result.stderr
     why = json.loads(result.stdout)["missing"]
@@ -78,7 +78,7 @@ def test_demo_shows_no_speed_where_there_is_no_slow_disk(
 @benchmarks
 @pytest.mark.usefixtures("fuse")
 def test_benchmarks_against_another_checkout(tmp_path: Path) -> None:
-    """Itself, here."""
+    """Here the other checkout is this one itself."""
     options = ("--quick", "--rounds", "1", "--dir", tmp_path)
     result = run("-m", "benchmarks.against", sources.CHECKOUT, *options)
     assert (result.returncode, result.stderr) == (0, ""), result.stdout + result.stderr
@@ -96,7 +96,7 @@ def check_comparison(comparison: dict[str, Any]) -> None:
     assert all(missing.values())
 
 
-# Each list takes about a minute alone.
+# Each list takes about a minute by itself.
 PARTS = (
     ["reading", "streaming", "packing", "mounting", "opening", "tfrecord"],
     ["prefetching", "epoch"],
@@ -133,7 +133,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path, names: list[str]) -> None
             assert figure["name"] in table
             if figure["value"] is None:
                 assert figure["note"].startswith("not measured: ")
-            elif not figure["name"].endswith("above an empty pack's"):  # a difference
+            elif not figure["name"].endswith("above an empty pack's"):  # a difference may be < 0
                 assert figure["value"] > 0
         for comparison in findings["comparisons"]:
             check_comparison(comparison)
@@ -145,7 +145,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path, names: list[str]) -> None
 
 @benchmarks
 def test_a_part_is_measured_again(tmp_path: Path) -> None:
-    """In a directory that is named from here."""
+    """The directory is given by a relative path."""
     data, output = os.path.relpath(tmp_path / "data", sources.CHECKOUT), tmp_path / "output"
     found = []
     for parts in (["reading", "opening"], ["opening"]):

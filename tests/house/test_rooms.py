@@ -13,8 +13,8 @@ import pytest
 from tests.house import sources
 from tests.interpreter import python
 
-# From the top down: a room may call those in the lines below its own, and no other. The commands
-# and the viewer are above three parts. A reader of one need not know those above it.
+# From the top down: a room may call only rooms in the lines below its own. The commands and the
+# viewer are above three parts. A reader of one part need not know the parts above it.
 COMMANDS = """
 cli
 """
@@ -34,7 +34,7 @@ convert schema
 tfrecord.dataset tfrecord.examples
 tfrecord.parsing
 """
-# What makes packs and mounts them. It reads and writes TFRecord files, and knows no Examples.
+# This part makes packs and mounts them. It reads and writes TFRecord files, but knows no Examples.
 PACKS = """
 cluster
 top
@@ -52,14 +52,14 @@ cache
 files
 """
 PYTHON_ROOMS = COMMANDS + VIEW + ADAPTERS + TENSORFLOW + PACKS
-# For every room: the exceptions, names as text, and the core.
+# All rooms may use these: the exceptions, names as text, sizes, and the core.
 PYTHON_GROUND = {"errors", "printable", "sizes", "_native"}
-# Not rooms: fronts, which name what a user imports.
+# These are no rooms, but fronts: modules with the names that users import.
 PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord", "ffrfs.adapters"}
 PYTHON_FRONT |= {"ffrfs.torch", "ffrfs.ray", "ffrfs.dask", "ffrfs.compat"}
 PYTHON_FRONT |= {"ffrfs.fsspec", "ffrfs.upath", "ffrfs.webdataset", "ffrfs.grain"}
 PYTHON_FRONT |= {"ffrfs.energon", "ffrfs.beam"}
-PYTHON_FRONT |= {"ffrfs.tfrecord.messages"}  # in pickles
+PYTHON_FRONT |= {"ffrfs.tfrecord.messages"}  # old pickles name it
 
 NATIVE_ROOMS = """
 python worker guardian
@@ -81,7 +81,7 @@ io
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 
-# Who may import what is dear or dangerous: module → files, one pattern or several.
+# The files that may import a costly or dangerous module: module → one or several patterns.
 OWNERS = {
     "trio": "ffrfs/mount/*/* ffrfs/view/*",
     "pyfuse3": "ffrfs/mount/engines/pyfuse3_engine.py",
@@ -106,8 +106,8 @@ OWNERS = {
     "boto3": "ffrfs/remote/*",
     "asyncio": "ffrfs/remote/*",
 }
-# errno belongs to the engines, which answer the kernel with it. These read the kernel's
-# answers to our own calls, and tell its reasons apart.
+# errno belongs to the engines, which answer the kernel with it. These files read the kernel's
+# answers to our own calls, to tell its reasons apart.
 ERRNO_READERS = {
     "ffrfs/adapters/fsspec.py": "its answer to what writes (EROFS), as fsspec's users expect it",
     "ffrfs/cache/sparse.py": "a range that is all holes (ENXIO), a full disk (ENOSPC, EDQUOT)",
@@ -133,7 +133,7 @@ def native_files() -> tuple[Path, ...]:
 
 
 def heights(rooms: str) -> dict[str, int]:
-    """Room → height; higher rooms call lower ones."""
+    """Return room → height; higher rooms call lower ones."""
     lines = rooms.split("\n")
     return {room: -number for number, line in enumerate(lines) for room in line.split()}
 
@@ -143,7 +143,7 @@ NATIVE_HEIGHTS = heights(NATIVE_ROOMS)
 
 
 def room_of(module: str) -> str:
-    """ "ffrfs.folder.pack" → "folder"; "ffrfs.mount.daemon.log" → "mount.daemon"."""
+    """Return a module's room: ffrfs.folder.pack → folder; ffrfs.mount.daemon.log → mount.daemon."""
     parts = module.split(".")[1:]
     for length in (2, 1):
         if ".".join(parts[:length]) in PYTHON_HEIGHTS:
@@ -179,13 +179,13 @@ def python_upcalls() -> Iterator[str]:
                 wanted = room_of(target)
                 if not target.startswith("ffrfs.") or wanted == room or wanted in PYTHON_GROUND:
                     continue
-                # A name of the front (`from ffrfs import x`) is above all.
+                # A name of the front (`from ffrfs import x`) is above all rooms.
                 if PYTHON_HEIGHTS.get(wanted, sys.maxsize) >= PYTHON_HEIGHTS[room]:
                     yield f"{path}:{line} imports {target}"
 
 
 def ground_upcalls() -> Iterator[str]:
-    """Exceptions show names as text does, and that uses nothing of ours."""
+    """errors.py may import only printable.py of ours, and printable.py nothing of ours."""
     for path in python_files():
         if path.parts[1] in ("errors.py", "printable.py"):
             is_error = path.parts[1] == "errors.py"
@@ -219,7 +219,7 @@ def test_native_rooms_call_downwards_only() -> None:
 
 
 def file_cycles(needs: dict[str, set[str]]) -> list[list[str]]:
-    """Return the groups of files each of which needs all others of its group, by any way."""
+    """Return the groups of files in which each file needs all others, directly or not."""
 
     def reach(begin: str) -> set[str]:
         found: set[str] = set()
@@ -240,7 +240,7 @@ def file_cycles(needs: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_python_files_are_in_no_cycle() -> None:
-    """Imports inside functions count; the fronts, which `from ffrfs import _native` names, not."""
+    """Imports inside functions count. The fronts do not: `from ffrfs import _native` names one."""
     modules = {sources.module_name(path): path for path in python_files()}
     needs: dict[str, set[str]] = {}
     for module, path in modules.items():
@@ -280,7 +280,7 @@ def python_functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def native_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """By the layout: a head that ends in `) … {`, and the brace below it in the same column."""
+    """Yield (head, line count), by layout: `) … {` ends a head, a brace in its column the body."""
     lines = sources.text(path).split("\n")
     for begin, line in enumerate(lines):
         body = re.match(r"(|  )[^ /#].*\)(?: (?:const|noexcept|override|-> .*))* \{$", line)
@@ -344,7 +344,7 @@ def prints(path: Path) -> Iterator[int]:
     for node in sources.nodes(path):
         if isinstance(node, ast.Name) and node.id == "print":
             yield node.lineno
-        # sys.stderr alone may be where a log goes.
+        # Only sys.stderr as such is allowed: a log may go there.
         if isinstance(node, ast.Attribute) and re.match(
             r"sys\.(stdout|stderr\.(write|buffer))", ast.unparse(node)
         ):
@@ -362,7 +362,7 @@ def test_only_commands_print() -> None:
 
 
 def code_runners(path: Path) -> Iterator[int]:
-    """Lines that could run what a file says: pickle's readers, eval, exec."""
+    """Yield the lines that could run code from a file: pickle's readers, eval, exec."""
     readers = {"load", "loads", "Unpickler", "_load", "_loads", "_Unpickler"}
     modules = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
     for line, target in sources.imports(path):
@@ -385,7 +385,7 @@ def test_nothing_unpickles() -> None:
     assert found == []
 
 
-# `mount` and `convert` are functions of ffrfs too: their packages are loaded, and empty.
+# `mount` and `convert` are functions of ffrfs, too: their packages are loaded, but empty.
 HEAVY = [
     *("trio", "pyfuse3", "torch", "ray", "dask", "distributed", "mpi4py", "pyarrow", "numpy"),
     *("rich", "tqdm", "google", "fsspec", "obstore", "asyncio", "cv2", "PIL", "argparse"),

@@ -1,4 +1,4 @@
-"""The style of the house, as far as a machine can tell."""
+"""The style of the project, as far as a program can check it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.house import sources
 
 HERE = Path(__file__).relative_to(sources.CHECKOUT)
 LINES_LIMIT = 600
-# Words that say nothing of what a file holds.
+# Words that say nothing about a file's content.
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "stuff", "v2"}
-# Modules that have the names of another library's.
+# Modules with the names of another library's modules.
 ORIGINALS = "ffrfs/adapters/compat/original-names"
 # A path that exists on one machine only.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users)/\w[\w.-]*")
-# A module's text, which only comments precede.
+# A module's docstring; only comments may precede it.
 BEGINS_WITH_TEXT = re.compile(r'(?:#.*\n)*"""\s*[^"\s]')
 
 

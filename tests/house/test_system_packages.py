@@ -19,7 +19,7 @@ FOR_CHECKS += ["openmpi-bin", "chromium"]
 
 
 class Machine:
-    """A PATH with an interpreter and no compiler, whose programs note how they are called."""
+    """A PATH with Python and no compiler, and with programs that log how they are called."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
@@ -74,7 +74,7 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
 
 def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
     machine.program("id", USER)
-    for name in ("g++", "gcc", "pkg-config", "squashfuse_ll"):  # that succeed at everything
+    for name in ("g++", "gcc", "pkg-config", "squashfuse_ll"):  # they always succeed
         machine.program(name, "exit 0")
     result = machine.run("build", "bench")
     assert result.stderr.splitlines()[-1].split()[5:] == [
