@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility.md, as the tests take them that go through their rows."""
+"""The rows of the tables in docs/compatibility.md, for the tests that check each row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Check = Callable[..., None]
 
 class Row(NamedTuple):
     original: str
-    parameters: str  # "(a, b=1)"; "": it is no function
+    parameters: str  # "(a, b=1)"; "": the original is no function
     ours: str
     difference: str
 
@@ -29,11 +29,11 @@ def row_names(heading: str) -> list[str]:
 
 
 def rows(heading: str, root: str) -> list[Row]:
-    """Of a table whose originals are in `root`, a package."""
+    """Return the rows of a table whose originals are in the package `root`."""
     pattern = rf"^\| `({root}\.[\w.]+)(\(.*\))?` \| `(ffrfs\.[\w.]+)` \|(.*)\|$"
     section = _section(heading)
     found = re.findall(pattern, section, re.MULTILINE)
-    assert len(found) + 2 == section.count("\n|")  # no row is of another shape
+    assert len(found) + 2 == section.count("\n|")  # no row has another form
     return [Row(*map(str.strip, groups)) for groups in found]
 
 
@@ -49,7 +49,7 @@ class Differences(dict[str, Check]):
 
 
 def parameters(function: Any) -> list[inspect.Parameter]:
-    """Of a call: without the object or the class that it is an attribute of."""
+    """Return the parameters of a call, without `self` or the class."""
     found = [*inspect.signature(function).parameters.values()]
     return found[1:] if found and found[0].name in ("self", "_cls") else found
 

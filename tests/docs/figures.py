@@ -1,4 +1,4 @@
-"""What queries ask for, and what a mount gives: names of metrics, their labels, the values."""
+"""The metrics that queries use, and those of a mount: names, labels and the labels' values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GROUPING = re.compile(r"\b(?:by|on|without|ignoring) *\(([^)]*)\)")
 
 
 class Given:
-    """Of a text in Prometheus's format: for each metric, its labels and all their values."""
+    """The metrics in a text in Prometheus's format: each with its labels and all their values."""
 
     def __init__(self, text: str) -> None:
         self.labels: dict[str, dict[str, set[str]]] = {}
@@ -24,7 +24,7 @@ class Given:
                 values[label].add(value)
 
     def add(self, name: str, **labels: str) -> None:
-        """A metric that a mount gives only sometimes."""
+        """Add a metric that a mount exports only sometimes."""
         self.labels.setdefault(name, {label: {value} for label, value in labels.items()})
 
 
@@ -35,13 +35,13 @@ class Selector:
 
 
 def selectors(query: str) -> Iterator[Selector]:
-    """Each metric that a query names, with the labels that it selects."""
+    """Yield each metric that a query names, with the labels that it selects."""
     for metric, labels in _METRIC.findall(query):
         yield Selector(metric, tuple(_LABEL.findall(labels)))
 
 
 def grouping_labels(query: str) -> set[str]:
-    """The labels of its by (...) and on (...)."""
+    """Return the labels in the query's by (...), on (...), without (...) and ignoring (...)."""
     return {
         label.strip()
         for labels in _GROUPING.findall(query)

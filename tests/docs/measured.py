@@ -1,8 +1,8 @@
-"""The figures that documents state, each with where it was measured.
+"""The figures that documents state, each with the place where it was measured.
 
-STATED has sentences of documents, with a field for each figure and, in this order, what the
-published results have for it. DECIDED has those that come from a page of docs/decisions.
-NOT_MEASURED has what looks like a figure that was measured, and was set, assumed or calculated.
+stated() has sentences of documents with a field for each figure and, in the same order, the
+values of the published results. The figures of DECIDED come from a page of docs/decisions.
+Those of NOT_MEASURED look like measured ones, but were set, assumed or calculated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def results() -> report.Results:
 
 
 def comparison(part: str, name: str, data: str = "") -> Comparison:
-    """The only one whose data begins so."""
+    """Return the only comparison of this name whose data begins with `data`."""
     found = [
         each
         for each in results()[part].findings.comparisons
@@ -51,22 +51,22 @@ def ratio(part: str, name: str, dividend: str, divisor: str, data: str = "") -> 
 
 
 def epochs(*contenders: str, name: str = prefetching.SHUFFLED) -> tuple[float, ...]:
-    """Files a second from the slow disk."""
+    """Return the files a second from the slow disk."""
     return tuple(median("prefetching", name, each) for each in contenders)
 
 
 def first_epoch(data: str, *contenders: str) -> tuple[float, ...]:
-    """Files a second from the slow disk, listed before, without hints."""
+    """Return the files a second from the slow disk: listed before, and without hints."""
     return tuple(median("epoch", epoch.LISTED, each, data) for each in contenders)
 
 
 def touch(data: str, *contenders: str, name: str = mounting.FIRST) -> tuple[float, ...]:
-    """Microseconds a file."""
+    """Return the microseconds a file."""
     return tuple(median("mounting", name, each, data) for each in contenders)
 
 
 def figure(name: str) -> Figure:
-    """The only one whose name begins so."""
+    """Return the only figure whose name begins with `name`."""
     everything = (each for part in results().values() for each in part.findings.figures)
     found = [each for each in everything if each.name.startswith(name)]
     assert len(found) == 1, (name, found)
@@ -199,7 +199,7 @@ def _tfrecord() -> Table:
 
 
 def _cluster() -> Table:
-    # A petabyte on paper.
+    # Calculated for a petabyte.
     minutes = value("plan of 100,000,000 files in 20,000 shards, synthetic")
     files, file_us = 1e15 / 110_000, minutes * 60 / 100
     packing_s = median("packing", "packing", "ffrfs pack", LARGE)
@@ -221,7 +221,7 @@ def _benchmarks() -> Table:
     yield "number of readers: {:.0f} and {:.0f} files/s", epochs(FOLDER, SQUASHFS)
 
 
-# By document: text, and the page of docs/decisions that has its figures.
+# For each document: texts, each with the page of docs/decisions that has its figures.
 DECIDED = {
     "docs/operating.md": [
         ("took 55 to 76 µs with it and 31 µs without", "028-transports.md"),

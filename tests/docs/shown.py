@@ -1,7 +1,7 @@
-"""The commands that the documents show, run as somebody would who pastes them into a shell.
+"""Runs the commands that the documents show as a user does who pastes them into a shell.
 
-The commands of a document run one after the other, in a directory with what they read; places
-such as /mnt are below it. A command that looks at a mount gets one.
+The commands of a document run one after the other, in a directory with the files that they read.
+Places such as /mnt are replaced by folders beside it. A command that inspects a mount gets one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELLS = ("", "sh", "console")
 _COMMAND = re.compile(r"^(?:\$ )?((?:\w+=\S+ )*(?:find .*\| )?(?:sudo )?\S*\bffrfs [a-z].*)$", re.M)
 _LIST = "ffrfs pack SRC DST "
-# How a command begins that the tests of documents leave out, and why.
+# Beginnings of the commands that the tests of documents do not run, and the reasons.
 NOT_RUN = {
     "ffrfs pack --shards 1000 --executor": "tests/adapters/dask and ray pack with clusters",
     "ffrfs verify  --executor dask": "tests/adapters/dask verifies with a cluster",
@@ -39,18 +39,18 @@ NOT_RUN = {
     "ffrfs mount --anonymous gs:": "the same",
 }
 _PLACES = re.compile(r"(?<![\w./~])/(mnt|nvme|shared|data)/")
-# They end when they are interrupted.
+# These commands run until they are interrupted.
 _ENDLESS = re.compile(r"ffrfs (?:top|view|log -f)\b")
 _LOOKS = re.compile(r"ffrfs (?:stats|check|log|prefetch|warm|view) .*?(/\S*/mnt/\w+)")
-_DEVIATES = "ffrfs schema validate"  # 1: there are anomalies
-# A command of which a shell makes only words, and which becomes no other program.
+_DEVIATES = "ffrfs schema validate"  # exit status 1: there are anomalies
+# A command that a shell would only split into words, and that does not exec another program.
 _WORDS = re.compile(r"ffrfs (?!run )(?:[^'\"\\\\|&;<>()$`*?\[#~\n]|'[^']*')*")
-_ADVISED = "--to parquet --shards"  # against files that are as small as those of a test
+_ADVISED = "--to parquet --shards"  # this warns of small files, as a test has them
 TIMEOUT_S = 120
 
 
 def commands(document: str) -> list[str]:
-    """Return the commands in the order of the document, but not its list of all commands."""
+    """Return the commands of a document in order, without its list of all commands."""
     text = (CHECKOUT / document).read_text()
     blocks = [block for language, block in _BLOCK.findall(text) if language in _SHELLS]
     shown = [line for block in blocks if _LIST not in block for line in _COMMAND.findall(block)]
@@ -62,7 +62,7 @@ def is_run(line: str) -> bool:
 
 
 def is_remote(line: str) -> bool:
-    return "://" in line or "prefetch --all" in line  # which fills the cache of a mounted URL
+    return "://" in line or "prefetch --all" in line  # it fills a mounted URL's cache
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Shell:
             (self.work / place).mkdir()
 
     def run(self, shown: str) -> None:
-        """Run a command. Raises AssertionError, with what it said, unless it ends well."""
+        """Run a command. Raises AssertionError with its output if it fails or complains."""
         line = _PLACES.sub(rf"{self.work}/\1/", shown).replace(" ~/", f" {self.work}/")
         for old, new in self.replaced.items():
             line = line.replace(old, new)
@@ -102,14 +102,14 @@ class Shell:
             self._mounts.add(mountpoint)
         *words, target = shlex.split(line)
         if re.search("ffrfs (?:pack|convert) (?!--append)", line) and target not in words:
-            self._remove(self.work / "here" / target)  # of another recipe
+            self._remove(self.work / "here" / target)  # the output of another recipe
         if _ENDLESS.search(line):
             self._interrupted(line)
         else:
             self._shell(line, shown)
 
     def close(self) -> None:
-        with contextlib.ExitStack() as mounts:  # all of them, whichever fails
+        with contextlib.ExitStack() as mounts:  # unmounts all, even if one fails
             for mountpoint in self._mounts:
                 mounts.callback(self._unmount, mountpoint)
 
@@ -129,7 +129,7 @@ class Shell:
         return os.environ | own | self.environment
 
     def _shell(self, line: str, shown: str = "") -> None:
-        if line.startswith("ffrfs check"):  # 2: a busy machine's answer may be late
+        if line.startswith("ffrfs check"):  # status 2: a busy machine may answer late
             line = f"until {line}\n[ $? != 2 ]; do sleep 0.1; done"
         if _WORDS.fullmatch(line):
             status, out, err = self._forked(shlex.split(line)[1:])
@@ -149,12 +149,12 @@ class Shell:
         assert status in good and says, f"{shown or line}: {status}, {out}{err}"
 
     def _forked(self, words: list[str]) -> tuple[int, str, str]:
-        """The command, without another start of Python."""
+        """Run the command without another start of Python."""
         here = str(self.work / "here")
         return preloaded().run(words, self._environ(), TIMEOUT_S, directory=here)
 
     def _interrupted(self, line: str) -> None:
-        """Run it until it has printed something, then interrupt it."""
+        """Run the command until it has printed something, then interrupt it."""
         with subprocess.Popen(
             ["bash", "-c", f"exec {line}"],
             cwd=self.work / "here",
@@ -175,6 +175,6 @@ class Shell:
 
 
 def left_out() -> Iterator[str]:
-    """The commands that are not run."""
+    """Yield the commands that are not run."""
     for document in DOCUMENTS:
         yield from (line for line in commands(document) if not is_run(line))

@@ -1,4 +1,4 @@
-"""Each command that a document shows works; those for servers are tried in tests/remote."""
+"""Each command that a document shows works; tests/remote runs those that need a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS = [from_dict({"label": i, "text": f"pet {i}"}).SerializeToString() for i
 
 @pytest.fixture
 def shell(tmp_path: Path, fuse: None) -> Iterator[Shell]:
-    """A shell in a directory with what the commands read."""
+    """A shell in a directory with the files that the commands read."""
     shell = Shell(tmp_path)
     here = tmp_path / "here"
     make_folder(tmp_path / "new", {"new": IMAGENET})
@@ -52,7 +52,7 @@ def shell(tmp_path: Path, fuse: None) -> Iterator[Shell]:
         shell.close()
 
 
-# docs/training.md is run with its programs: tests/adapters/torch/test_training.py.
+# tests/adapters/torch/test_training.py runs docs/training.md, with its programs.
 LOCAL = {
     document: lines
     for document in shown.DOCUMENTS

@@ -1,4 +1,4 @@
-"""Each measured figure of a document is the published one; one without a source is found."""
+"""Each measured figure of a document is the published one, and none is without a source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOCUMENTS = [
 ] + [Path("README.md")]
 STATED = measured.stated()
 NUMBER = r"(?<![\w.,-])\d(?:[\d,.]*\d)?"
-# What is set is written in words: 10 seconds. What was measured has a unit, or a decimal point.
+# The unit of a set value is a word: 10 seconds. A measured one has a symbol, or a decimal point.
 FIGURE = re.compile(
     rf"""
     {NUMBER}\ ?(?:
@@ -33,7 +33,7 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def sourced(document: str) -> list[str]:
-    """Its sentences whose figures have a source."""
+    """Return the sentences of a document whose figures have a source."""
     return [
         *map(str, STATED.get(document, [])),
         *(text for text, _ in measured.DECIDED.get(document, [])),

@@ -1,5 +1,5 @@
-"""docs/operating.md: its alert rules and its dashboard name figures that mounts give; what
-it says of df and of SQLite is so.
+"""docs/operating.md: its alert rules and its dashboard name metrics that mounts export; its
+statements about df and SQLite hold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPERATING = CHECKOUT / "docs" / "operating"
 RULES = OPERATING / "alerts.yml"
 DASHBOARD = OPERATING / "dashboard.json"
 EXPRESSION = re.compile(r"^ +expr: (?:>-\n((?: {10}\S.*\n)+)|(\S.*)\n)", re.MULTILINE)
-# What Prometheus adds to each sample, and of a histogram to each of its series.
+# Prometheus adds these to each sample.
 ADDED_LABELS = {"instance"}
 TIMEOUT_S = 60
 
@@ -49,7 +49,7 @@ def dashboard_queries() -> list[str]:
 
 
 def write_database(path: Path, mode: str) -> sqlite3.Connection:
-    """A table of ten rows, closed by the caller."""
+    """Write a table of ten rows; the caller closes the database."""
     database = sqlite3.connect(path)
     database.execute(f"PRAGMA journal_mode={mode}")
     database.execute("CREATE TABLE t (x)")
@@ -59,7 +59,7 @@ def write_database(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def write_databases(folder: Path) -> None:
-    """Plain; in WAL mode and closed; in WAL mode with an eleventh row that only the log has."""
+    """Write plain.db, closed.db in WAL mode, and two whose eleventh row is only in the WAL file."""
     folder.mkdir()
     write_database(folder / "plain.db", "DELETE").close()
     write_database(folder / "closed.db", "WAL").close()
@@ -76,12 +76,12 @@ def write_databases(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory, fuse: None) -> Iterator[Path]:
-    """A folder with `tree`, a mount, and `tree.prom`, its figures."""
+    """A folder with `tree`, a mount, and `tree.prom`, its metrics."""
     work = tmp_path_factory.mktemp("operating")
     write_databases(work / "source")
     pack_folder(work / "source", work / "pack.ffr")
     metrics = ("--metrics-file", work / "tree.prom", "--max-memory", "512M")
-    cache = ("--cache-dir", work / "cache")  # a fetcher has figures, too
+    cache = ("--cache-dir", work / "cache")  # a fetcher has metrics, too
     done = ffrfs("mount", *metrics, *cache, work / "pack.ffr", work / "tree")
     assert (done.status, done.err) == (0, "")
     try:
@@ -96,9 +96,9 @@ def given(work: Path) -> Given:
     file = work / "tree.prom"
     wait_until(file.exists, "the figures are written")
     given = Given(file.read_text())
-    # Only if the kernel reports it.
+    # A mount exports it only if the kernel reports it.
     given.add("ffrfs_memory_pressure_ratio", mountpoint="")
-    # Of node_exporter's filesystem collector.
+    # The filesystem collector of node_exporter exports it.
     given.add("node_filesystem_device_error", device="", fstype="fuse.ffrfs", mountpoint="")
     return given
 

@@ -1,5 +1,5 @@
-"""The published pictures are of the published results, and can be read: no text is cut off, or
-lies on another one, on a bar or on a stroke.
+"""The published pictures show the published results, and are legible: no text is cut off, or
+overlaps another text, a bar or a stroke.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def drawings(results: report.Results) -> dict[str, Drawing]:
 
 
 def texts(drawing: Drawing) -> dict[str, Any]:
-    """Where each text that is seen lies, in pixels."""
+    """Return the box of each visible text, in pixels."""
     from matplotlib.text import Text
 
     picture = drawing.picture
@@ -86,7 +86,7 @@ def test_no_number_lies_on_a_bar_or_a_stroke(drawings: dict[str, Drawing]) -> No
             bars = [bar.get_window_extent() for bars in panel.containers for bar in bars]
             strokes = [line.get_window_extent() for line in panel.lines if bars]
             for number in panel.texts:
-                # A number begins with a space, whose box may touch.
+                # A number begins with a space, which may touch a bar.
                 box = number.get_window_extent().padded(-2)
                 on = f"{drawing.file}: {number.get_text()} is on something"
                 assert not any(map(box.overlaps, (*bars, *strokes))), on
@@ -96,7 +96,7 @@ def test_each_contender_has_a_colour_of_its_own() -> None:
     pytest.importorskip("matplotlib", reason="the pictures need matplotlib (extra `bench`)")
     from benchmarks import contenders, packers, plots
 
-    others = (contenders.PYFUSE3, contenders.URING)  # of the tables alone
+    others = (contenders.PYFUSE3, contenders.URING)  # only in the tables
     names = [name for name in contenders.PACKERS if name not in others]
     names += [contenders.WARMED, contenders.HINTS]
     names += [contenders.CEILING, contenders.AIO]
@@ -105,7 +105,7 @@ def test_each_contender_has_a_colour_of_its_own() -> None:
 
 
 def test_pictures_show_one_ffrfs_beside_others(drawings: dict[str, Drawing]) -> None:
-    """And the same with hints; the tables have its engines and transports."""
+    """They also show it with hints; only the tables have its engines and transports."""
     shown = {text.partition(": ")[2] for each in drawings.values() for text in texts(each)}
     ours = {text for text in shown if text.startswith("ffrfs")}
     assert ours == {"ffrfs", "ffrfs with hints", "ffrfs pack"}

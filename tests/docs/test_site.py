@@ -1,4 +1,4 @@
-"""`make docs`: no link leads nowhere, and every public name is in the Python API."""
+"""`make docs`: no link is dead, and every public name is in the Python API."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.interpreter import python
 
 ADAPTERS = [f"ffrfs.adapters.{name}" for name in ("dask", "ray", "torch")]
 PACKAGES = ["ffrfs", "ffrfs.cluster", "ffrfs.schema", "ffrfs.tfrecord", *ADAPTERS]
-# Packages have these names, too: the page has the functions where they are defined.
+# Packages have these names, too: the page has the functions under the modules that define them.
 DEFINED = {
     "ffrfs.convert": "ffrfs.convert.convert.convert",
     "ffrfs.mount": "ffrfs.mount.client.mounted.mount",
     "ffrfs.view": "ffrfs.view.view.view",
 }
 MODULE = "ffrfs.errors"
-# Defined in a class that is not public.
+# Methods that a private base class defines.
 INHERITED = {
     f"{reader}.{name}"
     for reader in ("ffrfs.FileReader", "ffrfs.tfrecord.TFRecordReader")
