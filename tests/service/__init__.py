@@ -1,1 +1,1 @@
-"""What is installed."""
+"""Units, manual pages and completions, which are installed."""

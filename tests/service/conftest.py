@@ -1,4 +1,4 @@
-"""Fixtures of the tests of units: what was installed, and who checks it."""
+"""Fixtures of the tests of units: the installed files, and systemd-analyze."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.service.programs import needed
 
 @pytest.fixture
 def installed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Path:
-    """The root folder of what `ffrfs install-units` has written."""
+    """The root folder of the files that `ffrfs install-units` has written."""
     root = tmp_path / "installed"
     assert main(["install-units", "--destdir", str(root)]) == 0
     return root
@@ -33,13 +33,13 @@ def examples(installed: Path) -> Path:
 
 @pytest.fixture
 def analyze(units: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """systemd-analyze, which finds our units."""
+    """Runs systemd-analyze, which finds our units."""
     program = needed("systemd-analyze", "systemd")
 
     def run(*arguments: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [program, "--no-pager", *arguments],
-            # The colon: and where units are found in any case.
+            # The colon at the end adds the default places of units.
             env=os.environ | {"SYSTEMD_UNIT_PATH": f"{units}:"},
             capture_output=True,
             text=True,

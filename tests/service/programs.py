@@ -8,7 +8,7 @@ import pytest
 
 
 def needed(program: str, package: str) -> str:
-    """Return its path; without it the test skips."""
+    """Return the path of the program; skip the test without it."""
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"there is no {program} here (apt-get install {package})")

@@ -11,5 +11,5 @@ _SEAL = re.compile(r"[^\n]* written by ffrfs install-units[^\n]*\n\Z")
 
 
 def write(path: Path, text: str) -> None:
-    """Write `text`, which may be that of one of ours, with the seal that belongs to it."""
+    """Write `text`, which may have the seal of a file of ours, with a seal that fits it."""
     path.write_bytes(OwnedFile(str(path), _SEAL.sub("", text)).content)

@@ -1,7 +1,7 @@
-"""Real shells, and what they make of a line when asked to complete it.
+"""Real shells, and how they complete a line.
 
-bash and zsh are run on a terminal of their own, where keys are pressed: a key that inserts all
-candidates, and one that tells the line. fish answers questions. No file of any user is read.
+bash and zsh run on terminals of their own and receive keys: one key inserts all candidates, one
+reports the line. fish reads lines and writes their candidates. No shell reads a user's files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 TIMEOUT_S = 60
 NAMES = ("bash", "zsh", "fish")
 
-_ALL, _TELL = b"\x1b*", b"\x18d"  # Alt-*, which is bash's own for it; Ctrl-X d
+_ALL, _TELL = b"\x1b*", b"\x18d"  # Alt-*, bash's own key for it; Ctrl-X d
 _BASH = """
 PS1= HISTFILE=
 bind 'set enable-bracketed-paste off'
@@ -52,7 +52,7 @@ _COMMANDS = {
 
 
 class Terminal:
-    """A shell at work, in which keys are pressed."""
+    """A running shell that receives keys."""
 
     def __init__(self, arguments: Sequence[str], folder: Path) -> None:
         self._screen, theirs = pty.openpty()
@@ -81,7 +81,7 @@ class Terminal:
         file.unlink()
 
     def complete(self, before: str, word: str) -> list[str]:
-        """What stands in the place of `word` when all its candidates do."""
+        """Return the words in the place of `word` after the shell inserted all its candidates."""
         self._press(f"{before} {word}".encode() + _ALL + _TELL)
         return shlex.split(self._answer())[len(shlex.split(before)) :]
 
@@ -95,7 +95,7 @@ class Terminal:
         os.write(self._screen, keys)
 
     def _answer(self) -> str:
-        """What the shell tells next; the screen is read meanwhile, or it would wait."""
+        """Return the shell's next report. Read its screen meanwhile, or the shell would block."""
         screen, told = b"", b""
         end_s = time.monotonic() + TIMEOUT_S
         while not told.endswith(b"\0"):
@@ -110,7 +110,7 @@ class Terminal:
 
 
 class Fish:
-    """Answers questions, one after the other."""
+    """A fish that completes lines, one after the other."""
 
     def __init__(self, scripts: Path, folder: Path) -> None:
         question = "while read --null line; complete -C $line; printf '\\0'; end"
@@ -154,7 +154,7 @@ Shell = Terminal | Fish
 
 @contextlib.contextmanager
 def open_shell(name: str, scripts: Path, folder: Path) -> Iterator[Shell]:
-    """`scripts` are in a folder of that name; the shell stands, and is at home, in `folder`."""
+    """Open a shell with the completions in `scripts`; it works, and has its home, in `folder`."""
     if name == "fish":
         with contextlib.closing(Fish(scripts, folder)) as fish:
             yield fish

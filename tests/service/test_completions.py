@@ -1,4 +1,4 @@
-"""Completions, by the shells themselves."""
+"""Completions, as the shells themselves produce them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERYTHING = {f"d/{name}" for name in FILES} | {"d/sub"}
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
-    """A folder with scripts, and files to be completed."""
+    """A folder with the completion scripts, and with files to complete."""
     folder = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
     try:
         for name, text in completion_scripts(make_parser()).items():
@@ -50,7 +50,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def open_shells(place: Path) -> Iterator[Callable[[str], Shell]]:
-    """Opens a shell, or gives the one that is open: tests run in any order."""
+    """Opens a shell, or returns the one that is open: tests run in any order."""
     with ExitStack() as stack:
         yield functools.cache(lambda name: stack.enter_context(open_shell(name, place, place)))
 
@@ -62,7 +62,7 @@ def shell(request: pytest.FixtureRequest, open_shells: Callable[[str], Shell]) -
 
 
 def candidates(shell: Shell, before: str, word: str = "") -> set[str]:
-    """Without the slash that two of the shells put behind folders."""
+    """Return the candidates without the slash that two of the shells append to folders."""
     return {candidate.rstrip("/") for candidate in shell.complete(before, word)}
 
 
@@ -135,7 +135,7 @@ def test_files_at_their_places(shell: Shell, before: str, word: str, expected: s
 
 def test_second_of_packs_with_colons_between_them(shell: Shell) -> None:
     found = shell.complete("ffrfs mount", "d/a.ffr:d/s")
-    # bash takes a word apart at colons, and shows what follows.
+    # bash splits a word at colons, and shows only the last part.
     ends = {candidate.rpartition(":")[2].rstrip("/") for candidate in found}
     assert ends == {"d/s.tfrecord-00000-of-1", "d/sub"}
 
@@ -155,12 +155,12 @@ def test_mount_points_of_ours(shell: Shell, place: Path) -> None:
     with mounted(pack, point):
         assert str(point) in candidates(shell, "ffrfs umount")
         assert [candidates(shell, name, begin) for name in commands] == [{str(point)}] * 4
-    # Without a candidate, what was typed stays there.
+    # Without a candidate, the typed word stays as it is.
     assert not any(str(point) in candidates(shell, name, begin) for name in commands)
 
 
 def test_every_name_of_a_value_is_known() -> None:
-    """Else nothing completes it, unnoticed: say in candidates.py what it stands for."""
+    """Otherwise it silently has no completion: candidates.py must define the name."""
     values = [argument.value for command in PROGRAM.commands for argument in command.arguments]
     assert set(re.findall(r"[A-Z]+", " ".join(values))) <= KINDS.keys()
 

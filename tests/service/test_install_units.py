@@ -1,4 +1,4 @@
-"""`ffrfs install-units`: what it writes, what it leaves alone, what it takes away again."""
+"""`ffrfs install-units`: what it writes, what it leaves alone, what it removes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(root: Path, ffrfs: Run) -> Run:
-    """install-units --destdir ROOT with further arguments."""
+    """Runs install-units --destdir ROOT with further arguments."""
     return functools.partial(ffrfs, "install-units", "--destdir", root)
 
 
@@ -55,7 +55,7 @@ def files(root: Path) -> dict[str, Path]:
 
 
 def told(done: Done, root: Path) -> dict[str, set[str]]:
-    """What was said to be done, and with which files."""
+    """Return the actions that the command printed, each with its files."""
     found: dict[str, set[str]] = {}
     for line in done.lines:
         act, _, path = line.rpartition(" ")
@@ -247,7 +247,7 @@ def test_interpreter_that_cannot_be_quoted_is_refused(
 
 
 def test_a_wheel_has_the_templates_inside(tmp_path: Path) -> None:
-    """As a wheel lies: the templates in the package, and another `systemd` beside it."""
+    """A wheel has the templates in the package, and another `systemd` may be beside it."""
     site = tmp_path / "site"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(CHECKOUT / "ffrfs", site / "ffrfs", ignore=ignored)
@@ -265,12 +265,12 @@ def test_a_wheel_has_the_templates_inside(tmp_path: Path) -> None:
 def run_copy(site: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     arguments = ("install-units", "--dry-run", "--destdir", str(tmp_path / "root"))
     environment = os.environ | {"PYTHONPATH": str(site)}
-    # -S: the finder of an editable install would come before the copy.
+    # -S: otherwise the finder of an editable install would come before the copy.
     return python("-S", "-m", "ffrfs", *arguments, env=environment, cwd=tmp_path)
 
 
 def test_two_slashes_are_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below another one, all directories that become empty are removed."""
+    """Only below another root does the command remove all directories that become empty."""
     roots = []
     monkeypatch.setattr(
         "ffrfs.cli.install_units.uninstall", lambda _, root, **__: roots.append(root) or []

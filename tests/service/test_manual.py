@@ -1,4 +1,4 @@
-"""Manual pages: they say what the parser says, and are set without a complaint."""
+"""Manual pages: they agree with the parser, and mandoc formats them without a complaint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_committed_files_are_what_the_parser_gives(tmp_path: Path) -> None:
 
 
 def set_page(text: str) -> str:
-    """As a terminal shows it, without bold and italics, on lines that are never full."""
+    """Return the page as a terminal shows it, without bold and italics, on very wide lines."""
     mandoc = needed("mandoc", "mandoc")
     done = subprocess.run(
         [mandoc, "-T", "ascii", "-O", "width=1000"],
@@ -162,7 +162,7 @@ def test_variables_of_the_unit_are_told() -> None:
     assert sorted(told) == sorted(used)
 
 
-# What roff gives a meaning to, at the beginning of a line and inside it.
+# These include characters that mean something to roff, at the beginning of a line or inside it.
 PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=60)
 
 

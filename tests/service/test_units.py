@@ -1,4 +1,4 @@
-"""The units of systemd/, by systemd's own judgement."""
+"""The units of systemd/, as systemd itself judges them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.unit import Unit
 SYSTEMD = CHECKOUT / "systemd"
 TOML = "--config=-/etc/ffrfs/data.toml"
 
-# systemd.exec(5): with any of these a service has a mount namespace of its own, and what it
-# mounts is seen by nobody else.
+# systemd.exec(5): with any of these, a service has a mount namespace of its own, and no other
+# process sees its mounts.
 NAMESPACES = {
     *("BindPaths", "BindReadOnlyPaths", "DynamicUser", "ExecPaths", "ExtensionDirectories"),
     *("ExtensionImages", "InaccessiblePaths", "LogNamespace", "MountAPIVFS", "MountFlags"),
@@ -31,8 +31,8 @@ NAMESPACES = {
 }
 Analyze = Callable[..., subprocess.CompletedProcess[str]]  # systemd-analyze, with arguments
 
-# In tenths; other versions of systemd count a little differently. What is left is what mounting
-# needs: root, mount(2), the machine's own tree.
+# In tenths; other versions of systemd count a little differently. Mounting needs the exposure that
+# is left: root, mount(2), the machine's own tree.
 EXPOSURE_MAX = 45
 
 
@@ -70,7 +70,7 @@ def test_exposure(analyze: Analyze, units: Path) -> None:
 
 def test_the_mount_is_the_machines(service: Unit) -> None:
     assert not NAMESPACES & set(service.keys())
-    # And the unit says so, so that nobody adds one.
+    # The unit's comment names them, so that nobody adds one.
     named = set(re.findall(r"\b([A-Z]\w+)=", (SYSTEMD / "ffrfs@.service").read_text()))
     assert {"ProtectSystem", "PrivateTmp", "PrivateDevices", "ProtectHome"} <= named
 
@@ -99,7 +99,7 @@ def test_commands(service: Unit) -> None:
 
 
 def test_variables_are_empty_without_their_file(service: Unit) -> None:
-    """As they are for systemd: a variable that is not set at all would be a warning of its."""
+    """The unit sets them empty, since systemd would warn of a variable that is not set at all."""
     words = service.values("Environment")[0].split()
     assignments = [word.partition("=") for word in words]
     service.environment = {name: value for name, _, value in assignments}
@@ -113,7 +113,7 @@ def test_example_of_a_configuration(examples: Path) -> None:
     config = read_config(str(examples / "example.toml"))
     assert (config.packs, config.mountpoint) == (("/srv/data.ffr",), "/mnt/data")
     assert parse_words(config.words).allow_other
-    # What is commented out there can be commented in.
+    # The settings that are commented out there are valid.
     text = re.sub(r"^#(?=\w+ =)", "", (examples / "example.toml").read_text(), flags=re.MULTILINE)
     (examples / "whole.toml").write_text(text)
     whole = read_config(str(examples / "whole.toml"))
