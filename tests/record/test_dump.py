@@ -1,4 +1,4 @@
-"""dump: a data set into one file or several, all of them or none."""
+"""dump() writes a data set into one file or several: all of them, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ffrfs.errors import PackError
 
 
 class Failing:
-    """A data set whose record 7 cannot be had."""
+    """A data set whose record 7 cannot be read."""
 
     def __init__(self, failure: str) -> None:
         self.failure = failure
@@ -140,7 +140,7 @@ class Endless:
         return b"x"
 
 
-# Ctrl-C on a terminal, just when a process has begun.
+# Ctrl-C on a terminal, just after a process was forked.
 BEGINS = """
 import os, signal, sys
 from ffrfs import dump
@@ -184,4 +184,4 @@ def test_processes_end_with_a_killed_command(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "writing\n"
         process.kill()
-        ended(process)  # when all processes have closed its output
+        ended(process)  # once all processes have closed its output

@@ -1,4 +1,4 @@
-"""Record numbers that a sequence makes when it is asked: the core keeps each while it reads it."""
+"""Record numbers that a sequence creates on access: the core keeps each while it reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNT = 3
 
 
 class Number:
-    """Says when it is used, and when it is gone."""
+    """Logs when it is used, and when it is freed."""
 
     def __init__(self, value: int, events: list[str]) -> None:
         self._value = value
@@ -32,7 +32,7 @@ class Number:
 
 
 class FreshNumbers(Sequence[Number]):
-    """Holds none of them."""
+    """Keeps no reference to its numbers."""
 
     def __init__(self, first: int) -> None:
         self.events: list[str] = []

@@ -1,6 +1,6 @@
 """FileReader: the reference's API over the native core.
 
-Not here: what both readers do (tests/files/test_record_reader.py).
+tests/files/test_record_reader.py tests what both readers have in common.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_memory_that_is_freed_and_used_again_is_not_shared(file: Path) -> None:
 
 
 def test_arrays_can_be_resized_and_reshaped(file: Path, records: list[bytes]) -> None:
-    """The memory comes from a pool of ours: NumPy must be able to give it back whatever."""
+    """NumPy must be able to give the memory back to our pool after any change of the array."""
     array = FileReader(file).read_one(3)
     array.resize(200_000, refcheck=False)
     assert array[: SIZES[3]].tobytes() == records[3]
@@ -98,7 +98,7 @@ def test_offsets_and_checksums_outlive_the_reader(file: Path, records: list[byte
     assert checksums.tolist() == [zlib.crc32(record) for record in records]
     with pytest.raises(ValueError, match="closed"):
         reader.read([0])
-    reader.close()  # once more: harmless
+    reader.close()  # a second time: harmless
 
 
 def test_several_files_are_one_index_space(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_an_old_header_warns_once_and_records_are_still_verified(
 
 
 def test_a_hundred_readers_at_once(file: Path, records: list[bytes]) -> None:
-    """The reference fails at the seventeenth: each takes AIO events for itself."""
+    """The reference fails at the seventeenth, since each of its readers reserves AIO events."""
     readers = [FileReader(file) for _ in range(100)]
     forget_pages(file)
     for reader in readers:
@@ -171,7 +171,7 @@ class TestGolden:
         manifest = json.loads((golden / "packed.manifest.json").read_text())
         expected = sorted(digest for digest in manifest.values() if digest)
         reader = FileReader(golden / "packed.ffr")
-        arrays = reader.read(range(reader.n - 1))  # the last one is the index
+        arrays = reader.read(range(reader.n - 1))  # the last record is the index
         assert sorted(hashlib.sha256(array).hexdigest() for array in arrays) == expected
 
 

@@ -1,4 +1,4 @@
-"""FileReader and the page cache: what it asks for, what it leaves there, what it trusts."""
+"""FileReader and the page cache: what it reads, what it leaves there, and what it trusts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
 from tests.ffrecord_file import flip_byte, record_extents, write_records
 from tests.page_cache import forget_pages
 
-# As native/io/local_file.cc has them, in the words of stat(1).
+# The file systems of native/io/local_file.cc, under the names that stat(1) prints.
 KNOWN_FILE_SYSTEMS = {"ext2/ext3", "xfs", "btrfs", "f2fs", "nfs"}
 COUNT = 500
 SIZE = 3000
@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def cached_size(path: Path, offset: int, size: int) -> int:
-    """How many bytes from `offset` on can be read without waiting."""
+    """Return how many bytes from `offset` on can be read without waiting."""
     fd = os.open(path, os.O_RDONLY)
     try:
         return os.preadv(fd, [bytearray(size)], offset, os.RWF_NOWAIT)
@@ -78,7 +78,7 @@ def test_tfrecords_that_were_read_are_cached(tmp_path: Path) -> None:
 def test_neighbours_are_read_at_once_and_each_is_checked(file: Path, is_cold: bool) -> None:
     reader = FileReader(file)
     everything = range(COUNT)
-    for _ in range(2):  # from now on it is not asked whether they are cached
+    for _ in range(2):  # later reads skip the check if pages are cached
         assert [r.tobytes() for r in reader.read(everything)] == list(map(content, everything))
     flip_byte(file, record_extents(file)[123][0] + 5)
     if is_cold:
@@ -101,7 +101,7 @@ def test_a_file_that_has_shrunk_is_an_error(file: Path) -> None:
 
 def test_more_than_is_asked_for_at_a_time(tmp_path: Path) -> None:
     blobs = [random.Random(i).randbytes(1 << 20) for i in range(4)]
-    order = [i % 4 for i in range(70)]  # beyond 32 MiB
+    order = [i % 4 for i in range(70)]  # more than 32 MiB
     path = write_records(tmp_path / "large.ffr", [blobs[i] for i in order])
     reader = FileReader(path)
     forget_pages(path)

@@ -1,4 +1,4 @@
-"""FileWriter: what it makes of records, and what it leaves when it cannot."""
+"""FileWriter: the files that it makes of records, and what it leaves after a failure."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_nothing_else_is_a_record(old_file: Path, data: object) -> None:
     "kind", [object, [("O", np.uint8), ("name", object)], [("when", "M8[s]"), ("name", object)]]
 )
 def test_arrays_of_objects_are_refused(old_file: Path, kind: Any) -> None:
-    """Their memory is pointers."""
+    """Their memory holds pointers."""
     records = np.zeros(2, kind), memoryview(np.zeros(2, object))
     for record in records:
         with pytest.raises(TypeError, match="an array of Python objects"):
@@ -106,7 +106,7 @@ def test_arrays_of_objects_are_refused(old_file: Path, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["M8[s]", [("O", np.uint8)]])
 def test_arrays_that_look_like_those_of_objects(tmp_path: Path, kind: Any) -> None:
-    """Times have no format of a buffer; names of fields mean nothing."""
+    """Times have no buffer format, and "O" as the name of a field is no type."""
     record = np.ones(2, kind)
     write(tmp_path / "x.ffr", [record])  # type: ignore[list-item]
     with FileReader(tmp_path / "x.ffr") as reader:
