@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes and never by its name."""
+"""The kind of a file: its first bytes decide, and never its name."""
 
 from __future__ import annotations
 

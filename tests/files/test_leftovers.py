@@ -1,4 +1,4 @@
-"""What killed processes leave under staging names goes, and nothing else does."""
+"""What killed processes leave under staging names is removed, and nothing else is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNKNOWN_USER = 12_345
 
 pytestmark = pytest.mark.promise("S74")
 
-# Each makes something in the directory argv[1], says so, and waits.
+# Each program makes something in the directory argv[1], reports it, and waits.
 FOLDER = """
 with staged_folder(sys.argv[1], "set", mode=0o755) as place:
     open(place + "/part", "wb").close()
@@ -45,7 +45,7 @@ os.rename = lambda *a, **b: hold()
 with StagedFile(sys.argv[1] + "/x") as file:
     file.publish()
 """
-# Without /proc, a file without a name could not get one.
+# Without /proc, an unnamed file could not get a name, so the writer begins with a named one.
 NATIVE = """
 subprocess.run(["mount", "-t", "tmpfs", "none", "/proc"], check=True)
 with FileWriter(sys.argv[1] + "/x", 1) as file:
@@ -72,7 +72,7 @@ KINDS = {"folder": FOLDER, "file": FILE, "linked": LINKED, "native": NATIVE, "bu
 
 @contextlib.contextmanager
 def held(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that has made something and waits; it is killed in the end."""
+    """Yield a process that has made something and waits; kill it in the end."""
     command = [sys.executable, "-c", BEGIN + KINDS[kind], str(folder)]
     if kind == "native":
         if os.geteuid() != 0:
@@ -91,7 +91,7 @@ def held(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def left_in(folder: Path) -> Path:
-    """What a killed process has left there, alone."""
+    """Return the only entry of the folder; it has a staging name."""
     (place,) = folder.iterdir()
     assert place.name.startswith(".")
     assert place.name.endswith(".partial")
@@ -109,7 +109,7 @@ def test_of_a_killed_process(tmp_path: Path, kind: str) -> None:
 
 
 def test_the_next_command_removes_it(tmp_path: Path) -> None:
-    """Of any kind, in its own process."""
+    """Commands of all kinds do so, each in its own process."""
     program = BEGIN + "os.O_TMPFILE = os.O_DIRECTORY\n"
     for next_one in (
         'staged_folder(sys.argv[1], "x").__enter__()',
@@ -127,7 +127,7 @@ def test_the_next_command_removes_it(tmp_path: Path) -> None:
 
 
 def test_a_link_of_a_killed_process(tmp_path: Path) -> None:
-    """It cannot be locked."""
+    """A link cannot be locked."""
     (tmp_path / "x").symlink_to("old")
     for end, status in (("os.rename = lambda *_, **__: os.kill(0, 9)", -9), ("", 0)):
         link = 'with Destination(sys.argv[1], "replace") as target: target.link("x", "new")'
@@ -197,7 +197,7 @@ def test_of_another_user(tmp_path: Path, file: Path, folder: Path) -> None:
 def test_where_others_may_rename_directories(
     tmp_path: Path, folder: Path, mode: int, stays: bool
 ) -> None:
-    """They could have us remove a directory of ours that they have given this name."""
+    """They could rename a directory of ours to a staging name, to make us remove it."""
     tmp_path.chmod(mode)
     remove_leftovers(str(tmp_path), again=True)
     assert folder.exists() == stays
@@ -222,7 +222,7 @@ def test_a_process_looks_through_a_directory_once(tmp_path: Path, file: Path) ->
 
 @pytest.fixture
 def before_the_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """What another process does once, just before this one locks a file."""
+    """before_the_lock(what) runs `what` once, just before this process locks a file."""
     flock = fcntl.flock
 
     def do(what: Callable[[], object]) -> None:
@@ -262,7 +262,7 @@ def test_what_has_the_name_of_a_file_that_was_finished_stays(
     request: pytest.FixtureRequest,
     before_the_lock: Callable[[Callable[[], object]], None],
 ) -> None:
-    """The name is looked at again, once the file that had it is locked."""
+    """The name is checked again after the file that had it is locked."""
     place: Path = request.getfixturevalue(kind)
 
     def finish() -> None:
@@ -275,7 +275,7 @@ def test_what_has_the_name_of_a_file_that_was_finished_stays(
 
 
 def test_none_that_is_being_made_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While others look for leftovers at every moment."""
+    """Other threads remove leftovers all the time meanwhile."""
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     is_done = threading.Event()
 

@@ -1,6 +1,6 @@
 """What FileReader and TFRecordReader have in common: a row of KINDS for each.
 
-Not here: what only one of them has (tests/record, tests/tfrecord).
+tests/record and tests/tfrecord test what only one of them has.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Kind(NamedTuple):
     open: Callable[..., Any]
     write: Callable[[Path, list[bytes]], Path]
     extents: Callable[[Path], list[tuple[int, int]]]  # (offset, size) of each frame
-    data_begin: int  # of a record, in its frame
+    data_begin: int  # where a record begins in its frame
     record_type: type
-    alone: dict[str, bool]  # keywords that ignore everything but the file
+    alone: dict[str, bool]  # keywords to read nothing but the file itself
 
 
 KINDS = {
@@ -182,7 +182,7 @@ def test_a_closed_reader(kind: Kind, file: Path) -> None:
     ):
         with pytest.raises(ValueError, match="closed"):
             use(reader)
-    reader.close()  # once more: harmless
+    reader.close()  # a second time: harmless
 
 
 def test_a_copy_is_of_the_file_of_a_relative_name(
@@ -218,20 +218,20 @@ def test_threads_share_a_reader(kind: Kind, file: Path, records: list[bytes]) ->
         assert all(pool.map(read, range(100)))
 
 
-# Python 3.12 and later warn of what this test is about.
+# Python 3.12 and later warn of a fork beside threads, which this test is about.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_reads_with_its_parents_reader(
     kind: Kind, file: Path, records: list[bytes]
 ) -> None:
     reader = kind.open(file)
-    reader.read(range(reader.n))  # threads and queues are there now
+    reader.read(range(reader.n))  # starts threads and queues
     forget_pages(file)
     reader.read(range(reader.n))
     iterator = iter(reader)
     begin = next(iterator)
     stop = threading.Event()
 
-    def keep_reading() -> None:  # so that locks may be held at the moment of the fork
+    def keep_reading() -> None:  # so that it may hold locks during the fork
         while not stop.is_set():
             reader.read([7, 8])
 
@@ -261,7 +261,7 @@ def test_any_records_any_batch(kind: Kind, tmp_path: Path, data: st.DataObject) 
     cut = slice(*(data.draw(st.none() | st.integers(-35, 35)) for _ in range(2)))
     if data.draw(st.booleans()):
         forget_pages(path)
-    # The second time with the index that a reader of TFRecord files keeps.
+    # The second time, a TFRecordReader uses the index that the first one kept.
     for _ in range(2):
         with kind.open(path) as reader:
             assert as_bytes(reader.read(wanted)) == [model[i] for i in wanted]

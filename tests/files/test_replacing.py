@@ -1,4 +1,4 @@
-"""What a file that is written may take the place of."""
+"""What a written file may replace."""
 
 from __future__ import annotations
 

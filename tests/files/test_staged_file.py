@@ -22,7 +22,7 @@ def write(staged: StagedFile, data: bytes) -> None:
 @pytest.fixture(params=["without a name", "beside the target"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "beside the target":
-        # A file system that refuses files without a name (open(2): EOPNOTSUPP), as NFS does.
+        # Like NFS, this refuses files without a name (open(2): EOPNOTSUPP).
         monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
 
 
@@ -43,7 +43,7 @@ def test_published(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("way")
 def test_name_that_a_killed_process_has_left_goes(tmp_path: Path) -> None:
-    """Just before it was the file's own, or where files without a name are refused."""
+    """It goes just before the rename or, where files without a name are refused, at the start."""
     (tmp_path / staging_name("x")).write_bytes(b"left")
     with StagedFile(str(tmp_path / "x")) as staged:
         staged.publish()
@@ -182,7 +182,7 @@ def descriptors() -> int:
 def test_nothing_stays_where_permissions_cannot_be_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For example on vfat."""
+    """For example, vfat refuses it."""
 
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
