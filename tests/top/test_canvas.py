@@ -31,7 +31,7 @@ def test_meter_has_its_width(share: float, full: int) -> None:
         ("/mnt/data", 5, "\u2026data"),
         ("/mnt/data", 1, "\u2026"),
         ("/mnt/data", 0, ""),
-        ("/mnt/\u65e5\u672c", 5, "\u2026\u65e5\u672c"),  # two cells each
+        ("/mnt/\u65e5\u672c", 5, "\u2026\u65e5\u672c"),  # each character takes two cells
         ("/mnt/\u65e5\u672c", 4, "\u2026\u672c"),
         ("a\x1b[31m\udcff\u202e", 40, r"a\x1b[31m\xff\u202e"),
     ],

@@ -38,7 +38,7 @@ def top(*arguments: Path, size: tuple[int, int] = (24, 80)) -> LiveTerminal:
 
 @contextmanager
 def watching(*arguments: Path, size: tuple[int, int] = (24, 80)) -> Iterator[LiveTerminal]:
-    """Until the key q, which ends it well."""
+    """Run top; at the end, the key q must end it without an error."""
     with top(*arguments, size=size) as terminal:
         yield terminal
         terminal.press(b"q")
@@ -104,7 +104,7 @@ def test_screen_is_filled_and_given_back(tree: Mount, end: bytes) -> None:
         terminal.read_until(str(tree.path).encode())
         terminal.read_until(END_OF_SCREEN)
         assert terminal.attributes() != terminal.attributes_before
-        terminal.press(b"x")  # no key of ours
+        terminal.press(b"x")  # no key of top
         terminal.read_until(END_OF_SCREEN)
         terminal.press(end)
         assert terminal.wait() == 0
@@ -123,7 +123,7 @@ def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Si
 
 
 def test_stopped_it_gives_the_screen_back_until_it_goes_on(tree: Mount) -> None:
-    # The kernel lets nobody stop who has no shell to go on by, so it goes on at once.
+    # Nothing could continue top, as its process group is orphaned: the kernel does not stop it.
     with watching(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
         terminal.press(b"\x1a")
@@ -163,7 +163,7 @@ def test_a_signal_while_it_takes_the_screen_or_gives_it_back(
 
 
 def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
-    """After a SIGSTOP, of which it has heard nothing."""
+    """It was stopped by SIGSTOP, which a process cannot notice."""
     with watching(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
         stop(terminal.process.pid)
@@ -195,7 +195,7 @@ def fits(screen: str, rows: int, columns: int) -> bool:
 
 
 def show_until(terminal: LiveTerminal, text: str) -> str:
-    """The first screen that has it."""
+    """Return the first screen that contains `text`."""
     found = ""
 
     def is_shown() -> bool:
@@ -248,7 +248,7 @@ def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> No
 
 
 def test_keys_of_the_list(tree: Mount) -> None:
-    """Other mounts of this machine may be in it, too."""
+    """The list may also have other mounts of this machine."""
     with watching(size=(500, 150)) as terminal:
         show_until(terminal, str(tree.path))
         for column in ("STATE", "MB/S", "REQ/S"):
@@ -259,7 +259,7 @@ def test_keys_of_the_list(tree: Mount) -> None:
         assert shown.splitlines()[4].startswith("\u25b6 /")
 
         def is_chosen() -> bool:
-            """One step nearer with each screen: mounts above it may come and go."""
+            """Else move one row nearer: mounts above this one may come and go."""
             rows = [row for row in last_screen(terminal).splitlines() if row[2:].startswith("/")]
             own = next(at for at, row in enumerate(rows) if row[2:].startswith(f"{tree.path} "))
             marked = next((at for at, row in enumerate(rows) if row[0] == "\u25b6"), 0)
