@@ -1,9 +1,9 @@
-"""Runs a command several times beside a load of the whole machine: `make load-test`.
+"""Runs a command several times while the whole machine is under load: `make load-test`.
 
     python -m tests.beside_load TIMES COMMAND…
 
 The load is two busy loops for each core, and a writer that keeps dirtying pages. It ends with
-this process, whatever ends that. The first failure ends the runs, with its status.
+the runs, or at Ctrl-C. The first failure ends the runs, and its status becomes this program's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-_WRITE_SIZE = 64 << 20  # bytes, over and over
+_WRITE_SIZE = 64 << 20  # bytes, rewritten again and again
 
 
 def _spin() -> None:

@@ -1,4 +1,4 @@
-"""Where the checkout is. Nothing outside of it is read."""
+"""The path of the checkout. Tests read nothing outside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all rooms' tests share: golden files, the command, the need for FUSE, Hypothesis's settings.
+"""Shared by the tests of all rooms: golden files, the command, FUSE, Hypothesis's settings.
 
 Each room's own fixtures are in its own conftest.py.
 """
@@ -37,24 +37,24 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])
 )
 
-# Indexes that readers write are not this user's, nor of an earlier run.
+# Readers write their indexes into a cache of this run, not into this user's.
 _CACHE = tempfile.TemporaryDirectory(prefix="ffrfs-test-cache-")
 os.environ["XDG_CACHE_HOME"] = _CACHE.name
 
-# A thread of OpenBLAS for each core would spin for 60 ms in each process that loads NumPy.
+# Otherwise OpenBLAS has a thread for each core, which spins for 60 ms in each process with NumPy.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-# Reasons to skip of a machine that lacks a program, a package or a device.
+# Reasons to skip on a machine that lacks a program, a package or a device.
 _LACKING = re.compile(r"there is no |not here|install|could not import|io_uring is not permitted")
 
 # ioctl_iflags(2); FS_TOPDIR_FL.
 _GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x20000
 
-# A mount's cache shrinks while the machine is short of memory, which other programs decide.
+# Otherwise a mount's cache would shrink whenever other programs make memory short.
 os.environ[WATCH_VARIABLE] = os.devnull
 
-# What a shell starts in the background begins with SIGINT ignored, and so do its children;
-# some tests press Ctrl-C. What nohup(1) starts begins with SIGHUP ignored.
+# A shell starts background commands with SIGINT ignored, and their children inherit it, but some
+# tests press Ctrl-C. nohup(1) starts a command with SIGHUP ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage meanwhile, and leave out later what lasts: a quarter of the time."""
+    """Collect no garbage meanwhile, nor later what stays: this saves a quarter of the time."""
     gc.disable()
     try:
         return (yield)
@@ -97,19 +97,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if chosen := _chosen(config):
         kept = [item for item in kept if parts.part_of(item) in chosen]
     if room := config.getoption("--room"):
-        # Here, as it imports a test module, whose asserts pytest has to rewrite first.
+        # Imported late, as it imports a test module, whose asserts pytest has to rewrite first.
         from tests.rooms_above import needs_room, python_above
 
         above = python_above(room)
         kept = [item for item in kept if needs_room(item.path, above)]
     is_kept = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in is_kept])
-    # What waits for seconds begins first: no process waits alone for the last of them.
+    # Tests that wait for seconds begin first, so that no process waits alone for them in the end.
     items[:] = sorted(kept, key=lambda item: parts.part_of(item) not in parts.WAITING)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what `make test` leaves out, and why."""
+    """Print what `make test` leaves out, and why."""
     chosen = _chosen(terminalreporter.config)
     if "test" in chosen:
         terminalreporter.section("left out; make check runs all of it")
@@ -121,8 +121,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spread(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let ext4 put the tests' directories into block groups of their own, as chattr +T does.
 
-    In a group where thousands of files were just deleted, as tests do when they pass, it looks at
-    each of them before it makes a new one: a fifth of the time of all tests.
+    Tests that pass delete thousands of files. In their group, ext4 looks at each of them before it
+    makes a new one, which would take a fifth of the time of all tests.
     """
     place = os.open(tmp_path_factory.getbasetemp(), os.O_RDONLY)
     with contextlib.suppress(OSError):  # another file system
@@ -133,7 +133,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def unsearched() -> None:
-    """Directories of earlier tests are gone; those of this test may have their inode numbers."""
+    """Forget earlier tests' directories: this test's ones may have the same inode numbers."""
     leftovers._seen.clear()
 
 
@@ -147,14 +147,14 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """The command, run in this process."""
+    """Runs the command in this process."""
     from ffrfs.cli.main import main
 
     def run(*arguments: str | os.PathLike[str]) -> Done:
         capfdbinary.readouterr()
         try:
             status = main([os.fspath(argument) for argument in arguments])
-        except SystemExit as end:  # of argparse
+        except SystemExit as end:  # argparse raises it
             status = int(str(end.code))
         out, err = capfdbinary.readouterr()
         return Done(status, out, err.decode())
@@ -164,7 +164,7 @@ def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where everything must be installed, under .ci/run, what is lacking is no reason to skip."""
+    """Fail a test that skips because something is missing, where .ci/run must install all."""
     report = yield
     if report.skipped and os.environ.get("CI") == "true" and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2]
@@ -175,7 +175,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def fuse() -> None:
-    """Mounting works here; else the test skips."""
+    """Skip the test unless mounting works here."""
     if not os.path.exists("/dev/fuse"):
         pytest.skip("there is no /dev/fuse here (modprobe fuse; docker run --device /dev/fuse)")
     if os.geteuid() != 0 and not shutil.which("fusermount3"):
@@ -184,7 +184,7 @@ def fuse() -> None:
 
 @pytest.fixture(scope="session")
 def uring(fuse: None) -> Iterator[None]:
-    """Mounts made from now on can be served over io_uring; else the test skips."""
+    """Let the kernel serve mounts made from now on over io_uring; skip the test if it cannot."""
     reason = uring_switch.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -193,6 +193,6 @@ def uring(fuse: None) -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
-    """Also if a worker of pytest-xdist was killed, which could not do it itself."""
+    """Put the switch back, since a killed worker of pytest-xdist could not do it itself."""
     if os.geteuid() == 0:
         uring_switch.put_back()

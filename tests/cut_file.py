@@ -1,7 +1,7 @@
-"""A file that is cut off at random places and restored, again and again, by a thread.
+"""A thread that truncates a file at random places and restores it, again and again.
 
     with cutting(path) as cut:
-        cut.wait(300)     # until that has been done 300 times
+        cut.wait(300)     # until this has happened 300 times
 
 At the end the file is as it was.
 """
@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# So that readers see the file in each state.
+# The pause lets readers see the file in each state.
 _PAUSE_S = 0.003
 
 
 class Cutting:
-    """Of one file; `count` is how often it has been cut off and restored."""
+    """Truncates and restores one file; `count` is how often it has done so."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR)
@@ -49,7 +49,7 @@ class Cutting:
         while not self._is_over.is_set():
             os.ftruncate(self._fd, self._chance.randrange(len(self._content)))
             time.sleep(_PAUSE_S)
-            # Zeros first, where the bytes were.
+            # Zeros come first in place of the bytes.
             os.ftruncate(self._fd, len(self._content))
             os.pwrite(self._fd, self._content, 0)
             time.sleep(_PAUSE_S)
@@ -58,7 +58,7 @@ class Cutting:
 
 @contextlib.contextmanager
 def cutting(path: Path) -> Iterator[Cutting]:
-    """While the block runs."""
+    """Truncate and restore the file while the block runs."""
     made = Cutting(path)
     made.start()
     try:

@@ -2,7 +2,7 @@
 
 | hex offset | size | field                                                     |
 |------------|------|-----------------------------------------------------------|
-| 0x00       | 4    | CRC-32 of what follows up to the first record; 0: none     |
+| 0x00       | 4    | CRC-32 of all bytes up to the first record; 0: none       |
 | 0x04       | 8    | n, the number of records                                  |
 | 0x0c       | 4·n  | CRC-32 of each record                                     |
 | 12 + 4·n   | 8·n  | absolute offset of each record                            |
@@ -33,7 +33,7 @@ class Header:
         for record in records:
             self.offsets.append(self.offsets[-1] + len(record))
         self.offsets.pop()
-        self.checksum: int | None = None  # None: the right one
+        self.checksum: int | None = None  # None: the correct one
 
     def encode(self) -> bytes:
         body = struct.pack("<q", self.n)
@@ -54,7 +54,7 @@ def write_records(
 
 
 def folder_records(tree: Tree) -> list[bytes]:
-    """The records of a packed folder: its files in order of their names, then the index."""
+    """Return the records of a packed folder: its files, sorted by name, and then the index."""
     records: list[bytes] = []
 
     def index_of(folder: Tree) -> collections.OrderedDict[str, object]:
@@ -77,7 +77,7 @@ def write_folder(path: Path, tree: Tree, spoil: Callable[[Header], None] | None 
 
 
 def record_extents(path: Path) -> list[tuple[int, int]]:
-    """(offset, size) of each record of a well-formed file."""
+    """Return (offset, size) of each record of a well-formed file."""
     data = path.read_bytes()
     (n,) = struct.unpack_from("<q", data, 4)
     offsets = [*struct.unpack_from(f"<{n}q", data, 12 + 4 * n), len(data)]

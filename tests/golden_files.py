@@ -10,7 +10,7 @@ _PACKED = Path(__file__).parent / "golden"
 
 
 def write_golden_files(folder: Path) -> None:
-    """Into a folder that is not there yet. native/CMakeLists.txt does the same for its tests."""
+    """Write them into a new folder. native/CMakeLists.txt does the same for native tests."""
     shutil.copytree(_PACKED, folder)
     with tarfile.open(_PACKED / "packed.tar.xz") as archive:
         archive.extractall(folder)

@@ -1,9 +1,9 @@
 """A small writer of mapped indexes for tests: independent of ffrfs, and able to lie.
 
 A tree is {name: content | Link | {...}}, names and contents in bytes. `Index` holds the
-sections as lists of integers and bytes, which a test spoils before encode() puts checksums
-over them, so that a lie is as well protected as the truth. What docs/format.md says of the
-format is not repeated here; the reader of test data is tests/index_format.py.
+sections as lists of integers and bytes. A test may spoil them before encode() computes the
+checksums, so that a lie has correct checksums, too. docs/format.md describes the format;
+tests/index_format.py reads it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TRAILER_SIZE = 256
 
 
 class Link(bytes):
-    """Where a symbolic link leads."""
+    """The target of a symbolic link."""
 
 
 Tree = Mapping[bytes, "bytes | Link | Tree"]
@@ -89,7 +89,7 @@ class Directory:
 
 @dataclass
 class Index:
-    """The sections; then what only encode() can know, to be given otherwise than it is."""
+    """The sections; then values that encode() computes, unless a test sets false ones."""
 
     inodes: list[Inode] = field(default_factory=list)
     directories: list[Directory] = field(default_factory=list)
@@ -157,7 +157,7 @@ class Index:
 
 @dataclass
 class Identity:
-    """Of the pack that an index is of: a sidecar's, or (`size` unknown) of the one it is in."""
+    """The pack of an index. `size` is None if the index is in this pack, and not in a sidecar."""
 
     size: int | None = None
     mtime_ns: int = 0
@@ -167,18 +167,18 @@ class Identity:
 
 @dataclass
 class Walked:
-    """A tree breadth-first, as the index has it, and its records in that order."""
+    """A tree, walked breadth-first as in the index, and its records in that order."""
 
     index: Index
     records: list[bytes]
-    pickled: bytes  # the index as the reference has it: without links
+    pickled: bytes  # the index in the reference's format: without links
 
 
 def walk(tree: Tree) -> Walked:
     index, records = Index(), list[bytes]()
     index.inodes.append(Inode(mode=stat.S_IFDIR | 0o755))
     index.directories.append(Directory())
-    # (slot, its folder, what the reference shows of it)
+    # (slot, its folder, the folder in the reference's index)
     root: collections.OrderedDict[str, Any] = collections.OrderedDict()
     waiting = collections.deque([(0, tree, root)])
     while waiting:
@@ -220,7 +220,7 @@ Spoil = Callable[[Index], object]
 
 
 def encode_header(records: list[bytes]) -> bytes:
-    """Of an FFRecord file: checksum, n, checksums, offsets."""
+    """Return the header of an FFRecord file: checksum, n, checksums, offsets."""
     offset, offsets = 12 + 12 * len(records), []
     for record in records:
         offsets.append(offset)
@@ -232,7 +232,7 @@ def encode_header(records: list[bytes]) -> bytes:
 
 
 def header_checksums(header: bytes) -> list[int]:
-    """Section `header`: what changes when the index does counts as zero."""
+    """Return section `header`: the fields that depend on the index count as zero."""
     (count,) = struct.unpack_from("<q", header, 4)
     masked = bytearray(header)
     masked[:4] = bytes(4)
@@ -242,7 +242,7 @@ def header_checksums(header: bytes) -> list[int]:
 
 
 def indexed_pack(tree: Tree, spoil: Spoil | None = None) -> bytes:
-    """A pack with the index in its last record."""
+    """Return a pack with the index in its last record."""
     walked = walk(tree)
     header_size = 12 + 12 * (len(walked.records) + 1)
     before = header_size + sum(map(len, walked.records)) + len(walked.pickled)
@@ -258,7 +258,7 @@ def indexed_pack(tree: Tree, spoil: Spoil | None = None) -> bytes:
 
 
 def chained_pack(depth: int) -> bytes:
-    """A pack of directories in each other, with the longest names; deeper than any writer goes."""
+    """Return a pack of nested directories with the longest names, deeper than any writer's."""
 
     def chain(index: Index) -> None:
         index.names = b"n" * 255
@@ -272,14 +272,14 @@ def chained_pack(depth: int) -> bytes:
 
 
 def plain_pack(tree: Tree) -> bytes:
-    """A pack as the reference writes it."""
+    """Return a pack as the reference writes it."""
     walked = walk(tree)
     records = [*walked.records, walked.pickled]
     return encode_header(records) + b"".join(records)
 
 
 def write_sidecar(pack: Path, tree: Tree, spoil: Spoil | None = None) -> Path:
-    """Beside a plain_pack() of that tree."""
+    """Write and return the sidecar of `pack`, which is a plain_pack() of `tree`."""
     walked = walk(tree)
     file, index = pack.read_bytes(), walked.index
     index.header = header_checksums(file[: 12 + 12 * (len(walked.records) + 1)])

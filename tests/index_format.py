@@ -1,7 +1,7 @@
-"""A reader of the mapped index, written from docs/format.md alone: what tests hold packs to.
+"""A reader of the mapped index, written from docs/format.md alone, to check packs in tests.
 
-Reads a whole file of a pack or a sidecar, checks every checksum and every relation that the
-page promises, and returns the tree. AssertionError, naming what is wrong, for anything else.
+It reads a whole pack or sidecar, checks every checksum and every relation that the page
+promises, and returns the tree. For anything else, it raises AssertionError with the fault.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ class DecodedIndex:
     pack_mtime_ns: int = 0
     pack_header_crc: int = 0
     paths: dict[bytes, IndexEntry] = field(default_factory=dict)  # b"": the root
-    slots: list[bytes] = field(default_factory=list)  # path of each
-    chunks: dict[int, list[int]] = field(default_factory=dict)  # by record
+    slots: list[bytes] = field(default_factory=list)  # the path of each
+    chunks: dict[int, list[int]] = field(default_factory=dict)  # by record number
     header: list[int] = field(default_factory=list)
     shard: ShardNumber | None = None
 
 
 def decode(file: bytes) -> DecodedIndex:
-    """Of a file that ends with an index."""
+    """Return the index at the end of `file`."""
     return _Decoder(file).decode()
 
 
 def pack_records(pack: bytes) -> list[bytes]:
-    """Of an FFRecord file."""
+    """Return the records of an FFRecord file."""
     (count,) = struct.unpack_from("<q", pack, 4)
     offsets = [*struct.unpack_from(f"<{count}q", pack, 12 + 4 * count), len(pack)]
     return [pack[offsets[i] : offsets[i + 1]] for i in range(count)]
 
 
 def check_pack(pack: bytes) -> DecodedIndex:
-    """Decode the index in `pack` and hold it to the records before it."""
+    """Decode the index in `pack` and compare it with the records before it."""
     index = decode(pack)
     records = pack_records(pack)
     begin = len(pack) - index.size
@@ -72,7 +72,7 @@ def check_pack(pack: bytes) -> DecodedIndex:
 
 
 def check_records(index: DecodedIndex, pack: bytes, with_chunks: bool = True) -> None:
-    """Hold an index, in the pack or beside it, to the pack's header and records."""
+    """Compare an index, in the pack or beside it, with the pack's header and records."""
     records = pack_records(pack)
     assert index.record_count == len(records)
     header = bytearray(pack[: 12 + 12 * len(records)])
@@ -155,7 +155,7 @@ class _Decoder:
         assert stat.S_ISDIR(inodes[0][4])
         assert (inodes[0][0], inodes[0][1], inodes[0][3], inodes[0][5]) == (0, 0, 0, 0)
         number = link_count = 0
-        seen = 1  # directories
+        seen = 1  # directories so far
         while number < len(directories):
             slot, first, count, first_inner, inner_count, zero = directories[number]
             assert inodes[slot][1] == number and zero == 0

@@ -1,4 +1,4 @@
-"""A process of this Python, run to its end: for what a test cannot do in its own process."""
+"""Runs this Python in another process, for what a test cannot do in its own process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ TIMEOUT_S = 60
 
 
 def python(*words: str | os.PathLike[str], **how: Any) -> subprocess.CompletedProcess[Any]:
-    """Its output is text, and it may fail, unless `how` says otherwise: as of subprocess.run()."""
+    """Run Python. Its output is text and it may fail, unless `how` (for subprocess) differs."""
     how = {"capture_output": True, "text": True, "timeout": TIMEOUT_S, "check": False} | how
     return subprocess.run([sys.executable, *map(os.fspath, words)], **how)  # noqa: PLW1510

@@ -1,6 +1,6 @@
-"""A Ctrl-C at any line of chosen modules, for tests of what it leaves.
+"""A Ctrl-C at any line of chosen modules, for tests of what it leaves behind.
 
-Not here: real signals.
+This raises KeyboardInterrupt, and sends no real signal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Interruption:
-    """In its block, KeyboardInterrupt comes at the line number `step` that runs in `modules`."""
+    """In its block, raises KeyboardInterrupt after `step` lines have run in `modules`."""
 
     def __init__(self, step: int, *modules: ModuleType) -> None:
         self._left = itertools.count(step, -1)

@@ -1,8 +1,8 @@
-"""What a program has left behind, told by one that runs in namespaces of its own.
+"""Finds what a program leaves behind, which runs in namespaces of its own.
 
-There, all processes, mounts and runtime directories that it finds are its own doing. The
-test calls run_alone() and check_nothing_left(); the program calls the rest, and prints what
-it has found as JSON.
+There, all processes, mounts and runtime directories that the program finds are its own. The
+test calls run_alone() and check_nothing_left(); the program calls the other functions, and
+prints what they have found as JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Found = dict[str, list[str]]
 
 
 def run_alone(program: Path, *arguments: object, timeout_s: float) -> Any:
-    """Run it as the first process of its namespaces; the JSON that it prints at its end."""
+    """Run `program` as the first process of its namespaces; return the JSON that it prints."""
     if os.geteuid() != 0:
         pytest.skip("only root can have namespaces of its own without a user namespace")
     done = subprocess.run(
@@ -54,7 +54,7 @@ def run_alone(program: Path, *arguments: object, timeout_s: float) -> Any:
 
 
 def check_nothing_left(before: Found, after: Found) -> None:
-    """What the program has found: the same as before, and no trace of a mount in it."""
+    """Assert that the program has found the same as before, and no trace of a mount."""
     differences = {kind: sorted({*after[kind]} ^ {*before[kind]}) for kind in before}
     assert after == before, differences
     traces = [path for path in after["files"] if path.startswith(f"{_RUNTIME_DIRECTORY}/")]
@@ -62,7 +62,7 @@ def check_nothing_left(before: Found, after: Found) -> None:
 
 
 def found(folder: str) -> Found:
-    """What a leak would add to; files are those of /run, of shared memory and of that folder."""
+    """Return what a leak would add to; files are those in /run, /dev/shm and `folder`."""
     return {
         "descriptors": sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in _descriptors()),
         "threads": os.listdir("/proc/self/task"),
@@ -79,7 +79,7 @@ def found(folder: str) -> Found:
 
 
 def found_in_the_end(folder: str, expected: Found) -> Found:
-    """What is left once the last daemons, which may still be ending, have had some time."""
+    """Return what is left after the last daemons, which may still be ending, had some time."""
     deadline_s = time.monotonic() + _SETTLING_S
     while (after := found(folder)) != expected and time.monotonic() < deadline_s:
         time.sleep(0.1)
@@ -88,9 +88,9 @@ def found_in_the_end(folder: str, expected: Found) -> Found:
 
 
 def reap() -> None:
-    """Daemons are orphans, and here they are ours: the first process of a namespace.
+    """Reap daemons: as orphans, they are children of this first process of a namespace.
 
-    Not while children are left whose end somebody else waits for.
+    Not to be called while other code waits for the end of a child.
     """
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
@@ -98,7 +98,7 @@ def reap() -> None:
 
 
 def wait_for_daemons() -> None:
-    """The last one may still be ending, some time after its mount has."""
+    """Wait for all daemons to end: the last one may end some time after its mount."""
     deadline_s = time.monotonic() + _SETTLING_S
     staying = sorted(map(str, (os.getpid(), preloaded().pid)))
     while _processes() != staying and time.monotonic() < deadline_s:
@@ -111,5 +111,5 @@ def _processes() -> list[str]:
 
 
 def _descriptors() -> list[str]:
-    """Without the one that the listing itself takes."""
+    """Return all descriptors but the one that the listing itself takes."""
     return [fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]

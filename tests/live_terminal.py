@@ -1,4 +1,4 @@
-"""A program that works on a terminal of the test's own: keys are pressed, what it shows is read."""
+"""Runs a program on a terminal of the test's own, sends it keys, and reads what it shows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any
 
 TIMEOUT_S = 60.0
-_SIZE_TOLD = 2000  # of what was shown, when that was not it
+_SIZE_TOLD = 2000  # bytes of output in an error message
 
 
 class LiveTerminal:
-    """Runs `python ARGUMENTS` with a terminal that is its own; ended with the block."""
+    """Runs `python ARGUMENTS` on a terminal of its own; kills it at the end of the block."""
 
     def __init__(
         self, *arguments: str | os.PathLike[str], size: tuple[int, int] = (24, 80)
@@ -28,7 +28,7 @@ class LiveTerminal:
         self.resize(*size)
         self.attributes_before = self.attributes()
         self.output = b""
-        # setsid: it makes the terminal the one that the program's signals come from.
+        # setsid makes this the controlling terminal, whose keys send signals to the program.
         self.process = subprocess.Popen(
             ["setsid", "--ctty", sys.executable, *map(os.fspath, arguments)],
             stdin=self._theirs,
@@ -47,7 +47,7 @@ class LiveTerminal:
         os.write(self._ours, keys)
 
     def read_until(self, text: bytes) -> bytes:
-        """Read on until this is shown; what was shown by then, since the last call."""
+        """Read until `text` is shown; return all that was shown since the last call."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while text not in self.output:
             assert self._read(deadline_s - time.monotonic()), f"no {text!r}: {self._last()!r}"
@@ -56,7 +56,7 @@ class LiveTerminal:
         return shown
 
     def wait(self) -> int:
-        """Its exit status, or a signal's as -number; `output` has what it has shown last."""
+        """Return the exit status, or a signal's -number; `output` then has the last output."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline_s, f"does not end: {self._last()!r}"

@@ -1,7 +1,7 @@
 """Commands in a mount namespace of their own, without the FUSE mounts of the tests beside them.
 
 The kernel ends the connection of a mount with its last copy. A namespace has copies of all
-mounts, so without DETACH_ALL a daemon serves on after its own test has unmounted.
+mounts, so without DETACH_ALL a daemon would go on after its own test has unmounted.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-# For sh. Mounts that end meanwhile are no failure, though umount(8) tells of them. A mount that is
-# covered is detached after the one that covers it, which has the same place.
+# For sh. umount(8) complains of mounts that end meanwhile, but they are no failure. A covered mount
+# is detached after the mount that covers it, at the same place.
 _ARE_LEFT = "grep -qE ' fuse(\\.ffrfs)? ' /proc/self/mounts"
 DETACH_ALL = (
     "for turn in 1 2 3; do umount --all --lazy --internal-only --no-canonicalize "
@@ -26,12 +26,12 @@ shift
 
 
 def with_copy_of(mountpoint: Path, script: str, *command: str) -> list[str]:
-    """The command that runs a script of sh with a copy of that mount; "$@" there is `command`."""
+    """Return a command that runs an sh script with a copy of the mount; its "$@" is `command`."""
     namespace = ["unshare", "--mount", "--propagation", "private"]
     return [*namespace, "sh", "-c", _DETACH_OTHERS + script, "sh", str(mountpoint), *command]
 
 
 def with_own_mounts(*command: str, options: Sequence[str] = ()) -> list[str]:
-    """The command that runs it there; `options` are more ones of unshare(1)."""
+    """Return a command that runs `command` there; `options` are further ones of unshare(1)."""
     namespace = ["unshare", *options, "--mount", "--propagation", "private"]
     return [*namespace, "sh", "-c", f'{DETACH_ALL}; exec "$@"', "sh", *command]

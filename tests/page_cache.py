@@ -1,4 +1,4 @@
-"""The page cache, as tests need it: without a file's pages."""
+"""Drops the pages of a file from the page cache."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _libc = ctypes.CDLL(None)
 
 
 def forget_pages(path: Path) -> None:
-    """Make the next read wait for the disk. Not while somebody reads the file.
+    """Make the next read wait for the disk. No process may read the file meanwhile.
 
-    A page stays while the kernel reads it, as it does ahead of the reader of a header; and who
-    finds some pages in order makes the kernel read ahead the others, before ffrfs does.
+    A page stays while the kernel reads it, as with readahead after a header was read. And a reader
+    that finds some pages in sequence makes the kernel read the others ahead, before ffrfs does.
     """
     begun_s = time.monotonic()
     while drop_pages(path):

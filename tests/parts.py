@@ -83,7 +83,7 @@ CHECKS = (
         "Apache Beam asks for older packages than other libraries do",
         ("tests/adapters/beam/*",),
     ),
-    # After torch and clouds, whose parts need the same.
+    # This comes after torch and clouds: some of their tests use the same packages.
     Part(
         "loaders",
         "fsspec, pandas, Hugging Face and others that read packs are many packages",
@@ -138,7 +138,7 @@ CHECKS = (
         ),
         frozenset({"long"}),
     ),
-    # What is above the engines is the same for both.
+    # The code above the engines is the same for both.
     Part(
         "engines",
         "daemon, client and statistics by the other engine, pyfuse3",
@@ -146,10 +146,10 @@ CHECKS = (
         frozenset({"pyfuse3"}),
     ),
 )
-# Their tests wait for processes, servers and deadlines more than they compute.
+# The tests of these parts wait for processes, servers and deadlines more than they compute.
 WAITING = {"long", "clouds", "clusters", "service"}
 _WHOLE_FILES = {part.name for part in CHECKS if not part.uses}
-_ANSWERS = "tests/mount/engines/*"  # What differs between engines, which are both tried.
+_ANSWERS = "tests/mount/engines/*"  # These test where engines differ, so they run with both.
 
 
 def part_of(item: pytest.Item) -> str:
@@ -178,7 +178,7 @@ def left_out(chosen: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _parts_of_file(path: Path) -> list[str]:
-    """Return the parts that all tests of a file meet the rule of; the file belongs to the first."""
+    """Return the parts whose rule all tests of a file meet; the file belongs to the first one."""
     name = _relative(path)
     return [part.name for part in CHECKS if any(fnmatch(name, each) for each in part.files)]
 

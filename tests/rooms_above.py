@@ -1,8 +1,8 @@
-"""The rooms that need a room, directly or through others: what a change of it may break.
+"""The rooms that need a room, directly or through others, and that its change may break.
 
     python -m tests.rooms_above native/fetch    the native tests to run, as a regular expression
 
-`pytest --room ffrfs/remote` takes the Python tests of these rooms. Tests that belong to no room
+`pytest --room ffrfs/remote` runs the Python tests of these rooms. Tests that belong to no room
 (house, docs, soak, hostile) use all of them.
 """
 

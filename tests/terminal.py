@@ -14,14 +14,14 @@ from pathlib import Path
 
 TIMEOUT_S = 60
 
-# Of a terminal that nobody has told its size, such as that of `script` without another one.
+# The size of a terminal if none was set, such as that of script(1) without another terminal.
 UNKNOWN_SIZE = (0, 0)
 
 
 def run_on_terminal(*arguments: str | Path, size: tuple[int, int] = (24, 200)) -> bytes:
     """Run Python with a terminal of `size` (rows, columns) for stdout and stderr.
 
-    Returns all that it has printed there. Anything but success within TIMEOUT_S fails.
+    Returns all of its output. The test fails unless Python succeeds within TIMEOUT_S.
     """
     ours, theirs = pty.openpty()
     try:

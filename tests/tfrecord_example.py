@@ -6,12 +6,12 @@ import struct
 
 
 def floats(values: bytes) -> bytes:
-    """A Feature of packed floats: `values` are theirs, four bytes each."""
+    """Return a Feature of packed floats: `values` has four bytes for each."""
     return _field(2, _field(1, values))
 
 
 def ints(values: bytes) -> bytes:
-    """A Feature of packed integers below 128: a byte each."""
+    """Return a Feature of packed integers below 128: `values` has a byte for each."""
     return _field(3, _field(1, values))
 
 
@@ -24,13 +24,13 @@ def example(**features: bytes) -> bytes:
 
 
 def npy_floats(values: bytes) -> bytes:
-    """What numpy.save() makes of them."""
+    """Return what numpy.save() writes for these floats."""
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values) // 4},), }}"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + text.ljust(117).encode() + b"\n" + values
 
 
 def json_floats(name: str, value: float, count: int) -> bytes:
-    """example.json of an Example with one feature, `count` times `value`: more than 16."""
+    """Return example.json of an Example with one feature: `count` (over 16) times `value`."""
     column = f"{value!r:>17}"
     values = ", ".join([column] * count)
     text = f'{{\n  "features": {{\n    "{name}": {{"float_list": [{values}]}}\n  }}\n}}\n'

@@ -24,7 +24,7 @@ def masked(data: bytes) -> int:
 
 
 def frame(record: bytes, length: int | None = None) -> bytes:
-    """A record as it stands in the file; `length`: another than the true one, well checksummed."""
+    """Return a record's frame; a false `length` gets a correct checksum, too."""
     size = struct.pack("<Q", len(record) if length is None else length)
     return size + struct.pack("<I", masked(size)) + record + struct.pack("<I", masked(record))
 
@@ -39,7 +39,7 @@ def write_tfrecord(path: Path, records: Iterable[bytes]) -> Path:
 
 
 def tfrecord_extents(data: bytes) -> list[tuple[int, int]]:
-    """(offset, size with its frame) of each record of a well-formed file."""
+    """Return (offset, size with its frame) of each record of a well-formed file."""
     extents = []
     offset = 0
     while offset < len(data):

@@ -9,7 +9,7 @@ import pytest
 
 
 def the_package_tfrecord() -> Any:
-    """Import it without its part for torch, which takes a second of CPU if torch is installed."""
+    """Import the package without its part for torch, which takes a second of CPU with torch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "torch", sys.modules.get("torch"))
         import tfrecord

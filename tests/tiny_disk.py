@@ -1,7 +1,7 @@
-"""A disk of one MiB, for what happens when it is full.
+"""A disk of one MiB, for tests of a full disk.
 
-A tmpfs in a mount namespace of its own: only the program that is run there sees it, and
-it is gone with that program.
+It is a tmpfs in a mount namespace of its own: only the program that runs there sees it, and
+it vanishes with that program.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ except OSError as error:
 def error_on_tiny_disk(
     mountpoint: Path, program: str, *arguments: str
 ) -> tuple[list[str], list[str]]:
-    """Run a program that fills it: `disk`, with `words` for arguments.
+    """Run a program that fills the disk `disk`; `words` are its arguments.
 
-    Returns its OSError as kind, text and file, and what is on the disk then.
+    Returns its OSError as kind, text and file, and the names on the disk then.
     """
     failing = _FAILING.format(textwrap.indent(program, "    "))
     error, names = map(json.loads, run_on_tiny_disk(mountpoint, failing, *arguments))

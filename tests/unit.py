@@ -1,8 +1,8 @@
-"""A systemd unit, as far as a test needs to run its commands where systemd is not.
+"""A systemd unit, as far as tests need it to run its commands without systemd.
 
-What is done to a command line stands in systemd.service(5) under "Command lines": it is
-split into words, quotes taken off; specifiers (%i) are replaced; and when it is run,
-`${NAME}` becomes the variable's value, and the word `$NAME` as many words as its value has.
+systemd.service(5) describes this under "Command lines": a line is split into words, quotes
+are removed, and specifiers (%i) are replaced. When the command is run, `${NAME}` becomes the
+variable's value, and the word `$NAME` becomes as many words as its value has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-# Of an Exec line: a failure is ignored, no expansion, full privileges ...
+# Prefixes of an Exec line: a failure is ignored, no expansion, full privileges ...
 _PREFIXES = "-@:+!"
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\})")
 _PYTHON = "@PYTHON@"  # in the templates of systemd/, until they are installed
@@ -35,7 +35,7 @@ class Unit:
             values = self._settings.setdefault((section, key), [])
             if value:
                 values.append(value)
-            else:  # an empty assignment drops those before it
+            else:  # an empty assignment drops earlier ones
                 values.clear()
 
     @classmethod
@@ -45,26 +45,26 @@ class Unit:
         instance: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> Self:
-        """Read a unit; `environment` is what its EnvironmentFile would say.
+        """Read a unit; `environment` has the variables that its EnvironmentFile would set.
 
-        A template of the source tree gets this interpreter.
+        In a template of the source tree, @PYTHON@ becomes this interpreter.
         """
         text = Path(path).read_text(encoding="utf-8").replace(_PYTHON, sys.executable)
         return cls(Path(path).name, text, instance, environment)
 
     def values(self, key: str, section: str = "Service") -> list[str]:
-        """All that is assigned to a setting, specifiers replaced."""
+        """Return all values of a setting, with specifiers replaced."""
         return [self._specify(value) for value in self._settings.get((section, key), [])]
 
     def setting(self, key: str, section: str = "Service") -> str:
-        """The value of a setting that is given once, or the last one."""
+        """Return the value of a setting; if it has several, the last one."""
         return self.values(key, section)[-1]
 
     def keys(self, section: str = "Service") -> list[str]:
         return [key for of, key in self._settings if of == section]
 
     def commands(self, key: str) -> list[list[str]]:
-        """The commands of ExecStart= and its like: the arguments of each."""
+        """Return the commands of ExecStart= and similar settings: the arguments of each."""
         return [list(self._words(line)) for line in self._settings.get(("Service", key), [])]
 
     def _words(self, line: str) -> Iterator[str]:
@@ -78,14 +78,14 @@ class Unit:
         return "$" if match[1] is None else self.environment.get(match[1], "")
 
     def _specify(self, text: str) -> str:
-        """Replace %i and its like; one that is not known here is a KeyError."""
+        """Replace %i and other specifiers; an unknown one raises KeyError."""
         known = {"i": self.instance, "I": self.instance.replace("-", "/"), "%": "%", "t": "/run"}
         known["n"] = self.name.replace("@.", f"@{self.instance}.")
         return re.sub("%(.)", lambda match: known[match[1]], text)
 
 
 def _assignments(text: str) -> Iterator[tuple[str, str, str]]:
-    """(section, key, value) of each; a backslash at its end goes on with the next line."""
+    """Yield (section, key, value) of each; a backslash at a line's end continues its value."""
     section = before = ""
     for line in text.splitlines():
         if line.lstrip()[:1] in ("#", ";"):

@@ -1,11 +1,11 @@
 """The kernel's switch for FUSE over io_uring: tests turn it on, and the last of them puts it back.
 
 Several processes use it at once (workers of pytest-xdist, several runs of pytest). Each that
-needs it holds a lock on one file; who finds that nobody does puts back the value that the
-first one has found. The kernel lets the locks of a killed process go, and the next run that
-ends puts the value back for it.
+needs it holds a lock on one file. A process that finds no such lock at its end puts back the
+value that the first process found. The kernel releases the locks of a killed process, and the
+next run that ends puts the value back for it.
 
-Only the switch is here; which tests need it: conftest.py's `uring`.
+This file has only the switch; tests that need it use the fixture `uring` of conftest.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARAMETERS_SIZE = 120
 
 
 def why_not() -> str | None:
-    """Why no mount can be served over io_uring here, whatever the switch says; None: it can."""
+    """Return why no mount can be served over io_uring, even with the switch on; None: it can."""
     if not SWITCH.exists():
         return "this kernel has no FUSE over io_uring (Linux 6.14)"
     libc = ctypes.CDLL(None, use_errno=True)
@@ -43,14 +43,14 @@ def why_not() -> str | None:
 
 @contextmanager
 def switched_on() -> Iterator[None]:
-    """It is on for new mounts. Once at a time in a process."""
-    if not os.access(SWITCH, os.W_OK):  # it is on, and nobody here changes it
+    """Switch it on for new mounts. A process may be in only one such block at a time."""
+    if not os.access(SWITCH, os.W_OK):  # it is on, and no test here can change it
         yield
         return
     DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     with _USERS.open("a+") as users:
         with _turn():
-            fcntl.lockf(users, fcntl.LOCK_SH)  # not flock(2), whose locks a fork has, too
+            fcntl.lockf(users, fcntl.LOCK_SH)  # not flock(2): a fork would hold the lock, too
             if not _BEFORE.exists():
                 _BEFORE.write_text(SWITCH.read_text())
             keep_on()
@@ -62,13 +62,13 @@ def switched_on() -> Iterator[None]:
 
 
 def keep_on() -> None:
-    """Within switched_on(): people turn switches, too."""
+    """Switch it on again within switched_on(), since people may turn it off."""
     if not uring.is_enabled():
         SWITCH.write_text("Y")
 
 
 def put_back() -> None:
-    """Give the switch its first value again, if nobody needs it on, and if it has another."""
+    """Give the switch its first value again, if one is kept and no process needs it on."""
     if not _BEFORE.exists():
         return
     with _turn(), _USERS.open("a+") as users, suppress(BlockingIOError):

@@ -4,7 +4,7 @@
 
 A case is [function, arguments, result or "error"]. Bytes are base64 in {"b": …}; arrays, sparse
 and ragged tensors are encoded by encode(). The cases are random, by a fixed seed; new kinds come
-last, so that the others stay. The line at the end says how many cases have changed.
+last, so that the others stay the same. The last line printed is the number of changed cases.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # it logs each refusal
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # else it logs that it has them
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # else TensorFlow logs each refusal
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # else it logs that it uses them
 
 import numpy as np
 import tensorflow as tf
@@ -60,7 +60,7 @@ def encode(value: Any) -> Any:
 
 
 def decode_features(features: dict[str, list[Any]]) -> dict[str, Any]:
-    """tf.io's features of {name: [class, arguments]}."""
+    """Return tf.io's features for {name: [class, arguments]}."""
     made = {}
     for name, (kind, given) in features.items():
         arguments = dict(given)
@@ -97,7 +97,7 @@ class Recorder:
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
 
     def partitions(self, kinds: list[list[Any]], sound: bool) -> tuple[dict[str, list[int]], int]:
-        """One example's partitions, from the outermost, and how many values they divide."""
+        """Return one example's partitions, from the outermost, and how many values they divide."""
         found = {}
         count = self.random.randint(0, 3)
         for kind, key in kinds:
@@ -121,7 +121,7 @@ class Recorder:
         return found, count
 
     def ragged(self) -> tuple[dict[str, Any], Any]:
-        """A feature, and what makes the values of one example."""
+        """Return a feature, and a function that makes the values of one example."""
         kinds = [
             ["UniformRowLength", self.random.randint(1, 2)]
             if self.random.random() < 0.2
@@ -167,7 +167,7 @@ class Recorder:
         size = int(np.prod(shape)) if shape != 1 else 1
         kinds = ["FixedLenFeature", "VarLenFeature", "FixedLenSequenceFeature"]
         kind = self.random.choice(kinds[1:] if in_list else kinds)
-        if shape == 1 and kind == "FixedLenSequenceFeature":  # TensorFlow takes no number there
+        if shape == 1 and kind == "FixedLenSequenceFeature":  # TensorFlow refuses a number here
             shape = [1]
         arguments: dict[str, Any] = {"dtype": dtype}
         if kind != "VarLenFeature":
@@ -300,7 +300,7 @@ class Recorder:
         for dtype in ("uint8", "int16", "float16", "int32", "int64", "float64", "uint16", "int8"):
             for strings in (data, [data, data[::-1]], [data, data[:8]], data[:15], b"", []):
                 for options in ({}, {"little_endian": False}, {"fixed_length": 8}):
-                    # TensorFlow has no float16 of a fixed length, and a list of no type.
+                    # TensorFlow has no float16 of a fixed length, and an empty list has no type.
                     if (dtype == "float16" and "fixed_length" in options) or strings == []:
                         continue
                     if self.random.random() < 0.5:
@@ -308,7 +308,7 @@ class Recorder:
                         self.add("decode_raw", arguments)
 
     def accepted_and_refused(self) -> None:
-        """One argument each that TensorFlow takes or refuses, alone and in a batch."""
+        """Add cases with one argument that TensorFlow accepts or refuses, alone and in a batch."""
         data = self.example(
             {
                 "i": ("int64", [7]),
@@ -428,7 +428,7 @@ class Recorder:
                 self.cases.append(["ragged", {"values": encode(values), "splits": splits}, result])
 
     def writers(self) -> None:
-        """Files that TensorFlow writes with each option; what it does not take ends the process."""
+        """Add files that TensorFlow writes with each option; a refused one ends the process."""
         options: list[dict[str, Any]] = [{}]
         for compression in ("GZIP", "ZLIB"):
             options.append({"compression_type": compression})

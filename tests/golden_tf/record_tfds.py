@@ -1,9 +1,9 @@
-"""Write a small data set with tensorflow_datasets, and what it reads of it, into tests/golden/tfds.
+"""Write a small data set with TFDS, and what TFDS reads from it, into tests/golden/tfds.
 
     python tests/golden_tf/record_tfds.py        # with tensorflow and tensorflow_datasets
 
 It has every kind of feature whose form in an Example ffrfs knows. values.json holds the Examples of
-both splits in the order of the files, as TFDS's own parser gives them, before images are decoded;
+both splits in the order of the files, as TFDS's own parser returns them, with encoded images;
 bytes are base64 in {"b": …}.
 """
 

@@ -259,7 +259,7 @@ def test_keys_of_the_list(tree: Mount) -> None:
         assert shown.splitlines()[4].startswith("\u25b6 /")
 
         def is_chosen() -> bool:
-            """Else move one row nearer: mounts above this one may come and go."""
+            """Return whether it is chosen; if not, go one row: mounts above it come and go."""
             rows = [row for row in last_screen(terminal).splitlines() if row[2:].startswith("/")]
             own = next(at for at, row in enumerate(rows) if row[2:].startswith(f"{tree.path} "))
             marked = next((at for at, row in enumerate(rows) if row[0] == "\u25b6"), 0)
@@ -290,7 +290,7 @@ def test_paused_screen_stays(tree: Mount) -> None:
         tree.ask(probes.read_all_in, "", list(TREE))
         terminal.press(b"x")
         assert below_title(show_until(terminal, "paused")) == below_title(paused)
-        terminal.press(b"p ")  # and now
+        terminal.press(b"p ")  # resume; update now
         show_until(terminal, "\nMB/s  ")
 
 
