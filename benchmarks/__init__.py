@@ -8,13 +8,13 @@ Parts: reading.py, streaming.py, packing.py, mounting.py, opening.py, tfrecord.p
 scalars.py, mounted_examples.py and hops.c), prefetching.py (with slow_files.py, slow_disk.py
 and .c, hints.py and aio_batches.c), indexes.py (with index_packs.py, first_listing.py,
 footprint.py, wide_folder.py, many_files.py, shards.py and verifying.py), reference.py (with
-original.py and records.py); each has
-run(Plan) → Findings (figure.py).
-Who is compared: contenders.py, with packers.py, mounts.py and ratarmount.py.
-What `make demo` shows of a slow disk: slow_demo.py.
-What runs in children: reader.py, streamer.py, loader.py, lookups.py and what walk.py and
-first_listing.py start: the only ones to touch a mount.
-Machinery: plan.py how much, data.py what is read, measure.py rounds and child processes,
-page_cache.py and memory.py what is held, machine.py where it was measured, report.py and
-plots.py the results.
+original.py and records.py), epoch.py, remote.py (with remote_site.py, remote_peers.py and
+remote_quota.py), cluster.py (with cluster_plan.py); each has run(Plan) → Findings (figure.py).
+The contenders: contenders.py, with packers.py, mounts.py and ratarmount.py.
+The slow disk of `make demo`: slow_demo.py.
+Children run reader.py, streamer.py, loader.py, lookups.py, and the programs that walk.py and
+first_listing.py start: only these touch a mount.
+Machinery: plan.py has the amounts, data.py the data, measure.py rounds and child processes,
+page_cache.py and memory.py the memory in use, machine.py the machine, report.py and plots.py
+the results.
 """

@@ -37,8 +37,8 @@ PUBLISHED = CHECKOUT / "docs" / "benchmarks"
 RESULTS = "results.json"
 PARTS = {
     "reading": reading.run,
-    # Its files fill the memory once: a virtual machine is slow at memory that is new to it,
-    # and no contender of the next parts should be the one to meet that.
+    # Its files fill the memory once: a virtual machine is slow at the first use of memory, and
+    # that must not slow a contender of the next parts.
     "streaming": streaming.run,
     "packing": packing.run,
     "mounting": mounting.run,
@@ -61,7 +61,7 @@ def main() -> None:
     if args.redraw:
         _write({}, args.output or PUBLISHED)
         return
-    # So that what is mounted is unmounted also when this is told to end.
+    # So that SIGTERM unmounts all mounts, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     args.dir.mkdir(parents=True, exist_ok=True)
     kind = machine.file_system(args.dir)
@@ -87,7 +87,7 @@ def _measure(args: argparse.Namespace, folder: Path, output: Path | None) -> rep
         for install in (ratarmount.install, original.install):
             try:
                 install()
-            except RuntimeError as error:  # named as missing, with all that cannot take part
+            except RuntimeError as error:  # the results name it as missing
                 _say(f"warning: {error}")
     field = contenders.find(folder)
     for name, reason in field.missing.items():
@@ -98,13 +98,13 @@ def _measure(args: argparse.Namespace, folder: Path, output: Path | None) -> rep
     for part in args.parts or PARTS:
         _say(f"{part} …")
         results[part] = report.Part(run, PARTS[part](plan))
-        if output is not None:  # a part takes half an hour: what ends the next one costs no more
+        if output is not None:  # a part takes half an hour: keep it if the next fails
             _write({part: results[part]}, output)
     return results
 
 
 def _write(measured: report.Results, output: Path) -> None:
-    """Parts that were not measured now stay as they were."""
+    """Write the results. Parts that were not measured now keep their old ones."""
     output.mkdir(parents=True, exist_ok=True)
     known = _known(output) | measured
     results = {part: known[part] for part in PARTS if part in known}
@@ -155,7 +155,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     args = parser.parse_args()
-    args.dir = args.dir.resolve()  # as the mount table has it
+    args.dir = args.dir.resolve()  # the form in the mount table
     if (args.redraw or args.tables) and not ((args.output or PUBLISHED) / RESULTS).exists():
         parser.error(f"there is no {RESULTS}")
     for part in args.parts:

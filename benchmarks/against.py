@@ -36,12 +36,12 @@ SMALL_SIZE, LARGE_SIZE = 4_500, 110_000
 @dataclass(frozen=True)
 class Amounts:
     small_count: int = 30_000
-    small_sample: int = 8_000  # of these, read in a pass
+    small_sample: int = 8_000  # the files of these that a pass reads
     large_count: int = 3_000
     large_sample: int = 1_500
     huge_size: int = 1 << 30
     example_count: int = 2_000
-    beside_count: int = 300  # files that are read, 2 ms apart, beside a batch
+    beside_count: int = 300  # files read one by one, 2 ms apart, beside a batch
 
 
 QUICK = Amounts(60, 20, 20, 10, 6 << 20, 10, 5)
@@ -92,7 +92,7 @@ class Reading:
 
 
 class Trials:
-    """The measurements: a method is one round of one build, and returns seconds or bytes."""
+    """The measurements: a method does one round of one build, and returns seconds or bytes."""
 
     def __init__(self, work: Path, amounts: Amounts) -> None:
         self._work = work
@@ -196,7 +196,7 @@ class Trials:
             return float(reading.run(build, self._place)["seconds"][-1])
 
     def _read_beside_batch(self, build: Build) -> float:
-        """In open, read and close of files without a hint, while others are read with hints."""
+        """Time open, read and close of files without hints, while others are read with hints."""
         source, half = self._large.source, self._amounts.large_count // 2
         readings = []
         for part in (slice(half), slice(half, None)):
@@ -262,7 +262,7 @@ def _environment(build: Build) -> dict[str, str]:
 def _compare(
     row: str, trial: Callable[[Build], float], builds: dict[str, Build], rounds: int
 ) -> str:
-    for build in builds.values():  # one that does not count
+    for build in builds.values():  # a round that does not count
         trial(build)
     samples = measure.interleave(
         {name: partial(trial, build) for name, build in builds.items()}, rounds
@@ -285,7 +285,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--only", default="", help="rows with this word in their name")
     args = parser.parse_args()
-    args.dir = args.dir.resolve()  # as the mount table has it
+    args.dir = args.dir.resolve()  # the form in the mount table
     args.dir.mkdir(parents=True, exist_ok=True)
     builds = {
         "other": Build(args.other.resolve() / ".venv" / "bin" / "ffrfs"),

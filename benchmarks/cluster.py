@@ -1,6 +1,6 @@
 """Packing and verifying by tasks: beside one process, with Dask, after a kill, and the plan.
 
-Not here: what a task is (ffrfs/cluster), the plan of a synthetic listing (cluster_plan.py).
+ffrfs/cluster defines the tasks; cluster_plan.py plans a synthetic listing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(plan: Plan) -> Findings:
 
 
 def _packing(plan: Plan, source: Path, work: Path) -> list[Figure]:
-    """With Dask and with processes."""
+    """Compare packing with Dask and with processes."""
     label = f"{plan.task_files:,} files of {plan.small_size / 1000:g} KB, {plan.shard_count} shards"
     with engines.dask(work, workers=WORKERS) as engine:
         ways = {"Dask": engine.text, PROCESSES: PROCESSES}
@@ -69,7 +69,7 @@ def _packing(plan: Plan, source: Path, work: Path) -> list[Figure]:
 
 
 def _verifying(plan: Plan, work: Path) -> Figure:
-    """Packs that are page-cached, by one worker and by two."""
+    """Compare verifying page-cached packs by one worker and by two."""
     count = plan.verified_size // plan.large_size // plan.shard_count
     folder = work / "verified"
     folder.mkdir()
@@ -97,7 +97,7 @@ def _verifying(plan: Plan, work: Path) -> Figure:
 
 
 def _resume(plan: Plan, source: Path, work: Path) -> Figure:
-    """Killed when half of the shards are there, and run again."""
+    """Measure the same command again after it was killed with half of the shards written."""
     samples: dict[str, list[float]] = {"whole": [], "after the kill": []}
     target = work / "resumed"
     for _ in range(plan.long_rounds):

@@ -1,6 +1,6 @@
-"""The plan of a listing that is made up: `python -m benchmarks.cluster_plan PLAN FILES SHARDS`.
+"""Plans an invented listing: `python -m benchmarks.cluster_plan PLAN FILES SHARDS`.
 
-A line of JSON says what it took. It is a program since its memory is measured.
+Prints a line of JSON with its costs. It is a program, so that its memory can be measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TIME_NS = 1_700_000_000_000_000_000
 
 
 def pieces(count: int) -> Iterator[Piece]:
-    """Directories of FOLDER_FILES files each, in the order of the set."""
+    """Yield directories of FOLDER_FILES files each, in the order of the set."""
     pick = random.Random(count)
     sizes = [int(pick.expovariate(1 / SIZE_MEAN)) for _ in range(10 * FOLDER_FILES)]
     times = [_TIME_NS + pick.randrange(10**15) for _ in sizes]
@@ -39,7 +39,7 @@ def pieces(count: int) -> Iterator[Piece]:
 
 
 def _peak_bytes() -> int:
-    """Return the peak memory of this program alone; getrusage() counts that before exec(), too."""
+    """Return the peak memory of this program; getrusage() would count memory before exec(), too."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
 

@@ -1,7 +1,7 @@
-"""Who is compared: each with the packed file that it reads and how it is mounted.
+"""The contenders, each with the packed file that it reads and with its way of mounting.
 
-Whoever cannot take part here is found out by trying: one small file is packed, mounted and
-read. What then fails is the reason that all outputs name.
+A trial finds the contenders that cannot take part here: it packs, mounts and reads one small
+file. All outputs name the failure as the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER, EROFS, SQUASHFS = "plain directory", "EROFS", "squashfs"
 SQUASHFUSE = "squashfuse_ll"
 RATARMOUNT, PYFUSE3, NATIVE = "ratarmount", "ffrfs with pyfuse3", "ffrfs"
 URING = "ffrfs over io_uring"
-# In the order of tables and plots, with the packer whose file each mounts.
+# In the order of tables and plots: each contender with the packer whose file it mounts.
 PACKERS = {
     FOLDER: "",
     EROFS: packers.EROFS,
@@ -38,28 +38,28 @@ ENGINES = {
     NATIVE: ["--engine", "native", "--transport", "dev"],
     URING: ["--engine", "native", "--transport", "uring"],
 }
-# Of the part `epoch` alone: NATIVE's mount after `ffrfs warm`, and without neighbours.
+# Only in the part `epoch`: NATIVE's mount after `ffrfs warm`, and without read-around.
 WARMED, ALONE = "ffrfs, warmed", "ffrfs --read-around off"
 ENGINES |= {WARMED: ENGINES[NATIVE], ALONE: [*ENGINES[NATIVE], "--read-around", "off"]}
-# Of the part `prefetching` alone: NATIVE's mount with its readers' order told, and who needs none.
+# Only in the part `prefetching`: NATIVE's mount with hints, and a program that needs no mount.
 HINTS, AIO = "ffrfs with hints", "AIO batches"
-# Of the part `streaming` alone: what a server of /dev/fuse can reach at most.
+# Only in the part `streaming`: the most that a server of /dev/fuse can reach.
 CEILING = "unverified server"
-# What the kernel serves by itself.
+# File systems that the kernel serves by itself.
 KERNEL_TYPES = {EROFS: "erofs", SQUASHFS: "squashfs"}
 TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
 class Field:
-    """All contenders: those who take part, and why the others do not."""
+    """All contenders: those that take part, and why the others do not."""
 
     names: list[str]
     missing: dict[str, str]
 
 
 def mounted(name: str, stored: Path, mountpoint: Path) -> AbstractContextManager[mounts.Mount]:
-    """`stored` is the packed file; for FOLDER the directory itself, or an image of ext4 with it."""
+    """Mount `stored`: the packed file; for FOLDER, the directory itself or an ext4 image of it."""
     if name == FOLDER:
         if stored.is_file():
             return mounts.by_kernel("ext4", stored, mountpoint)
@@ -70,7 +70,7 @@ def mounted(name: str, stored: Path, mountpoint: Path) -> AbstractContextManager
 
 
 def served_by(name: str) -> str:
-    """Whose packed file, and whose mount, this contender reads."""
+    """Return the contender whose packed file and mount this one reads."""
     return NATIVE if name in (HINTS, AIO, WARMED, ALONE) else name
 
 
@@ -84,7 +84,7 @@ def _command(name: str, stored: Path, place: Path) -> list[str | Path]:
 
 
 def find(folder: Path) -> Field:
-    """Try all of them, below `folder`."""
+    """Try all contenders, below `folder`."""
     root = folder / "trial"
     (root / "source").mkdir(parents=True)
     (root / "mnt").mkdir()
@@ -118,7 +118,7 @@ def _why_missing(name: str, root: Path) -> str:
 
 
 def store(packer: str, source: Path, folder: Path) -> Path:
-    """The packed file of `source` in `folder`, made unless it is there, ready to mount."""
+    """Return the packed file of `source` in `folder`, ready to mount; make it unless it exists."""
     stored = folder / f"{packer.replace(' ', '-')}.packed"
     if not stored.exists():
         packers.pack(packer, source, stored)

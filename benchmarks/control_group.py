@@ -1,7 +1,7 @@
-"""A control group with a limit of memory, in which this process and its children are for a while.
+"""Puts this process and its children into a control group with a memory limit for a while.
 
-The kernel's version of groups may be either. The new one is made below the group that this process
-is in, and removed afterwards.
+The kernel's groups may be of version 1 or 2. The new group is made below the group that this
+process is in, and removed afterwards.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_REMOVE_S = 10  # what was in it may be ending still
+_REMOVE_S = 10  # its last processes may still be ending
 
 
 def why_not() -> str:
-    """Why there can be none; "" if there can."""
+    """Return why no such group can be made; "" if it can."""
     try:
         with limited(1 << 30):
             return ""

@@ -17,7 +17,7 @@ from ffrfs._native import EntryList, Writer
 from ffrfs.tfrecord import TFRecordWriter
 
 FOLDER_FILES = 1_000  # files in one sub-folder
-JPEG = b"\xff\xd8\xff\xe0"  # how a picture begins, by which a mount names it
+JPEG = b"\xff\xd8\xff\xe0"  # the beginning of a picture, by which a mount names it
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Folder:
 
 
 def blobs(count: int, size: int) -> Iterator[bytes]:
-    """The same bytes at every call."""
+    """Yield random bytes, which are the same at every call."""
     random = np.random.default_rng(size)
     for _ in range(count):
         yield random.bytes(size)
@@ -39,7 +39,7 @@ def file_name(index: int) -> str:
 
 
 def write_folder(root: Path, count: int, size: int) -> Folder:
-    """A folder tree of `count` files of `size` bytes, its pages still cached."""
+    """Write a folder tree of `count` files of `size` bytes; its pages stay cached."""
     names = [file_name(index) for index in range(count)]
     checksums = []
     for name, blob in zip(names, blobs(count, size), strict=True):
@@ -51,7 +51,7 @@ def write_folder(root: Path, count: int, size: int) -> Folder:
 
 
 def write_huge(root: Path, size: int) -> Folder:
-    """A folder with one file, which is too large to be made in memory."""
+    """Write a folder with one file, which is too large to be built in memory."""
     root.mkdir()
     checksum = 0
     with (root / "huge.bin").open("wb") as file:
@@ -62,16 +62,16 @@ def write_huge(root: Path, size: int) -> Folder:
 
 
 def write_records(path: Path, count: int, size: int) -> None:
-    """One FFRecord file, its pages still cached."""
+    """Write one FFRecord file; its pages stay cached."""
     with FileWriter(path, count) as writer:
         for blob in blobs(count, size):
             writer.write_one(blob)
 
 
 def write_pack(path: Path, count: int, size: int, folder_files: int = FOLDER_FILES) -> None:
-    """A packed folder as `ffrfs pack` makes it, of files that are on no disk.
+    """Write a packed folder as `ffrfs pack` does, of files that are on no disk.
 
-    `folder_files` of them are in each folder. The pages of `path` are still cached.
+    Each folder has `folder_files` of them. The pages of `path` stay cached.
     """
     source = EntryList()
     for first in range(0, count, folder_files):
@@ -90,7 +90,7 @@ def write_pack(path: Path, count: int, size: int, folder_files: int = FOLDER_FIL
 
 
 def write_examples(path: Path, count: int, size: int) -> list[int]:
-    """One TFRecord file of Examples like ImageNet's, its pages still cached.
+    """Write one TFRecord file of Examples like ImageNet's; its pages stay cached.
 
     Returns the CRC-32 of each picture, which is `size` random bytes.
     """
@@ -116,12 +116,12 @@ def write_examples(path: Path, count: int, size: int) -> list[int]:
 
 
 def record_of(index: int) -> bytes:
-    """Content of file `index` in write_reference_pack()."""
+    """Return the content of file `index` in write_reference_pack()."""
     return index.to_bytes(8, "little")
 
 
 def write_reference_pack(path: Path, count: int) -> None:
-    """A packed folder of `count` files of 8 bytes, byte for byte in the reference's format."""
+    """Write a packed folder of `count` files of 8 bytes, byte for byte as the reference does."""
     tree: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
     for index in range(count):
         folder, name = file_name(index).split("/")

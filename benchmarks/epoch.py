@@ -1,13 +1,13 @@
 """Whole first epochs without a hint: every file once, shuffled.
 
 From the page cache, which holds the packed file: listing and reading are timed together, since
-a data set is listed before it is read, and what `ffrfs warm` does beforehand by itself. From
-slow_disk.c, of which nothing is cached: with and without a listing before.
+a data set is listed before it is read; `ffrfs warm`, which comes before, is timed by itself. From
+slow_disk.c, with nothing cached: with and without a listing before.
 
-Then jobs that neighbours of a read are of no use to, beside the same mount with
+Then jobs to which the neighbours of a read are useless, beside the same mount with
 `--read-around off`: one file in a hundred; a hundred files again and again, past the page cache;
-a tenth of the files from the machine's own disk; a data set of ten times the memory of the control
-group that all take part in.
+a tenth of the files from the machine's own disk; a data set of ten times the memory of the
+control group that holds all processes.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ TENFOLD = "data of ten times the memory"
 READERS = (1, 4)
 ON_SLOW = f"disk of {slow_disk.LATENCY_US / 1000:g} ms"
 HOT_FILES, HOT_PASSES = 100, 20
-GROUP_BYTES_MIN = 250_000_000  # daemon, worker and readers are in the group as well
+GROUP_BYTES_MIN = 250_000_000  # the group also holds daemon, worker and readers
 Values = dict[str, float]
-# By size of the files: what the ratios should be.
+# The target ratios, by size of the files.
 CACHED_TARGETS = {4_500: {1: 1.0, 4: 1.4, WARMED: 0.55}, 110_000: {1: 1.1, 4: 1.3, WARMED: 0.6}}
 SLOW_TARGETS = {4_500: {NOT_LISTED: 2, LISTED: 3.5}, 110_000: {NOT_LISTED: 3.5, LISTED: 4}}
 
@@ -149,7 +149,7 @@ def _measure(plan: Plan, files: Files) -> Findings:
 def _compare(
     plan: Plan, title: str, names: Sequence[str], session: Callable[[str], Values], rounds: int
 ) -> list[Comparison]:
-    """A comparison for each value of a session."""
+    """Return a comparison for each value of a session."""
     reasons = {name: plan.field.missing.get(contenders.served_by(name), "") for name in names}
     missing = {name: reason for name, reason in reasons.items() if reason}
     able = {name: partial(session, name) for name in names if name not in missing}
@@ -270,7 +270,7 @@ def _tenth(files: Files, name: str) -> Values:
 
 
 def _tenfold(plan: Plan, files: Files) -> Findings:
-    """Whole epochs in a control group that has memory for a tenth of the files."""
+    """Measure whole epochs in a control group that has memory for a tenth of the files."""
     title = f"{files.title}, {ON_SLOW}"
     reason = control_group.why_not()
     if reason:

@@ -10,14 +10,14 @@ from benchmarks import measure
 
 
 def shown(value: float) -> str:
-    """As tables and pictures show it."""
+    """Return the value as tables and pictures show it."""
     digits = 2 if value < 10 else 1 if value < 100 else 0
     return f"{value:,.{digits}f}"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number beside its target; `value` None says, with `note`, why there is none."""
+    """One number beside its target. If `value` is None, `note` says why."""
 
     name: str
     value: float | None
@@ -29,7 +29,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """None: there is no target, or nothing was measured."""
+        """Return None if there is no target, or if nothing was measured."""
         if self.value is None or (self.at_least is None and self.at_most is None):
             return None
         return (self.at_least is None or self.value >= self.at_least) and (
@@ -54,10 +54,10 @@ class Figure:
 class Comparison:
     """One thing measured on every contender, a sample a round.
 
-    Who has no samples is in `missing`, with the reason.
+    Contenders without samples are in `missing`, with the reason.
     """
 
-    data: str  # what it was measured on: "20,000 files of 110 KB"
+    data: str  # the data of the measurement: "20,000 files of 110 KB"
     name: str
     unit: str
     samples: dict[str, list[float]]
@@ -79,7 +79,7 @@ class Comparison:
         at_least: float | None = None,
         at_most: float | None = None,
     ) -> Figure:
-        """Ours by theirs."""
+        """Return ours divided by theirs."""
         name = f"{self.data}, {self.name}, {ours} by {theirs}"
         note = self.why_missing(ours, theirs) or (
             f"{self.median(ours):.4g} and {self.median(theirs):.4g} {self.unit}"
@@ -94,7 +94,7 @@ class Comparison:
         at_least: float | None = None,
         at_most: float | None = None,
     ) -> Figure:
-        """Ours alone, by a constant."""
+        """Return ours alone, divided by a constant."""
         median = self.median(ours)
         value = None if median is None else median / divisor
         name = f"{self.data}, {self.name}, {ours}"

@@ -1,7 +1,7 @@
-"""From nothing to the first listing: `ffrfs mount PACK MNT`, then `ls MNT`.
+"""The time until the first listing: `ffrfs mount PACK MNT`, then `ls MNT`.
 
-The time of both programs, an interpreter's start among it. What the size of a pack adds is
-told above what a pack without files takes in the same round.
+It is the time of both programs, with the start of an interpreter. The cost of a pack's size is
+given as the difference to a pack without files in the same round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.index_packs import Pack, Packs
 from benchmarks.plan import Plan
 
 TIMEOUT_S = 120
-AUTOMATIC_COUNT = 100_000  # files of a pack over which a mount makes the sidecar that it lacks
+AUTOMATIC_COUNT = 100_000  # with more files than these, a mount makes a missing sidecar
 EMPTY, OWN, VAST = "empty", "own", "vast"
 FIRST, SIDECAR = "reference, first", "reference, sidecar"
 
@@ -40,7 +40,7 @@ def not_measured(plan: Plan, reason: str) -> list[Figure]:
 
 
 def _warm(plan: Plan, packs: Packs) -> list[Figure]:
-    """All packs are page-cached."""
+    """Measure with all packs in the page cache."""
     samples = measure.interleave(
         {
             EMPTY: partial(_until_listed, packs.empty, packs.mountpoint),
@@ -69,7 +69,7 @@ def _warm(plan: Plan, packs: Packs) -> list[Figure]:
 
 
 def _cold(plan: Plan, packs: Packs) -> list[Figure]:
-    """With nothing in memory, programs neither; and with all but the pack."""
+    """Measure with nothing in memory, not even programs; and with all in memory but the pack."""
     kinds: dict[str, tuple[Callable[[Pack], None], dict[str, float]]] = {
         "caches dropped": (lambda _: page_cache.drop(), {"at_most": 150}),
         "the pack not cached": (lambda pack: page_cache.forget(pack.path), {}),
@@ -106,7 +106,7 @@ def _fill(pack: Pack) -> None:
 
 
 def _until_listed(pack: Pack, mountpoint: Path, prepare: Callable[[Pack], None] = _fill) -> float:
-    """Seconds. The daemon holds the other end of a pipe until it ends, and ends with ours."""
+    """Return seconds. The daemon has a pipe's reading end open, and ends when ours is closed."""
     prepare(pack)
     theirs, ours = os.pipe()
     try:
@@ -131,7 +131,7 @@ def _until_listed(pack: Pack, mountpoint: Path, prepare: Callable[[Pack], None] 
 
 
 def _wait_for_end(pipe: int) -> None:
-    """Until nobody has the end for reading: the next measurement is to be alone."""
+    """Wait until no daemon has the reading end open, so that the next measurement is alone."""
     poll = select.poll()
     poll.register(pipe, 0)
     if not poll.poll(TIMEOUT_S * 1000):
@@ -145,7 +145,7 @@ def _label(pack: Pack) -> str:
 def _above(
     label: str, samples: measure.Samples[float], name: str, at_most: float | None = None
 ) -> Figure:
-    """The median of the rounds' differences."""
+    """Return the median of the rounds' differences to the empty pack."""
     sides = {side: samples[side] for side in (name, EMPTY)}
     pairs = zip(*sides.values(), strict=True)
     value_ms = statistics.median(ours - empty for ours, empty in pairs) * 1000

@@ -1,7 +1,7 @@
-"""What a mount of very many files holds in memory: its worker, after mounting and after a walk.
+"""The memory of a mount of very many files: its worker's, after mounting and after a walk.
 
-What the worker's process holds alone counts, but for the pages of the packed file that it has
-mapped: the kernel can take those back. They are told beside.
+The worker's private memory counts, but not the pages of the packed file that it has mapped,
+since the kernel can take them back. The note gives their size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`ffrfs prefetch`: a mount is told in which order its files will be read, as the reading begins.
+"""`ffrfs prefetch`: tells a mount the order of reading at the moment when the reading begins.
 
-The order goes through a FIFO that the command has opened before: neither does its start count,
-nor has the mount a head start. For reader.py, and in its process group.
+The order goes through a FIFO that the command opened before: the command's start does not count,
+and the mount has no head start. reader.py uses this; the command is in its process group.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TIMEOUT_S = 60
 
 @contextlib.contextmanager
 def listening(root: bytes) -> Iterator[IO[bytes]]:
-    """Yield a file that takes the hints: a name below `root` a line.
+    """Yield a file for the hints: each line is a name below `root`.
 
-    The command has to end well after the block. RuntimeError says what it says.
+    The command has to succeed after the block. Otherwise RuntimeError has its complaint.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -39,7 +39,7 @@ def listening(root: bytes) -> Iterator[IO[bytes]]:
         try:
             fd = _when_opened(fifo, child)
             if fd is not None:
-                # A command that has ended early tells by its status why.
+                # If the command has ended early, its status is looked at below.
                 with contextlib.suppress(BrokenPipeError), open(fd, "wb") as order:
                     yield order
             status = child.wait(TIMEOUT_S)
@@ -53,12 +53,12 @@ def listening(root: bytes) -> Iterator[IO[bytes]]:
 
 
 def _when_opened(fifo: Path, reader: subprocess.Popen[bytes]) -> int | None:
-    """Open it for writing when the reader has for reading; None: it has ended before."""
+    """Open the FIFO for writing when the reader has opened it; None: the reader has ended."""
     deadline = time.monotonic() + TIMEOUT_S
     while reader.poll() is None:
         try:
             fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # ENXIO
+        except OSError:  # ENXIO: no reader yet
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""The packs of the part `indexes`, of files that are on no disk, and the place to mount them."""
+"""The packs of the part `indexes`, whose files are on no disk, and the place to mount them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pack:
 
     @property
     def folder_count(self) -> int:
-        """Entries of the root, if it is not the pack of one folder."""
+        """Return the number of entries of the root, except for the pack of one folder."""
         return -(-self.count // data.FOLDER_FILES)
 
     @property
@@ -50,7 +50,7 @@ class Packs:
         wide = _packed(work / "wide.ffr", plan.indexed_count, TINY_BYTES, plan.indexed_count)
         reference = Pack(work / "reference.ffr", plan.indexed_count)
         data.write_reference_pack(reference.path, reference.count)
-        os.sync()  # what is still to be written would slow what is measured first
+        os.sync()  # pending writes would slow the first measurement
         return cls(empty, own, vast, wide, reference, mountpoint)
 
 
@@ -60,7 +60,7 @@ def _packed(path: Path, count: int, size: int, folder_files: int = data.FOLDER_F
 
 
 def write_sidecar(pack: Pack) -> None:
-    """The index beside a pack that has none of its own."""
+    """Write the index beside a pack that contains none."""
     measure.run([*packers.FFRFS, "index", "--quiet", pack.path], TIMEOUT_S)
     check_sidecar(pack)
 

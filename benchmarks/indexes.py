@@ -1,8 +1,8 @@
-"""Packs of very many files, and of many shards: the index, looked into and not parsed.
+"""Packs of very many files, and of many shards: the index is searched, not parsed.
 
-The parts of it: first_listing.py, footprint.py, wide_folder.py (on packs of index_packs.py),
-many_files.py, shards.py, verifying.py. Each makes what it measures and removes it, so that
-never more than 20 GB of disk are taken.
+The measurements: first_listing.py, footprint.py, wide_folder.py (on packs of index_packs.py),
+many_files.py, shards.py, verifying.py. Each makes its data and removes them, so that never
+more than 20 GB of disk are used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def run(plan: Plan) -> Findings:
     try:
         on_packs = _mounted(plan, work)
         verified = verifying.figure(plan, work)
-        # Last: a million files that were written and read fill the kernel's caches.
+        # This comes last: a million written and read files fill the kernel's caches.
         found = many_files.comparisons(plan, work / "many")
         figures = [*on_packs, *many_files.figures(found), verified]
     finally:

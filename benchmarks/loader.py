@@ -2,11 +2,11 @@
 
     python -m benchmarks.loader ROOT LISTING BATCH_SIZE WORKERS [hints]
 
-LISTING as for reader.py; its order is the order of reading. The data set is the usual one: it
-opens a path, reads it, closes it; in the place of decoding it computes the CRC-32, so that all
+LISTING is as for reader.py; its order is the order of reading. The data set is the usual one: it
+opens a path, reads it, closes it. Instead of decoding, it computes the CRC-32, so that all
 bytes are checked and little has to go through the workers' pipes. `hints` puts a PrefetchSampler
-around the sampler, and changes nothing else. Prints JSON: seconds from asking for the first
-batch to having the last, so with the start of the workers; files that were wrong.
+around the sampler, and changes nothing else. Prints JSON: seconds from the request for the first
+batch to the arrival of the last, with the start of the workers; the number of wrong files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUFFER_BYTES = 1 << 20
 
 
 class Files(Dataset[int]):
-    """The CRC-32 of each file."""
+    """A data set of each file's CRC-32."""
 
     def __init__(self, paths: list[str]) -> None:
         self._paths = paths

@@ -2,8 +2,8 @@
 
     python -m benchmarks.lookups FOLDER LISTING
 
-LISTING is JSON: a list of names. Prints JSON: the seconds that stat() of each took. A process
-of its own, as reader.py. On a fresh mount no name is known to the kernel: each is one request.
+LISTING is JSON: a list of names. Prints JSON: the seconds that stat() of each took. It is a
+process of its own, like reader.py. On a fresh mount the kernel knows no name: each is a request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 def main(folder: str, listing: str) -> None:
     names = json.loads(Path(listing).read_text())
-    os.stat(folder)  # the daemon has answered once
+    os.stat(folder)  # wait until the daemon answers
     seconds = []
     for name in names:
         path = f"{folder}/{name}"

@@ -1,4 +1,4 @@
-"""What was measured on, and with which programs."""
+"""The machine and the programs of a measurement."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from benchmarks import packers, ratarmount
 
 TIMEOUT_S = 60
-PACKAGES = ("protobuf", "tfrecord")  # from PyPI, which others are measured beside
+PACKAGES = ("protobuf", "tfrecord")  # from PyPI; ffrfs is compared with them
 _VERSION = re.compile(r"\d+\.\d+[\w.]*")
 
 
 def describe(folder: Path) -> dict[str, str | int | float]:
-    """`folder` is where the data is."""
+    """Describe the machine; `folder` has the data."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_model(),
@@ -39,19 +39,19 @@ def _cpu_model() -> str:
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system that `folder` is on: "ext4", "tmpfs"."""
+    """Return the type of the file system that `folder` is on: "ext4", "tmpfs"."""
     return _mount_entry(folder)[0]
 
 
 def _disk(folder: Path) -> str:
-    """The block device behind it, its model if it tells one."""
+    """Return the block device below `folder`, and its model if it has one."""
     name = Path(_mount_entry(folder)[1]).name
     model = Path(f"/sys/class/block/{name}/device/model")
     return f"{name} ({model.read_text().strip()})" if model.exists() else name
 
 
 def _mount_entry(folder: Path) -> tuple[str, str]:
-    """Type and source."""
+    """Return type and source of the file system that `folder` is on."""
     device = os.stat(folder).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     found = ("unknown", "unknown")
@@ -64,7 +64,7 @@ def _mount_entry(folder: Path) -> tuple[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the programs that are there, and of the packages."""
+    """Return the versions of the installed programs, and of the packages."""
     commands: dict[str, list[str | Path]] = {
         "ffrfs": [*packers.FFRFS, "--version"],
         "mkfs.erofs": ["mkfs.erofs", "--version"],
@@ -83,7 +83,7 @@ def versions() -> dict[str, str]:
 
 
 def _version(command: list[str | Path]) -> str:
-    """The first thing like a version that it prints; not all end with status 0 then."""
+    """Return the first version in the program's output; some programs exit with an error then."""
     result = subprocess.run(
         list(map(str, command)),
         stdin=subprocess.DEVNULL,

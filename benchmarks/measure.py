@@ -1,8 +1,8 @@
 """Rounds, medians, and child processes with time limits.
 
-Contenders take turns within a round, and another one begins each round: what the machine's
-neighbours do meets all of them alike. A round's outcome is whatever the contender returns,
-usually seconds.
+Contenders take turns within a round, and another one begins each round, so that load from the
+machine's neighbours affects all of them alike. A round's outcome is whatever the contender
+returns, usually seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 Outcome = TypeVar("Outcome")
 Samples = dict[str, list[Outcome]]
 WATCH_S = 0.05
-KILL_TIMEOUT_S = 5  # one that waits for a mount may not die before the mount does
+KILL_TIMEOUT_S = 5  # a child that waits for a mount may not die before the mount ends
 
 
 def interleave(contenders: Mapping[str, Callable[[], Outcome]], rounds: int) -> Samples[Outcome]:
@@ -36,7 +36,7 @@ def interleave(contenders: Mapping[str, Callable[[], Outcome]], rounds: int) -> 
 
 
 def median_ratio(dividends: Sequence[float], divisors: Sequence[float]) -> float:
-    """The median of the rounds' ratios: both sides of one had the same neighbours."""
+    """Return the median of the rounds' ratios: both sides of a round had the same neighbours."""
     pairs = zip(dividends, divisors, strict=True)
     return statistics.median(dividend / divisor for dividend, divisor in pairs)
 
@@ -55,8 +55,8 @@ def run(
 ) -> str:
     """Run a program and return what it printed; raise if it fails or takes too long.
 
-    It has its own process group, which is killed as a whole: a child that hangs on a
-    mount must not hang us. `watch` is called with its process id, every WATCH_S.
+    It has its own process group, which is killed as a whole: a child that hangs on a mount
+    must not hang this process. `watch` is called with its process id, every WATCH_S.
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     child: subprocess.Popen[str] = subprocess.Popen(

@@ -1,12 +1,12 @@
 """Memory of the processes that serve a mount.
 
-The proportional set size (PSS): a page that several processes share is divided among them,
-so the sum over a daemon and its worker counts nothing twice. The kernel keeps no peak of it,
-but one of the resident set size (VmHWM), in which what is shared counts for each of them.
+It is the proportional set size (PSS): a page that several processes share is divided among
+them, so the sum over a daemon and its worker counts nothing twice. The kernel keeps no peak of
+it, but one of the resident set size (VmHWM), which counts shared pages for each process.
 
-Of one process: what is private to it, by the kernel's count of each mapping. A page of a file
-that no other process has mapped counts as private there, though the kernel can take it back;
-the mappings of one file can therefore be told apart.
+For one process it is the private memory, by the kernel's count of each mapping. A page of a
+file that no other process has mapped counts as private there, though the kernel can take it
+back. So share() counts the mappings of one file separately.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-WORKER = "ffrfs-worker"  # its name, as the kernel knows it
+WORKER = "ffrfs-worker"  # the name that the kernel has for it
 _MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)")
 
-_ENDED = (FileNotFoundError, ProcessLookupError)  # since it was listed
+_ENDED = (FileNotFoundError, ProcessLookupError)  # the process has ended since it was listed
 
 
 class Share(NamedTuple):
-    private_bytes: int  # Private_* of all but the mappings of the file
-    mapped_bytes: int  # Rss of those
+    private_bytes: int  # Private_* of all mappings but the file's
+    mapped_bytes: int  # Rss of the file's mappings
 
 
 def resident_bytes(pid: int) -> int:
-    """PSS of this process and of all its descendants together."""
+    """Return the PSS of this process and of all its descendants together."""
     return sum(map(_proportional_bytes, _family(pid)))
 
 
 def cpu_seconds(pid: int) -> float:
     """Return the processor time that this process and all its descendants have used so far."""
-    # Of the scheduler, in nanoseconds: the usual count is in hundredths of a second.
+    # The scheduler counts nanoseconds; the usual count is in hundredths of a second.
     total_ns = 0
     for member in _family(pid):
         for thread in _threads(member):
@@ -45,31 +45,31 @@ def cpu_seconds(pid: int) -> float:
 
 
 def machine_cpu_seconds() -> float:
-    """Return the processor time of the whole machine so far; proc(5) has hundredths of a second."""
+    """Return the processor time of the whole machine so far, in steps of 1/100 s as in proc(5)."""
     ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]))
     idle, io_wait = ticks[3:5]
     return (sum(ticks) - idle - io_wait) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_bytes(pid: int) -> int:
-    """VmHWM of this process and of all its descendants together."""
+    """Return the VmHWM of this process and of all its descendants together."""
     return sum(_field_bytes(member, "status", "VmHWM:") for member in _family(pid))
 
 
 class Peak:
-    """The most that peak_bytes() was of a program; called while it runs."""
+    """The largest peak_bytes() of a program; to be called while the program runs."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
 
     def __call__(self, pid: int) -> None:
-        # One of them may have ended since it was listed.
+        # A process may have ended since it was listed.
         with contextlib.suppress(OSError, RuntimeError):
             self.size_bytes = max(self.size_bytes, peak_bytes(pid))
 
 
 def worker_of(daemon: int) -> int:
-    """The process that answers the kernel for a mount by the native engine."""
+    """Return the process that answers the kernel for a mount by the native engine."""
     for pid in _family(daemon):
         if Path(f"/proc/{pid}/comm").read_text().strip() == WORKER:
             return pid
@@ -102,7 +102,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _threads(pid: int) -> list[Path]:
-    """Their directories of proc(5): none if the process has ended since it was listed."""
+    """Return the threads' directories of proc(5): none if the process has ended meanwhile."""
     with contextlib.suppress(*_ENDED):
         return list(Path(f"/proc/{pid}/task").iterdir())
     return []

@@ -1,7 +1,7 @@
 """The pictures of a mounted TFRecord, beside the same files in a packed folder.
 
-The packed folder is the mounted tree, packed: the same paths, the same bytes. Either is
-page-cached, and the mount is a fresh one in each round, by the native engine.
+The packed folder is the mounted tree, packed: the same paths, the same bytes. Both are
+page-cached, and each round has a fresh mount, by the native engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TFRECORD, PACKED_FOLDER = "TFRecord", "packed folder"
 
 
 def first_touch(plan: Plan, examples: Path, checksums: list[int]) -> measure.Samples[float]:
-    """Microseconds a picture, of a random sample in random order, of either.
+    """Return microseconds a picture for both, for a random sample in random order.
 
     `checksums`: CRC-32 of the pictures in the file `examples`.
     """

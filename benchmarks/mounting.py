@@ -1,7 +1,7 @@
 """Folders of small files, mounted by every contender.
 
 Each "first" is on a fresh mount. Cached: the packed file is in the page cache, the mount's own
-caches are empty. Uncached: nothing is in the page cache, the packed file neither. Again: the
+caches are empty. Uncached: nothing is in the page cache, not even the packed file. Again: the
 same files in the same order, with whatever the kernel has kept.
 
 Timed passes read a random sample; an untimed one reads and checks every file.
@@ -28,7 +28,7 @@ from benchmarks.plan import Plan
 
 TIMEOUT_S = 900
 READERS = (1, 2, 4)
-Values = dict[str, float]  # what one session measured, by the name of the comparison
+Values = dict[str, float]  # the results of a session, by the name of the comparison
 FIRST, AGAIN, UNCACHED = "first touch, cached", "again", "first touch, uncached"
 STAT = "stat of names not listed"
 CPU = "CPU of server and reader, first touch"
@@ -44,7 +44,7 @@ def run(plan: Plan) -> Findings:
     ]
     figures = [*_large_figures(found[0]), *_small_figures(found[1])]
     for by_name, (count, size) in zip(found, plan.sets(), strict=True):
-        # A file's last page is whole in memory, whoever reads it.
+        # With every contender, the last page of a file takes a whole page of memory.
         pages = -(-size // page_cache.PAGE_BYTES)
         data_mb = count * pages * page_cache.PAGE_BYTES / 1e6
         figures.append(by_name[PAGES].of(NATIVE, "x the data", data_mb, at_most=1.1))
@@ -108,7 +108,7 @@ class Tree:
 
 
 def _compare(plan: Plan, count: int, size: int, sample: int) -> dict[str, Comparison]:
-    """Everything on one size of file."""
+    """Measure everything for one size of files."""
     work = plan.folder / f"mount-{size}"
     work.mkdir()
     try:
@@ -135,7 +135,7 @@ def _make(work: Path, count: int, size: int, sample: int) -> Tree:
 
 
 def _measures() -> dict[str, str]:
-    """All comparisons of one tree, with their units, in the order of the table."""
+    """Return all comparisons of one tree, with their units, in the order of the table."""
     rates = [rate_name(readers, key) for key in (FIRST, AGAIN) for readers in READERS]
     return {
         **dict.fromkeys((FIRST, UNCACHED, AGAIN, STAT, CPU), FILE_UNIT),
@@ -150,7 +150,7 @@ def rate_name(readers: int, key: str) -> str:
 
 
 def _missing(plan: Plan, name: str) -> dict[str, str]:
-    """Why contenders have no samples of this comparison."""
+    """Return why contenders have no samples of this comparison."""
     reasons = dict(plan.field.missing)
     if name == MEMORY:
         reasons |= dict.fromkeys((FOLDER, EROFS, SQUASHFS), "served by the kernel")
@@ -165,7 +165,7 @@ def _missing(plan: Plan, name: str) -> dict[str, str]:
 
 
 def _sessions(plan: Plan, tree: Tree) -> dict[str, measure.Samples[float]]:
-    """By comparison, the samples of each contender."""
+    """Return the samples of each contender, by comparison."""
     sessions: list[Callable[[str], Values]] = [
         *(partial(_read, tree, readers) for readers in READERS),
         partial(_stat, tree),
@@ -197,7 +197,7 @@ def _read(tree: Tree, readers: int, name: str) -> Values:
 
 
 def _stat(tree: Tree, name: str) -> Values:
-    """Names alone on one fresh mount; one first touch, for its CPU, on another."""
+    """Measure names alone on one fresh mount, and the CPU time of a first touch on another."""
     page_cache.fill(tree.stored_files(name))
     with contenders.mounted(name, tree.stored(name), tree.mountpoint) as mount:
         found = _passes(tree, mount.root, tree.sample, 1, "stat")
@@ -218,7 +218,7 @@ def _read_uncached(tree: Tree, name: str) -> Values:
 
 
 def _read_everything(tree: Tree, name: str) -> Values:
-    """All files, uncached and checked, then a walk: the most that a mount can come to hold."""
+    """Read and check all files, uncached, then walk: the most that a mount comes to hold."""
     values = {}
     stored = tree.stored(name)
     with contenders.mounted(name, stored, tree.mountpoint) as mount:
@@ -268,7 +268,7 @@ def read_passes(
 
 
 def _find(tree: Tree, root: Path) -> float:
-    """Seconds of a walk over all files, with an attribute of each."""
+    """Return the seconds of a walk over all files, with an attribute of each."""
     listed = tree.work / "listed"
     with listed.open("w") as output:
         walk = ["find", root, "-type", "f", "-size", "+0"]

@@ -1,8 +1,8 @@
 """Mounting and unmounting: a daemon that stays in the foreground, or the kernel by itself.
 
-A mount is never touched from here, only from children with a time limit (reader.py,
-streamer.py, find): a mount that hangs hangs whoever touches it. Whatever happens, a mount is
-unmounted, lazily if need be, and its daemon is ended.
+Only children with a time limit touch a mount (reader.py, streamer.py, find), and never this
+process: it would hang with a mount that hangs. In any case, a mount is unmounted, lazily if
+need be, and its daemon is ended.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ READ_ONLY = 1 | 2 | 4  # mount(2): MS_RDONLY, MS_NOSUID, MS_NODEV
 @dataclass(frozen=True)
 class Mount:
     root: Path
-    daemon: int | None = None  # its process; the kernel serves alone if there is none
+    daemon: int | None = None  # its process; None: the kernel serves by itself
 
 
 @contextlib.contextmanager
 def served(command: Sequence[str | Path], mountpoint: Path) -> Iterator[Mount]:
-    """The mount of a program that serves it until it is unmounted.
+    """Mount with a program that serves until it is unmounted.
 
-    It is told to end, and so unmounts, also when this process is killed.
+    The program gets SIGTERM, and so unmounts, also when this process is killed.
     """
     with tempfile.TemporaryFile("w+") as complaints:
         daemon = subprocess.Popen(
@@ -57,20 +57,20 @@ def served(command: Sequence[str | Path], mountpoint: Path) -> Iterator[Mount]:
         finally:
             try:
                 unmount(mountpoint)
-                # It would serve on where another mount namespace (unshare, a container) has a copy.
+                # It would go on if another mount namespace (unshare, a container) had a copy.
                 daemon.terminate()
                 daemon.wait(TIMEOUT_S)
             finally:
-                with contextlib.suppress(ProcessLookupError):  # it has ended, and its children
+                with contextlib.suppress(ProcessLookupError):  # it has ended with its children
                     os.killpg(daemon.pid, signal.SIGKILL)
                 daemon.wait(TIMEOUT_S)
 
 
 @contextlib.contextmanager
 def by_kernel(kind: str, image: Path, mountpoint: Path) -> Iterator[Mount]:
-    """An image straight from the file (EROFS, since Linux 6.12), or through a loop device.
+    """Mount an image directly from the file (EROFS, since Linux 6.12), or by a loop device.
 
-    By mount(2) first, since mount(8) makes a loop device for every file.
+    It tries mount(2) first, since mount(8) makes a loop device for every file.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     flags = ctypes.c_ulong(READ_ONLY)
@@ -87,13 +87,13 @@ def by_kernel(kind: str, image: Path, mountpoint: Path) -> Iterator[Mount]:
 
 
 def is_mounted(mountpoint: Path) -> bool:
-    """Return whether the mount table has it: looking at the mount itself could hang."""
+    """Return whether the mount table has it: a look at the mount itself could hang."""
     table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     return any(line.split()[4] == str(mountpoint) for line in table)
 
 
 def unmount(mountpoint: Path) -> None:
-    """Also when it is busy; nothing if nothing is mounted there."""
+    """Unmount, even if the mount is busy; do nothing if nothing is mounted there."""
     program = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
     for options in ([], ["-l" if os.geteuid() == 0 else "-z"]):
         if not is_mounted(mountpoint):

@@ -22,7 +22,7 @@ TIMEOUT_S = 120
 
 
 def run(plan: Plan) -> Findings:
-    """The pack is in the reference's format, its index a pickle, and page-cached."""
+    """Measure a page-cached pack in the reference's format, whose index is a pickle."""
     from benchmarks import data, measure, page_cache
     from benchmarks.figure import Figure, Findings
 
@@ -67,7 +67,7 @@ def run(plan: Plan) -> Findings:
 
 
 def peak_mb() -> float:
-    """This program's peak resident memory; ru_maxrss would include its parent's before exec."""
+    """Return this program's peak resident memory; ru_maxrss would include that before exec."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6

@@ -1,7 +1,7 @@
 """ffrecord, the library that FFRecord files come from, in a directory that later runs find again.
 
-The directory is for the interpreter that runs the benchmarks. It is on the path of the programs
-alone that measure ffrecord.
+The directory is for the interpreter that runs the benchmarks. Only the programs that measure
+ffrecord have it on their path.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from benchmarks.contenders import NATIVE
 
 LIBRARY, ORIGINAL = NATIVE, "ffrecord"
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "ffrecord"
-# Names what pip installs instead: a directory of its source, an archive, a URL.
+# This variable names another source for pip: a directory, an archive, a URL.
 VARIABLE = "FFRFS_BENCHMARKS_FFRECORD"
 REQUIREMENT = "ffrecord==1.4.*"
 TIMEOUT_S = 600
 
 
 def install() -> None:
-    """Does nothing if it is there. Raises RuntimeError, whose text says how to install it."""
+    """Install it unless it is there. Raises RuntimeError, whose text says how to install it."""
     if (FOLDER / ORIGINAL).exists():
         return
-    # Its build takes pybind11 and CMake from the environment that built ffrfs.
+    # Its build uses pybind11 and CMake from the environment that built ffrfs.
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     try:
         source = os.environ.get(VARIABLE, REQUIREMENT)
         measure.run([*pip, "--target", FOLDER, source], TIMEOUT_S, env=os.environ | {"PATH": path})
     except (RuntimeError, subprocess.TimeoutExpired):
-        shutil.rmtree(FOLDER, ignore_errors=True)  # half an install is none
+        shutil.rmtree(FOLDER, ignore_errors=True)  # half an install is useless
         raise RuntimeError(f"ffrecord: {_how()}") from None
 
 
 def why_missing() -> str:
-    """Why ffrecord cannot take part; "" if it can."""
+    """Return why ffrecord cannot take part; "" if it can."""
     if not (FOLDER / ORIGINAL).exists():
         return _how()
     try:
@@ -50,7 +50,7 @@ def why_missing() -> str:
 
 
 def environment() -> dict[str, str]:
-    """For a program that imports it."""
+    """Return the environment for a program that imports ffrecord."""
     return os.environ | {"PYTHONPATH": str(FOLDER)}
 
 

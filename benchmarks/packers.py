@@ -1,7 +1,7 @@
-"""A folder made into one file, in each of the forms that are compared.
+"""Packs a folder into one file, in each of the formats that are compared.
 
-Nothing is compressed. Each is the program that its users call, so that all of them pay for
-starting; `ffrfs pack` ends with its file on the disk, and the others are given a `sync`.
+Nothing is compressed. Each packer is the program that its users call, so that the time of all
+includes their start. `ffrfs pack` ends with its file on the disk; after the others comes a `sync`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PROGRAMS = {EROFS: "mkfs.erofs", SQUASHFS: "mksquashfs", TAR: "tar"}
 def pack(
     packer: str, root: Path, output: Path, watch: Callable[[int], object] | None = None
 ) -> None:
-    """`output` must not exist yet. `watch`: as for measure.run()."""
+    """Pack `root` into `output`, which must not exist. `watch` is as for measure.run()."""
     commands: dict[str, list[str | Path]] = {
         FFR: [*FFRFS, "pack", root, output],
         EROFS: ["mkfs.erofs", "--quiet", output, root],
         SQUASHFS: [
             *("mksquashfs", root, output),
             *("-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet"),
-            "-no-duplicates",  # it compares each file with all others of its size
+            "-no-duplicates",  # else it compares each file with all others of its size
         ],
         TAR: ["tar", "cf", output, "-C", root, "."],
         EXT4: [
@@ -50,7 +50,7 @@ def pack(
 
 
 def _ext4_size(root: Path) -> int:
-    """Room for all below `root`: blocks of 4 KiB, inodes, and what else there is."""
+    """Return room for all below `root`: blocks of 4 KiB, inodes, and the rest."""
     sizes = [path.lstat().st_size for path in root.rglob("*")]
     return sum(size + 8192 for size in sizes) * 11 // 10 + (64 << 20)
 

@@ -20,7 +20,7 @@ def run(plan: Plan) -> Findings:
 
 
 def _compare(plan: Plan, count: int, size: int) -> list[Comparison]:
-    """Time and size; the source is page-cached."""
+    """Measure time and size; the source is page-cached."""
     work = plan.folder / f"pack-{size}"
     work.mkdir()
     try:
@@ -47,9 +47,9 @@ def _compare(plan: Plan, count: int, size: int) -> list[Comparison]:
 
 
 def _pack(packer: str, source: data.Folder, output: Path) -> tuple[float, float]:
-    """Seconds and megabytes."""
+    """Return seconds and megabytes."""
     page_cache.fill(source.root / name for name in source.names)
-    os.sync()  # what others have left to be written is not ours to pay for
+    os.sync()  # the time must not include pending writes of others
     try:
         seconds = measure.seconds(lambda: packers.pack(packer, source.root, output))
         if packer == packers.FFR:
@@ -60,7 +60,7 @@ def _pack(packer: str, source: data.Folder, output: Path) -> tuple[float, float]
 
 
 def check(pack: Path, source: data.Folder) -> None:
-    """The reference's order is that of the names, so record i is file i; the index is last."""
+    """Check the pack: it is in the order of the names, so record i is file i; the index is last."""
     with FileReader(pack) as reader:
         reader.validate()
         if reader.get_checksums(0).tolist()[:-1] != source.checksums:

@@ -35,7 +35,7 @@ from benchmarks.slow_disk import SlowDisk
 
 ENVIRONMENT = Path(__file__).resolve().parents[2] / "build" / "dlio"
 PROGRAM = ENVIRONMENT / "bin" / "dlio_benchmark"
-ALONE = ["dlio-benchmark==2.0.0"]  # asks for CUDA's DALI, and more that is not used here
+ALONE = ["dlio-benchmark==2.0.0"]  # without its dependencies: CUDA's DALI is unused here
 NEEDED = ["hydra-core>=1.3.2", "pydftracer==1.0.2", "tensorflow-cpu==2.21.*"]
 NAMES = (FOLDER, EROFS, SQUASHFS, SQUASHFUSE, NATIVE, HINTS)
 TIMEOUT_S = 900
@@ -105,7 +105,7 @@ class Job:
 
 
 def install() -> None:
-    """Make the environment, unless it is there. pip writes PROGRAM last."""
+    """Make the environment unless it is complete: pip writes PROGRAM last."""
     if not PROGRAM.exists():
         measure.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], TIMEOUT_S)
         python = ENVIRONMENT / "bin" / "python"
