@@ -1,7 +1,7 @@
 """The kernel's page cache: filling it, emptying it, and counting what it holds of a file.
 
-cachestat(2) (Linux 6.5) counts the very pages of one open file, so nobody else on the machine
-is counted. "Cached" in /proc/meminfo would count everybody, and mincore(2) needs every file
+cachestat(2) (Linux 6.5) counts exactly the pages of one open file, and none of other programs.
+"Cached" in /proc/meminfo would count those of all programs, and mincore(2) needs every file
 mapped into memory.
 """
 
@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def why_not_drop() -> str:
-    """Why caches cannot be dropped here; "" if they can."""
+    """Return why caches cannot be dropped here; "" if they can."""
     return "" if os.access(DROP, os.W_OK) else "dropping the kernel's caches needs root"
 
 
@@ -42,14 +42,14 @@ def fill(paths: Iterable[Path]) -> None:
 
 
 def forget(path: Path) -> None:
-    """Drop the pages of one file, which nobody has mapped; everybody may."""
+    """Drop the pages of one file, which no process has mapped; this needs no privilege."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def why_not_count() -> str:
-    """Why cached pages cannot be counted here; "" if they can."""
+    """Return why cached pages cannot be counted here; "" if they can."""
     with Path("/proc/self/exe").open("rb") as file:
         try:
             cached_bytes(file.fileno())
@@ -59,7 +59,7 @@ def why_not_count() -> str:
 
 
 def cached_bytes(fd: int) -> int:
-    """Bytes of memory that hold pages of this file."""
+    """Return the bytes of memory that hold pages of this file."""
     whole = (ctypes.c_uint64 * 2)(0, 0)  # offset and length; length 0 is "to the end"
     counts = (ctypes.c_uint64 * 5)()  # cached, dirty, writeback, evicted, recently evicted
     if _libc.syscall(_CACHESTAT, fd, whole, counts, 0):

@@ -11,11 +11,11 @@ from benchmarks.contenders import Field
 
 @dataclass(frozen=True)
 class Plan:
-    """Counts and sizes of one run; the defaults are those the targets are stated for."""
+    """Counts and sizes of one run; the targets are stated for the defaults."""
 
     folder: Path  # temporary, on a real disk; parts make and remove their own below it
     field: Field
-    rounds: int = 9  # reading, opening, tfrecord, and what takes seconds of indexes
+    rounds: int = 9  # reading, opening, tfrecord, and the short measurements of indexes
     long_rounds: int = 3  # packing, mounting, streaming, prefetching, and the rest of indexes
     large_size: int = 110_000  # bytes: an ImageNet-like picture
     small_size: int = 4_500
@@ -25,7 +25,7 @@ class Plan:
     batch_size: int = 64  # records in a batch
     large_count: int = 20_000  # packing, mounting
     small_count: int = 100_000
-    large_sample: int = 4_000  # of these, read at random in a pass that is timed
+    large_sample: int = 4_000  # of these, read at random in a timed pass
     small_sample: int = 10_000
     opened_count: int = 1_000_000  # opening
     example_count: int = 9_000  # tfrecord: Examples with a picture of large_size each
@@ -40,17 +40,17 @@ class Plan:
     shard_count: int = 64
     task_files: int = 200_000  # cluster: files of small_size, in shard_count shards
     tiny_shards: int = 1_000  # shards of one small file
-    listed_files: int = 100_000_000  # of a listing that is made up
+    listed_files: int = 100_000_000  # of an invented listing
     listed_shards: int = 20_000
     verified_size: int = 10_000_000_000  # bytes, in files of large_size
     remote_count: int = 20_000  # remote: files of large_size in a pack far away
-    remote_sample: int = 400  # of these, which are single objects, too
+    remote_sample: int = 400  # of these, which are also single objects
     quota_count: int = 36_400  # files of large_size in a pack that its cache cannot hold
-    quota_sample: int = 5_000  # of these, read
+    quota_sample: int = 5_000  # of these, those that are read
     quota_size: int = 1_000_000_000  # bytes of that cache
     original_count: int = 100_000  # reference: records as in the benchmark of ffrecord
     original_size: int = 1_000
-    written_sizes: dict[int, int] = dataclass_field(  # tfrecord: size and count of what is written
+    written_sizes: dict[int, int] = dataclass_field(  # tfrecord: size and count of written records
         default_factory=lambda: {100: 1_000_000, 100_000: 10_000}
     )
     record_sizes: dict[int, int] = dataclass_field(  # reference: size and count
@@ -59,7 +59,7 @@ class Plan:
 
     @classmethod
     def quick(cls, folder: Path, field: Field) -> Plan:
-        """Small enough to see in seconds that everything runs; its figures mean nothing."""
+        """Return a small plan, to see in seconds that everything runs; its figures mean nothing."""
         return cls(
             folder,
             field,
@@ -98,5 +98,5 @@ class Plan:
         )
 
     def sets(self) -> list[tuple[int, int]]:
-        """Count and size of the files of each generated folder of small files."""
+        """Return count and size of the files of each generated folder of small files."""
         return [(self.large_count, self.large_size), (self.small_count, self.small_size)]

@@ -1,7 +1,7 @@
 """The results as pictures: one message each, one name and one colour for each contender.
 
-The names are those of the tables, the numbers too. The colours are those of Okabe and Ito, which
-the colour-blind tell apart; every bar carries its name and its number besides.
+Names and numbers are those of the tables. The colours are those of Okabe and Ito, which the
+colour-blind can tell apart; every bar also has its name and its number.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from benchmarks import contenders, epoch, mounting, packers, prefetching, streaming
 from benchmarks.figure import Comparison, Findings, shown
 
-# In the order of the bars. Of ffrfs one mount, and the same with hints or warmed: the tables have
-# the other engine and transport.
+# In the order of the bars. ffrfs has one mount here, and the same with hints or warmed: only the
+# tables have the other engine and transport.
 COLOURS = {
     contenders.FOLDER: "#999999",
     contenders.EROFS: "#0072B2",
@@ -84,7 +84,7 @@ class Drawing:
 
 
 def draw(parts: Mapping[str, Findings], folder: Path) -> None:
-    """Write PNG files of all that was measured."""
+    """Write PNG files of all measurements."""
     for drawing in drawings(parts):
         drawing.picture.savefig(folder / drawing.file, dpi=DPI)
 
@@ -121,7 +121,7 @@ def _bars(
     labels: Sequence[str],
     takes_part: Callable[[str], bool] = lambda name: True,
 ) -> Drawing:
-    """A panel for each comparison, with a bar for each contender."""
+    """Draw a panel for each comparison, with a bar for each contender."""
     picture, panels = _panels(len(comparisons), title)
     for panel, comparison, label in zip(panels, comparisons, labels, strict=True):
         panel.set_title(label)
@@ -136,7 +136,7 @@ def _contenders(comparison: Comparison) -> list[str]:
 def _bar_panel(
     panel: Axes, comparison: Comparison, names: Sequence[str], beside: Comparison | None = None
 ) -> None:
-    """`beside`: what each is held against, a stroke across its bar and a number in brackets."""
+    """Draw bars; `beside` adds to each a value to compare: a stroke, and a number in brackets."""
     medians = [comparison.median(name) for name in names]
     lengths = [value or 0 for value in medians]
     panel.barh(names, lengths, color=[COLOURS[name] for name in names])
@@ -160,7 +160,7 @@ def _bar_panel(
 
 
 def _readers(mounted: Sequence[Comparison]) -> Drawing:
-    """Files a second by the number of readers; a panel for each data set and pass."""
+    """Draw files a second by the number of readers; a panel for each data set and pass."""
     sets = list(dict.fromkeys(each.data for each in mounted))
     passes = (mounting.FIRST, mounting.AGAIN)
     picture, panels = _panels(len(sets) * len(passes), READERS_TITLE)
@@ -194,7 +194,7 @@ def _readers(mounted: Sequence[Comparison]) -> Drawing:
 
 
 def _streams(comparisons: Sequence[Comparison]) -> Drawing:
-    """Each kind of read, beside the packed file itself in the same state."""
+    """Draw each kind of read, beside the packed file itself in the same state."""
     by_name = {each.name: each for each in comparisons}
     picture, panels = _panels(len(streaming.BESIDE), STREAM_TITLE)
     for panel, (name, beside) in zip(panels, streaming.BESIDE.items(), strict=True):
@@ -205,7 +205,7 @@ def _streams(comparisons: Sequence[Comparison]) -> Drawing:
 
 
 def _panels(count: int, title: str) -> tuple[Picture, list[Axes]]:
-    """Two beside each other, and rows of them."""
+    """Return a picture and its panels, in rows of two."""
     rows = -(-count // 2)
     picture = Picture(figsize=(9, 0.6 + 2.2 * rows), layout="constrained")
     picture.suptitle(title)

@@ -1,15 +1,15 @@
 """A disk that takes a millisecond for each read: reading with and without hints.
 
-All packed files lie on slow_disk.c, mounted anew for each measurement: nothing is cached, and
-that as many bytes come from it as the files have is checked. Hints are given to the native
-engine, by `ffrfs prefetch` in a process beside the readers, from the moment on when these begin
-(hints.py): what is read ahead is read within the time that is measured.
+All packed files lie on slow_disk.c, mounted again for each measurement: nothing is cached, and
+a check shows that as many bytes come from the disk as the files have. `ffrfs prefetch` gives
+hints to the native engine, in a process beside the readers and only from their beginning on
+(hints.py), so that the measured time includes all reading ahead.
 
 The yardstick is aio_batches.c: one process that knows the order and reads the packed file in
-batches, with no mount of ours between, and no checksum. Beside files that were pushed ahead of
-their reader stands the plain directory, page-cached.
+batches, without a mount of ours, and without a checksum. Files that were pushed ahead of their
+reader are compared with the plain directory, page-cached.
 
-The last comparison is on the machine's own disk, the packed file's pages dropped before.
+The last comparison is on the machine's own disk, after the packed file's pages were dropped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ffrfs.mount.config.settings import CACHE_MB_DEFAULT
 TIMEOUT_S = 300
 AIO_SOURCE = Path(__file__).with_name("aio_batches.c")
 READERS, WORKERS = 4, 4
-Values = dict[str, float]  # what one session measured, by the name of the comparison
+Values = dict[str, float]  # the results of a session, by the name of the comparison
 Missing = dict[str, dict[str, str]]  # by comparison: contenders, and why they have no samples
 SHUFFLED, IN_ORDER = f"shuffled, {READERS} readers", "record order, 1 reader"
 AGAIN = f"{SHUFFLED}, second epoch"
@@ -67,7 +67,7 @@ PEERS = (EROFS, SQUASHFS, SQUASHFUSE)
 class Measured:
     disk: str
     unit: str
-    names: tuple[str, ...]  # who takes part
+    names: tuple[str, ...]  # the contenders that take part
     is_whole: bool = False  # reads all files, not a part of them
 
 
@@ -155,7 +155,7 @@ def _missing(plan: Plan, files: SlowFiles) -> Missing:
 
 
 def _why_not(action: Callable[[], object]) -> str:
-    """Why it fails; "" if it does not."""
+    """Return why the action fails; "" if it does not."""
     try:
         action()
     except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -164,7 +164,7 @@ def _why_not(action: Callable[[], object]) -> str:
 
 
 def _try(files: SlowFiles, name: str) -> None:
-    """One file by this contender, from the slow disk."""
+    """Read one file by this contender, from the slow disk."""
     if not files.disk.program.exists():
         slow_disk.compile_program(files.disk.program)
     if name == AIO:
@@ -181,12 +181,12 @@ def _aio_program(files: SlowFiles) -> Path:
 
 
 def _kind(name: str, kind: str) -> str:
-    """This pass of reader.py by this contender."""
+    """Return the name that reader.py has for this pass by this contender."""
     return f"{HINTED}{kind}" if name == HINTS else kind
 
 
 def _sessions(plan: Plan, files: SlowFiles, missing: Missing) -> dict[str, measure.Samples[float]]:
-    """By comparison, the samples of each contender."""
+    """Return the samples of each contender, by comparison."""
     sessions: dict[str, Callable[[str], Values]] = {
         SHUFFLED: partial(_read_shuffled, files),
         IN_ORDER: partial(_read_in_order, files),
@@ -235,7 +235,7 @@ def _read_in_batches(files: SlowFiles, order: Order) -> Values:
 
 
 def _counted(files: SlowFiles, order: Order, name: str) -> Values:
-    """By the slow disk, since it was mounted."""
+    """Return what the slow disk has counted since it was mounted."""
     counts = files.disk.counts()
     if counts.size_bytes < order.size_bytes:
         raise RuntimeError(
@@ -264,7 +264,7 @@ def _read_paced(files: SlowFiles, name: str) -> Values:
         found = _pass(files.source.root, order, 1, "paced")
         return {PACED: found["busy_seconds"] / order.count * 1e6}
     with files.mounted(name) as mount:
-        # So that the kernel knows all inodes, and takes what is pushed.
+        # So that the kernel knows all inodes, and accepts files that are pushed.
         walk = ["find", str(mount.root), "-size", "+0"]
         measure.run(walk, TIMEOUT_S, stdout=subprocess.DEVNULL)
         found = _pass(mount.root, order, 1, _kind(name, "paced"))
@@ -299,7 +299,7 @@ def _read_own_disk(files: SlowFiles, name: str) -> Values:
 
 
 def _rate(name: str, root: Path, order: Order, readers: int) -> float:
-    """Files a second, of all readers."""
+    """Return the files a second of all readers together."""
     return order.count / float(_pass(root, order, readers, _kind(name, "read"))["seconds"][0])
 
 

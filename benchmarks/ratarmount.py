@@ -14,7 +14,7 @@ TIMEOUT_S = 600
 
 
 def install() -> None:
-    """Does nothing if it is there. pip writes PROGRAM last, so half an install is none."""
+    """Install it unless it is complete: pip writes PROGRAM last."""
     if not PROGRAM.exists():
         measure.run([sys.executable, "-m", "venv", "--clear", FOLDER], TIMEOUT_S)
         pip = [FOLDER / "bin" / "python", "-m", "pip", "install", "--quiet"]

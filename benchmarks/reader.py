@@ -2,23 +2,23 @@
 
     python -m benchmarks.reader ROOT LISTING SEED COUNT READERS PASS ...
 
-LISTING is JSON: {"names": [...], "checksums": [CRC-32, ...]}. COUNT files are drawn from it, or
-with SEED `-` taken as they are listed; READERS processes share them in turn, and begin each
-pass together; every pass has the same order. A PASS is one of
+LISTING is JSON: {"names": [...], "checksums": [CRC-32, ...]}. COUNT files are drawn from it or,
+with SEED `-`, taken in its order. READERS processes take turns at these files, and begin each
+pass together. Every pass has the same order. A PASS is one of
 
     read     timed
     stat     attributes of each file by its name, and no byte; timed
     paced    after each file the reader does something else for 2 ms
     check    checksums are compared, and page cache is counted
 
-and with `hinted-` before it the mount at ROOT is told what will be read (hints.py), from the
-moment on when the readers begin. Prints JSON: seconds of each pass, from the first reader's
-start to the last one's end; the readers' own CPU seconds of each; seconds that all readers
-spent inside of paced files; files that were wrong; bytes of page cache that hold the files, if
-the kernel can tell.
+With `hinted-` before a PASS, hints.py tells the mount at ROOT the files to be read, from the
+moment when the readers begin. Prints JSON: seconds of each pass, from the first reader's
+start to the last one's end; the readers' own CPU seconds of each; the seconds that all readers
+spent in open, read and close of paced files; the number of wrong files; the bytes of page
+cache that hold the files, if the kernel can tell.
 
-A process of its own, so that whoever started it can end it if the mount hangs. The system
-calls are made from Python, which adds about 2 µs a file, the same for every contender.
+It is a process of its own, so that its parent can end it if the mount hangs. Python makes the
+system calls, which adds about 2 µs a file, the same for every contender.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def read_paced(files: list[File], buffer: bytearray, report: Report) -> None:
 
 
 def check_files(files: list[File], buffer: bytearray, report: Report) -> None:
-    """Page cache is counted before closing: where a mount lets nothing be kept, the next
-    open drops the pages that this read has left.
+    """Check files, and count page cache before closing: if a mount lets the kernel keep
+    nothing, the next open drops the pages that this read has left.
     """
     countable = not page_cache.why_not_count()
     view = memoryview(buffer)
@@ -99,7 +99,7 @@ def check_files(files: list[File], buffer: bytearray, report: Report) -> None:
 def read_share(
     files: list[File], passes: list[str], together: Barrier, reports: SimpleQueue[Report]
 ) -> None:
-    """All passes of one reader."""
+    """Do all passes of one reader."""
     buffer = bytearray(BUFFER_BYTES)
     report = Report()
     try:
@@ -137,7 +137,7 @@ def read_together(root: str, files: list[File], readers: int, passes: list[str])
     ]
     for child in children:
         child.start()
-    with contextlib.suppress(BrokenBarrierError):  # the report of who broke it says why
+    with contextlib.suppress(BrokenBarrierError):  # the report of its breaker says why
         begin_passes(os.fsencode(root), files, passes, together)
     found = [reports.get() for _ in children]
     for child in children:
@@ -146,7 +146,7 @@ def read_together(root: str, files: list[File], readers: int, passes: list[str])
 
 
 def begin_passes(root: bytes, files: list[File], passes: list[str], together: Barrier) -> None:
-    """Let the readers begin each pass, and give it its hints."""
+    """Let the readers begin each pass, and give the pass its hints."""
     try:
         for name in passes:
             if not name.startswith(HINTED):
@@ -167,10 +167,10 @@ def main(root: str, listing: str, seed: str, *numbers_and_passes: str) -> None:
     files = list(zip((os.fsencode(f"{root}/{name}") for name in names), checksums, strict=True))
     if seed != AS_LISTED:
         random.Random(int(seed)).shuffle(files)
-    os.stat(root)  # the daemon has answered once
+    os.stat(root)  # wait until the daemon answers
     try:
         reports = read_together(root, files[:count], readers, list(numbers_and_passes[2:]))
-    except RuntimeError as error:  # of the hints
+    except RuntimeError as error:  # from hints.py
         sys.exit(str(error))
     failures = [report.failure for report in reports if report.failure]
     if failures:

@@ -1,4 +1,4 @@
-"""FileReader.read in batches, beside what one would write without it."""
+"""FileReader.read in batches, beside the code that one would write without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffrfs import FileReader
 
 
 def run(plan: Plan) -> Findings:
-    """Random batches, page-cached, verified, beside a Python loop of pread and zlib.crc32."""
+    """Measure random batches, cached and verified, beside a loop of pread and zlib.crc32."""
     path = plan.folder / "records.ffr"
     data.write_records(path, plan.record_count, plan.large_size)
     try:

@@ -91,7 +91,7 @@ def _read(job: Job, library: Any) -> list[Part]:
 def _read_share(
     job: Job, library: Any, number: int, barrier: Barrier, parts: SimpleQueue[Part]
 ) -> None:
-    """Every `processes`-th batch of an order that all of them know."""
+    """Read every `processes`-th batch of an order that all processes know."""
     reader = library.FileReader(job.place)
     batches = _batches(job, reader.n)[number :: job.processes]
     checked = reader.read(batches[0])
@@ -107,7 +107,7 @@ def _read_share(
         for index, record in zip(batches[0], checked, strict=True)
         if zlib.crc32(record) != checksums[index]
     ]
-    # The other side waits for it, whatever it is.
+    # The other side waits for a part in any case.
     parts.put(part if not wrong else Part(0, -1, 0))
 
 
@@ -130,7 +130,7 @@ def _set_pages(job: Job, number: int, barrier: Barrier) -> None:
 
 
 def _load(job: Job, library: Any) -> list[Part]:
-    """An epoch of a DataLoader, from its second batch on: workers take seconds to start."""
+    """Measure a DataLoader's epoch from its second batch on: workers take seconds to start."""
     torch = importlib.import_module(f"{library.__name__}.torch")
 
     class FirstBytes(torch.Dataset):  # type: ignore[name-defined, misc]
@@ -148,7 +148,7 @@ def _load(job: Job, library: Any) -> list[Part]:
     end = time.perf_counter()
     if count + job.batch != job.count:
         return [Part(0, -1, 0)]
-    del batches, loader  # its workers end, and their time is known
+    del batches, loader  # ends the workers, so that their time is known
     return [Part(start, end, _children_cpu_s() - before)]
 
 

@@ -1,8 +1,8 @@
 """Records beside ffrecord, the library that the format comes from (original.py).
 
-Its own benchmarks, by their description: records of 1000 bytes written, and read in order in
-batches of 1 to 64; a DataLoader's epoch. To these, batches of 64 records of 4 KiB to 1 MiB at
-random by one and two processes, from cached and from evicted files, and larger records written.
+It has ffrecord's own benchmarks, by their description: records of 1000 bytes written, and read
+in order in batches of 1 to 64; a DataLoader's epoch. It adds batches of 64 random records of 4 KiB
+to 1 MiB by one and two processes, from cached and from evicted files, and larger records written.
 Every row is a program of its own for each library and each round (records.py).
 """
 
@@ -28,8 +28,8 @@ from benchmarks.records import CACHED, EVICTED, LOAD, READ, WRITE, Job
 from ffrfs import FileReader
 
 TIMEOUT_S = 600
-CACHED_PASSES = 4  # over files whose pass takes milliseconds
-LOADER_ROUNDS = 3  # times the rounds of the others, at most: until their ratios agree
+CACHED_PASSES = 4  # over files that take milliseconds a pass
+LOADER_ROUNDS = 3  # at most so many times the usual rounds, until the ratios agree
 LOADER_SPREAD = 0.1
 NOT_MEASURED = "not measured: "
 
@@ -102,7 +102,7 @@ def _make(job: Job) -> None:
 
 
 def _check_written(job: Job, libraries: list[str]) -> None:
-    """All write the same bytes, and they are right."""
+    """Check that all libraries write the same bytes, and that these are correct."""
     files = [Path(job.place).with_name(f"{library}.ffr") for library in libraries]
     for library, file in zip(libraries, files, strict=True):
         _run(replace(job, library=library, place=str(file)))
@@ -132,7 +132,7 @@ def _compare(plan: Plan, row: Row, libraries: list[str], missing: str) -> list[C
 
 
 def _says_little(plan: Plan, outcomes: dict[str, list[tuple[float, float]]]) -> bool:
-    """The middle half of the ratios is wide, and there have not been too many rounds."""
+    """Return whether the ratios' middle half is wide, and more rounds are allowed."""
     if ORIGINAL not in outcomes or len(outcomes[LIBRARY]) >= plan.rounds * LOADER_ROUNDS:
         return False
     pairs = zip(outcomes[ORIGINAL], outcomes[LIBRARY], strict=True)
@@ -142,10 +142,10 @@ def _says_little(plan: Plan, outcomes: dict[str, list[tuple[float, float]]]) -> 
 
 
 def _outcome(job: Job, library: str) -> tuple[float, float]:
-    """Seconds, and seconds of CPU."""
+    """Return seconds, and seconds of CPU."""
     if job.task == WRITE:
         Path(job.place).unlink(missing_ok=True)
-        os.sync()  # what others have left to be written is not ours to pay for
+        os.sync()  # the time must not include pending writes of others
     try:
         return _run(replace(job, library=library))
     finally:

@@ -1,13 +1,13 @@
-"""Packs where they are: on nginx and on SeaweedFS, 20 ms away each way, through a cache on disk.
+"""Packs on servers: on nginx and on SeaweedFS, 20 ms away each way, through a cache on disk.
 
-The yardstick is the same pack as a local file, no page of it cached. The peers have no packs: they
-read some of the same files as single objects. Everything, servers and proxies too, shares
+The yardstick is the same pack as a local file, with no page cached. The peers have no packs: they
+read some of the same files as single objects. All processes, also servers and proxies, share
 this machine's cores.
 
 Each session has a cache directory of its own, which is empty at first; before a second epoch the
-pack is mounted anew, and no page of the cache's files is in memory.
+pack is mounted again, and no page of the cache's files is in memory.
 
-Not here: the data and its servers (remote_site.py), the peers (remote_peers.py).
+remote_site.py has the data and its servers, remote_peers.py the peers.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _cache(site: Site) -> Iterator[Path]:
 
 
 def _read(site: Site, server: str, name: str) -> Values:
-    """Both epochs of one contender."""
+    """Measure both epochs of one contender."""
     first, again = f"{server}, {FIRST}", f"{server}, {AGAIN}"
     if name in (RCLONE, S3FS):
         page_cache.drop()
@@ -226,7 +226,7 @@ def _list(site: Site) -> Values:
 
 
 def _share(site: Site) -> Values:
-    """Two programs, each on a mount of its own, begin the same epoch at about the same time."""
+    """Measure two programs, each on its own mount, that begin the same epoch at about one time."""
     before = site.bytes_down()
     with (
         _cache(site) as cache,
@@ -263,7 +263,7 @@ def _overfill(site: Site, plan: Plan) -> Values:
 
 
 def _rate(root: Path, order: Order, kind: str) -> float:
-    """Files a second, of all readers."""
+    """Return the files a second of all readers together."""
     found = mounting.read_passes(root, order.listing, AS_LISTED, order.count, READERS, kind)
     return order.count / float(found["seconds"][0])
 

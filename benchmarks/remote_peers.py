@@ -1,4 +1,4 @@
-"""Whom the part `remote` is compared with: file systems over object storage, a file an object."""
+"""The peers of the part `remote`: file systems over object storage, with a file for an object."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PROGRAMS = {RCLONE: "rclone", S3FS: "s3fs"}
 
 
 def why_missing(name: str) -> str:
-    """ "" if it is there."""
+    """Return why the peer is missing; "" if it is there."""
     return "" if _found(name) else f"there is no {PROGRAMS[name]}"
 
 
 @contextlib.contextmanager
 def mounted(name: str, site: Site) -> Iterator[Mount]:
-    """All of the bucket; the single files are below SINGLE. Nothing is cached at first."""
+    """Mount the whole bucket; the single files are below SINGLE. Nothing is cached at first."""
     point = site.work / "peer"
     point.mkdir(exist_ok=True)
     with mounts.served(_command(name, site.lines[SEAWEEDFS].url, point), point) as mount:
@@ -52,6 +52,6 @@ def _command(name: str, endpoint: str, point: Path) -> list[str | Path]:
 
 
 def _found(name: str) -> str | None:
-    """Beside our interpreter first: the package of PyPI is newer than Debian's."""
+    """Look beside our interpreter first: the package of PyPI is newer than Debian's."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     return shutil.which(PROGRAMS[name], path=path)

@@ -3,7 +3,7 @@
     python -m benchmarks.remote_quota ROOT LISTING COUNT
 
 reads COUNT files in the listed order, one after the other, and prints JSON: the seconds that each
-WINDOW of them took. A process of its own, so that who started it can end it if the mount hangs.
+WINDOW took. It is a process of its own, so that its parent can end it if the mount hangs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAUSE_S = 0.05
 
 
 class DiskUse(threading.Thread):
-    """The most that the files of a directory have taken of the disk, looked at again and again."""
+    """Measures again and again how much disk a directory's files take, and keeps the maximum."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)

@@ -1,9 +1,9 @@
-"""What the part `remote` reads: packs and single objects on nginx and SeaweedFS, far away.
+"""The data of the part `remote`: packs and single objects on nginx and SeaweedFS, far away.
 
-Both are real servers on loopback, behind a proxy that holds everything up for LATENCY_S each
-way, and counts it.
+Both are real servers on loopback, behind a proxy that delays all bytes by LATENCY_S each way,
+and counts them.
 
-Not here: who reads them (remote.py, remote_peers.py), the servers (tests/remote/servers).
+remote.py and remote_peers.py read the data; tests/remote/servers has the servers.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ class Order:
 
 @dataclass(frozen=True)
 class Site:
-    folder: Path  # what nginx serves: the packs are read from there as local ones, too
+    folder: Path  # nginx serves it; local reads of packs use it, too
     work: Path
     lines: dict[str, Delay]
     programs: dict[str, tuple[int, int]]  # a server and its proxy
     whole: Order  # all files of PACK, shuffled
-    single: Order  # some of them, which are objects, too
+    single: Order  # some of them, which are also objects
     vast: Order  # some of the files of VAST, shuffled
 
     def url(self, server: str, name: str) -> str:
         return f"{self.lines[server].url}/{name}" if server == NGINX else f"s3://{BUCKET}/{name}"
 
     def options(self, server: str) -> list[str]:
-        """Of `ffrfs mount`, to reach that server."""
+        """Return the options of `ffrfs mount` to reach that server."""
         return [] if server == NGINX else ["--endpoint-url", self.lines[server].url]
 
     @contextlib.contextmanager
     def mounted(
         self, server: str, name: str, cache: Path, *, size: str = "100G", place: str = "mnt"
     ) -> Iterator[Mount]:
-        """The native engine's mount of a pack over there."""
+        """Mount a pack of that server with the native engine."""
         point = self.work / place
         point.mkdir(exist_ok=True)
         limits = ["--cache-dir", str(cache), "--cache-size", size]
@@ -74,13 +74,13 @@ class Site:
             yield mount
 
     def bytes_down(self) -> int:
-        """That all servers have sent so far, with their headers."""
+        """Return the bytes that all servers have sent so far, with their headers."""
         return sum(line.carried().bytes_down for line in self.lines.values())
 
 
 @contextlib.contextmanager
 def opened(plan: Plan, work: Path) -> Iterator[Site]:
-    """Made, and served until the end. Programs find SeaweedFS's credentials as AWS's."""
+    """Make the site and serve it until the end. SeaweedFS's credentials are given as AWS's."""
     folder = work / "web"
     folder.mkdir()
     whole = _write_pack(folder / PACK, plan.remote_count, plan.large_size, work / "whole.json")
@@ -126,7 +126,7 @@ def _write_pack(path: Path, count: int, size: int, listing: Path) -> Order:
 
 
 def _write_single(folder: Path, plan: Plan, whole: Order, listing: Path) -> Order:
-    """The first files of the whole order, as files."""
+    """Write the first files of the whole order as single files."""
     found = json.loads(whole.listing.read_text())
     names = found["names"][: plan.remote_sample]
     wanted = set(names)

@@ -1,6 +1,6 @@
-"""What was measured: Markdown for people, on the terminal too, and JSON for programs.
+"""The results: Markdown for people, on the terminal too, and JSON for programs.
 
-Parts may come from several runs, so each keeps when, where and with how much it was measured.
+Parts may come from several runs, so each part keeps the time, machine and amounts of its run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.plan import Plan
 from benchmarks.remote import LOCAL
 from benchmarks.remote_peers import RCLONE, S3FS
 
-# Whom ratios are to: the first that was measured.
+# Ratios are to the first of these that was measured.
 OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR)
 COLUMNS = (
     *(*PACKERS, ALONE, WARMED, CEILING, HINTS, LOCAL, AIO, RCLONE, S3FS),
@@ -123,9 +123,9 @@ def _figure_row(figure: Figure) -> Row:
 
 
 def _grid(comparisons: Sequence[Comparison], absent: Mapping[str, str]) -> Iterator[str]:
-    """A row for each comparison, a column for each contender.
+    """Yield a row for each comparison, with a column for each contender.
 
-    Why a cell is empty is said below, but for the `absent`, of whom all cells are.
+    Lines below say why a cell is empty, except for `absent` contenders, whose cells are all empty.
     """
     known = {
         name for comparison in comparisons for name in {**comparison.samples, **comparison.missing}

@@ -1,7 +1,7 @@
 """Examples of eight scalar features, made into arrays by parse_example and by protobuf.
 
-The other side is what one writes without it: protobuf's parser (its C implementation) for
-each record, a list of values for each feature, an array of each list.
+The other side is the code that one writes without parse_example: protobuf's parser (its C
+implementation) for each record, a list of values for each feature, an array of each list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Parse = Callable[[Batch], Columns]
 
 
 def make_batches(count: int) -> list[Batch]:
-    """The same at every call."""
+    """Return batches, which are the same at every call."""
     random = np.random.default_rng(count)
     return [[_record(random) for _ in range(BATCH_SIZE)] for _ in range(count)]
 

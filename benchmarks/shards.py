@@ -2,7 +2,7 @@
 
 First touch, cached: fresh mounts, the packed files page-cached, a random sample of the files
 in random order by one reader. Both are mounted in a round, and get the same sample in turn, an
-eighth at a time: what the machine's neighbours do meets both within a second.
+eighth at a time, so that load from the machine's neighbours affects both within a second.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _pack(plan: Plan, source: data.Folder, work: Path) -> dict[str, Path]:
 def _round(
     stored: dict[str, Path], source: data.Folder, sample: int, work: Path, seed: int
 ) -> dict[str, float]:
-    """Microseconds a file."""
+    """Return the microseconds a file for each contender."""
     files = list(zip(source.names, source.checksums, strict=True))
     chosen = random.Random(seed).sample(files, sample)
     for path in stored.values():

@@ -1,12 +1,12 @@
-"""What `make demo` shows last: files a second from a slow disk, by each way of reading them.
+"""The last figures of `make demo`: files a second from a slow disk, by each way of reading.
 
     python -m benchmarks.slow_demo DIR
 
 Prints JSON: the rates by name, or "missing" and the reason why nothing can be measured here.
 Anything else that fails, a wrong byte too, ends it with status 1. Its files stay below DIR.
 
-The plain directory is read through slow_disk.c as the pack is, which is mounted anew each time:
-nothing is cached. A read of that disk takes a millisecond, and opening a file of it no time.
+The plain directory is read through slow_disk.c as the pack is. It is mounted again each time, so
+nothing is cached. A read of that disk takes a millisecond; opening a file takes no time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MissingError(Exception):
 
 
 def make(work: Path) -> Path:
-    """The files, their pack, and the order in which they are read: its listing."""
+    """Write the files and their pack; return the listing, in the order of reading."""
     for name in ("files", "packed", "slow", "mnt"):
         (work / name).mkdir()
     checksums = {}

@@ -1,7 +1,7 @@
 """A disk of known latency below all contenders: slow_disk.c, compiled and mounted.
 
-Each measurement has a mount of its own, so the kernel holds no page of what lies on it; the
-files themselves, on the machine's own disk, are to be page-cached. What was read is counted.
+Each measurement has a mount of its own, so the kernel holds no page of the files on it. The
+files themselves, on the machine's own disk, should be page-cached. The disk counts all reads.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from benchmarks import measure, mounts
 TIMEOUT_S = 60
 SOURCE = Path(__file__).with_name("slow_disk.c")
 LATENCY_US = 1000
-DEPTH = 64  # reads that it serves at once
+DEPTH = 64  # reads served at once
 _COUNTS = struct.Struct("=QQQ")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Since it was mounted."""
+    """Counts since the disk was mounted."""
 
     reads: int
     size_bytes: int
@@ -34,19 +34,19 @@ class Counts:
 @dataclass(frozen=True)
 class SlowDisk:
     program: Path
-    folder: Path  # what it shows
+    folder: Path  # its files are those of the disk
     mountpoint: Path
 
     @contextlib.contextmanager
     def mounted(self) -> Iterator[Path]:
-        """Its root, with nothing cached."""
+        """Yield the root of a fresh mount, with nothing cached."""
         command = [self.program, self.folder, self.mountpoint, self._counts]
         amounts = [str(LATENCY_US), str(DEPTH)]
         with mounts.served([*command, *amounts], self.mountpoint) as mount:
             yield mount.root
 
     def counts(self) -> Counts:
-        """Does not touch the mount."""
+        """Return the counts, without touching the mount."""
         return Counts(*_COUNTS.unpack(self._counts.read_bytes()))
 
     @property
@@ -55,7 +55,7 @@ class SlowDisk:
 
 
 def compile_program(output: Path) -> None:
-    """RuntimeError says what is missing."""
+    """Compile slow_disk.c; RuntimeError says what is missing."""
     if not shutil.which("cc") or not shutil.which("pkg-config"):
         raise RuntimeError("there is no cc, or no pkg-config")
     flags = measure.run(["pkg-config", "--cflags", "--libs", "fuse3"], TIMEOUT_S).split()

@@ -1,4 +1,4 @@
-"""What the part `prefetching` reads: generated files, packed, the packed files on a slow disk."""
+"""The data of the part `prefetching`: generated files, packed into files on a slow disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SlowFiles:
 
     @classmethod
     def make(cls, plan: Plan, work: Path) -> SlowFiles:
-        """Packed files are made when somebody asks for them."""
+        """Packed files are made later, by the first call of stored()."""
         source = data.write_folder(work / "source", plan.slow_count, plan.large_size)
         for name in ("packed", "slow", "mnt"):
             (work / name).mkdir()
@@ -60,13 +60,13 @@ class SlowFiles:
         )
 
     def stored(self, name: str) -> Path:
-        """The packed file that this contender reads."""
+        """Return the packed file that this contender reads."""
         packer = packers.EXT4 if name == FOLDER else contenders.PACKERS[served_by(name)]
         return contenders.store(packer, self.source.root, self.disk.folder)
 
     @contextlib.contextmanager
     def slow(self, name: str) -> Iterator[Path]:
-        """That file on the slow disk, no page of it cached."""
+        """Yield that file on the slow disk, with no page of it cached."""
         stored = self.stored(name)
         page_cache.fill([stored])
         with self.disk.mounted() as root:
@@ -74,7 +74,7 @@ class SlowFiles:
 
     @contextlib.contextmanager
     def mounted(self, name: str) -> Iterator[Mount]:
-        """This contender's mount of it."""
+        """Yield this contender's mount of that file."""
         with (
             self.slow(name) as stored,
             contenders.mounted(served_by(name), stored, self.mountpoint) as mount,
@@ -82,7 +82,7 @@ class SlowFiles:
             yield mount
 
     def write_extents(self, order: Order, path: Path) -> None:
-        """Where its files are in our packed file, for aio_batches.c.
+        """Write where the files of `order` are in our packed file, for aio_batches.c.
 
         The packer's order is that of the names, so record i is file i.
         """

@@ -3,7 +3,7 @@
     python -m benchmarks.streamer FILE [forget | check]
 
 `forget` drops this file's pages from the page cache before; `check` also computes the CRC-32.
-Prints JSON: seconds and, after `check`, the checksum. A process of its own, as reader.py.
+Prints JSON: seconds and, after `check`, the checksum. It is a process of its own, like reader.py.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 Beside each read is one of the packed file itself, through the page cache, in the same state:
 cached (the packed file is in the page cache, the mount's pages are not) or uncached (neither).
 
-Without checksums of its chunks ffrfs reads all of the file before the first byte of the
-very first read leaves. So it is read twice in each state: "first" with that, and "later" on
-the same mount, the checksum verified and the mount's pages dropped.
+Without checksums of its chunks, ffrfs reads the whole file before the very first read returns a
+byte. So the file is read twice in each state: "first" includes that, and "later" is on the same
+mount, after the checksum was verified and the mount's pages were dropped.
 
-What a server of /dev/fuse can reach at most is that of unverified.c, which copies each byte as
-often as ours and does nothing else. A disk may be fast only until its allowance is used up, so
+The most that a server of /dev/fuse can reach is the speed of unverified.c, which copies each byte
+as often as ours and does nothing else. A disk may be fast only until its allowance is used up, so
 in every other round the uncached reads come in the opposite order.
 """
 
@@ -35,7 +35,7 @@ FIRST_UNCACHED, LATER_UNCACHED = "first read, uncached", "later read, uncached"
 AGAIN = "again"
 PACKED_CACHED = "the packed file itself, cached"
 PACKED_UNCACHED = "the packed file itself, uncached"
-# Each beside what it is held against.
+# Each read, with the one that it is compared with.
 BESIDE = {FIRST_UNCACHED: PACKED_UNCACHED, LATER_UNCACHED: PACKED_UNCACHED}
 NAMES = (FIRST_CACHED, LATER_CACHED, *BESIDE, AGAIN, PACKED_CACHED, PACKED_UNCACHED)
 UNCACHED = (FIRST_UNCACHED, LATER_UNCACHED, PACKED_UNCACHED)
@@ -101,7 +101,7 @@ def run(plan: Plan) -> Findings:
     figures = [
         *(first.versus(name, CEILING, at_least=0.85) for name in (NATIVE, URING)),
         first.versus(NATIVE, SQUASHFUSE, at_least=1.5),
-        # It verifies nothing, so its first read is like any later one.
+        # The ceiling verifies nothing, so its first read is like any later one.
         *(_later(later, first, name) for name in (NATIVE, URING)),
         *(_beside(comparisons, name) for name in BESIDE),
     ]
@@ -109,7 +109,7 @@ def run(plan: Plan) -> Findings:
 
 
 def _compile(program: Path) -> dict[str, str]:
-    """Why the ceiling has no samples; empty: it takes part."""
+    """Compile the ceiling; return why it has no samples. Empty: it takes part."""
     if os.geteuid() != 0:
         return {CEILING: "it mounts by itself, which needs root"}
     try:
@@ -139,7 +139,7 @@ def _comparison(
 
 
 def _beside(comparisons: dict[str, Comparison], name: str) -> Figure:
-    """Our speed by that of reading the packed file itself."""
+    """Return our speed divided by that of reading the packed file itself."""
     ours, packed = comparisons[name], comparisons[BESIDE[name]]
     label = f"{ours.data}, {name}, {NATIVE} by {packed.name}"
     missing = ours.why_missing(NATIVE)
@@ -151,7 +151,7 @@ def _beside(comparisons: dict[str, Comparison], name: str) -> Figure:
 
 
 def _later(later: Comparison, first: Comparison, name: str) -> Figure:
-    """Our later reads by the only kind of read that the ceiling has."""
+    """Return our later reads divided by the ceiling's reads, which are all of one kind."""
     label = f"{later.data}, {later.name}, {name} by {CEILING}"
     missing = later.why_missing(name) or first.why_missing(CEILING)
     if missing:
@@ -162,7 +162,7 @@ def _later(later: Comparison, first: Comparison, name: str) -> Figure:
 
 
 def _session(stream: Stream, name: str) -> dict[str, float]:
-    """All speeds of one contender in one round."""
+    """Return all speeds of one contender in one round."""
     packed = stream.packed(name)
     page_cache.fill([packed])
     speeds = {PACKED_CACHED: stream.speed(packed)}

@@ -55,7 +55,7 @@ def run(plan: Plan) -> Findings:
 
 
 def _reading(plan: Plan, path: Path) -> list[Figure]:
-    """Records a second: one after the other, and in random batches."""
+    """Measure records a second: one after the other, and in random batches."""
     pick = random.Random(plan.example_count)
     batches = [
         [pick.randrange(plan.example_count) for _ in range(plan.batch_size)]
@@ -94,7 +94,7 @@ def _check_reading(path: Path, reader: TFRecordReader, batches: list[list[int]])
 
 
 def _rate(records: Iterable[object], count: int) -> float:
-    """Records a second, of an iterable that has `count`."""
+    """Return the records a second of an iterable that has `count` of them."""
     start = time.perf_counter()
     found = sum(1 for _ in records)
     seconds = time.perf_counter() - start
@@ -104,7 +104,7 @@ def _rate(records: Iterable[object], count: int) -> float:
 
 
 def _parsing(plan: Plan) -> Figure:
-    """Examples a second that become arrays, in memory."""
+    """Measure how many Examples a second become arrays, in memory."""
     batches = scalars.make_batches(plan.batch_count)
     scalars.check(batches)
     count = plan.batch_count * scalars.BATCH_SIZE
@@ -121,7 +121,7 @@ def _parsing(plan: Plan) -> Figure:
 
 
 def _indexing(plan: Plan, path: Path) -> Figure:
-    """Milliseconds until it is known where each record is."""
+    """Measure the milliseconds until the place of each record is known."""
     label = f"{_label(plan)}, building the index"
     if not shutil.which("cc"):
         return Figure(label, None, "x", at_most=1.2, note="not measured: there is no cc")
@@ -143,7 +143,7 @@ def _indexing(plan: Plan, path: Path) -> Figure:
 
 
 def _index_ms(path: Path, count: int) -> float:
-    """With its checksums verified, not written to a sidecar, nor taken from one."""
+    """Return the milliseconds; checksums are verified, and no sidecar is read or written."""
     start = time.perf_counter()
     with TFRecordReader(path, sidecar=False) as reader:
         seconds = time.perf_counter() - start
@@ -168,7 +168,7 @@ def _label(plan: Plan) -> str:
 def _ratio(
     name: str, ours: str, theirs: str, unit: str, samples: measure.Samples[float], **target: float
 ) -> Figure:
-    """Ours by theirs; each has a sample in every round."""
+    """Return ours divided by theirs; each has a sample in every round."""
     medians = [statistics.median(samples[side]) for side in (ours, theirs)]
     return Figure(
         f"{name}, {ours} by {theirs}",

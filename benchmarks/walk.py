@@ -10,7 +10,7 @@ TIMEOUT_S = 900
 
 
 def seconds(root: Path, count: int) -> float:
-    """RuntimeError unless it finds `count` files, none of them empty."""
+    """Return the time. Raises RuntimeError unless find(1) sees `count` files, none empty."""
     found = ""
 
     def find() -> None:

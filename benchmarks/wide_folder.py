@@ -1,7 +1,7 @@
 """One folder with all the files: the beginning of its listing, and a name looked up in it.
 
-Each on a fresh mount, the packed file page-cached. The listing is `ls -U | head`, programs
-and all; a lookup is stat() of a name that the kernel has not heard of, one after the other.
+Each is on a fresh mount, with the packed file page-cached. The listing is `ls -U | head`, with
+the start of the programs; lookups are stat() of names that the kernel does not know, in turn.
 """
 
 from __future__ import annotations

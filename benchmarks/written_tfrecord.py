@@ -3,8 +3,8 @@
     python -m benchmarks.written_tfrecord LIBRARY FILE SIZE COUNT COMPRESSION
 
 writes COUNT records of SIZE random bytes with "ffrfs" or "tensorflow", and prints the seconds from
-the first to the end of close(). TensorFlow is in the environment that `make golden-tf` makes; where
-that is missing nothing is compared.
+the first record to the end of close(). TensorFlow is in the environment that `make golden-tf`
+makes; without it, nothing is compared.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 TENSORFLOW = CHECKOUT / "build" / "tensorflow" / "bin" / "python"
 OURS, THEIRS = "ffrfs", "tensorflow"
 TIMEOUT_S = 300
-DISTINCT_RECORDS = 64  # in turn: making random bytes takes longer than writing them
+DISTINCT_RECORDS = 64  # written in turn: making random bytes takes longer than writing them
 
 
 def figures(plan: Plan, folder: Path) -> Iterator[Figure]:
-    """Records a second: small and large ones, plain and compressed."""
+    """Yield records a second: of small and large ones, plain and compressed."""
     from benchmarks import measure
     from benchmarks.figure import Figure
 
@@ -63,7 +63,7 @@ def _rate(library: str, file: Path, size: str, count: str, compression: str) -> 
 
 
 def main(library: str, file: str, size: str, count: str, compression: str = "") -> None:
-    # Of either library: they have the same names.
+    # Both libraries have the same names.
     module = importlib.import_module("ffrfs.tfrecord" if library == OURS else "tensorflow.io")
     writer: Any = module.TFRecordWriter
     pick = random.Random(1)
