@@ -1,7 +1,7 @@
 """`make demo`: pack a folder, mount it, read it with unmodified programs, compare, unmount.
 
-Ends with status 1 if anything differs. A mount is touched by child processes only, each
-with a time limit, and is taken away whatever happens.
+Ends with status 1 if anything differs. Only child processes touch a mount, each with a time
+limit. In any case, the mount is removed at the end.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Then run make demo again."""
 
 
 class DemoError(Exception):
-    """A program failed, took too long, or read something else than the source holds."""
+    """A program failed, took too long, or read other bytes than the source has."""
 
 
 def main() -> int:
     if not os.path.exists("/dev/fuse"):
         print(NO_FUSE)
         return 1
-    work = Path(tempfile.mkdtemp(prefix="ffrfs-demo-")).resolve()  # as the table of mounts has it
+    work = Path(tempfile.mkdtemp(prefix="ffrfs-demo-")).resolve()  # the form in the mount table
     try:
         show(work)
     except DemoError as failure:
@@ -82,7 +82,7 @@ def show(work: Path) -> None:
 
 
 def compare_reads(source: Path, mounted: Path) -> None:
-    """Pixels and numbers, as OpenCV and NumPy decode them."""
+    """Compare pixels and numbers, as OpenCV and NumPy decode them."""
     there, here = (
         json.loads(run(sys.executable, HERE / "read_folder.py", root)) for root in (mounted, source)
     )
@@ -126,8 +126,8 @@ def ffrfs(cwd: Path, *arguments: str) -> None:
 def run(*command: str | Path, cwd: Path | None = None) -> str:
     """Run a program and return what it printed.
 
-    In a process group of its own: a child that hangs on a mount is left behind, not waited
-    for, and can be killed with whatever it started.
+    It has a process group of its own: a child that hangs on a mount is left behind, not waited
+    for, and can be killed together with its own children.
     """
     child: subprocess.Popen[str] = subprocess.Popen(
         list(map(str, command)),
@@ -152,7 +152,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def unmount_anyhow(work: Path) -> bool:
-    """Take away what is mounted below `work`; False if something is left."""
+    """Unmount all mounts below `work`; return False if one is left."""
     for command in ((*FFRFS, "umount"), ("fusermount3", "-uz")):
         for place in reversed(mounted_below(work)):
             with contextlib.suppress(DemoError):

@@ -1,9 +1,9 @@
-"""Reads every file of a folder, as a training program would; it has never heard of ffrfs.
+"""Reads every file of a folder, as a training program would; it does not know ffrfs.
 
     python read_folder.py FOLDER
 
-Images through OpenCV, arrays through NumPy, the rest as bytes. Prints JSON: for every
-file a hash of what was read: pixels, numbers, bytes.
+It reads images through OpenCV, arrays through NumPy, other files as bytes. Prints JSON: for
+every file, a hash of the pixels, numbers or bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def content(path: str) -> bytes:
-    """Return the content of the file, as its reader understands it."""
+    """Return the content of the file, as its reader decodes it."""
     match os.path.splitext(path)[1]:
         case ".png" | ".jpg":
             image = cv2.imread(path)

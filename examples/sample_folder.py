@@ -36,7 +36,7 @@ def make(folder: str) -> None:
 
 
 def draw(kind: str, random: np.random.Generator) -> NDArray[np.uint8]:
-    """One figure on a noisy ground, so that the file is as large as a photo's would be."""
+    """Return a figure on a noisy ground, so that the file is as large as that of a photo."""
     picture = random.integers(0, 90, size=(SIDE, SIDE, 3), dtype=np.uint8)
     x, y, size = (int(number) for number in random.integers(60, 120, size=3))
     colour = tuple(int(number) for number in random.integers(100, 255, size=3))

@@ -1,12 +1,12 @@
-"""`make demo-train`: a folder, a pack, a mount, a training that is stopped and goes on.
+"""`make demo-train`: a folder, a pack, a mount, a training that is stopped and resumed.
 
     python train.py [--images N] [--epochs N] [--workers N]
 
 Draws pictures of three classes, packs their folder, mounts the pack, and trains a small
-network on the CPU. The data set opens plain paths, as it would in the folder itself; that
-its sampler is wrapped in a PrefetchSampler is all that it has of ffrfs. In the middle of an
-epoch everything is saved, and at the end the rest is trained once more from there, with
-set_step(). Ends with status 1 if the batches are then others. Leaves nothing behind.
+network on the CPU. The data set opens plain paths, as it would in the folder itself; only the
+PrefetchSampler around its sampler comes from ffrfs. In the middle of an epoch everything is
+saved, and at the end the rest is trained once more from there, with set_step(). Ends with
+status 1 if the batches then differ. Leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ import ffrfs
 from ffrfs.torch import DataLoader, PrefetchSampler
 
 BATCH_SIZE = 32
-SIDE = 64  # pixels, of what the network sees
+SIDE = 64  # pixels of the network's input
 SEED = 7
 JPEG = [cv2.IMWRITE_JPEG_QUALITY, 80]
 
-# One core a worker. And what OpenCV's own threads hold would stay held in a forked worker.
+# Each worker uses one core. And locks of OpenCV's threads would stay locked in a forked worker.
 cv2.setNumThreads(0)
 
 Batches = dict[tuple[int, int], list[int]]  # the pictures' numbers, by epoch and step
 
 
 class Pictures(Dataset[tuple[Tensor, int, int]]):
-    """(picture, its class, its number), of files in a folder for each class."""
+    """Yields (picture, its class, its number) of the files; each class has a folder."""
 
     def __init__(self, root: Path) -> None:
         self.classes = sorted(path.name for path in root.iterdir())
-        # Listing also makes the kernel know all the files: what is read ahead can then be
-        # given to its page cache.
+        # Listing also makes the kernel know all the files, so that its page cache can take
+        # files that are read ahead.
         found = sorted(root.glob("*/*.jpg"))
         self.paths = [str(path) for path in found]
         self.labels = [self.classes.index(path.parent.name) for path in found]
@@ -71,7 +71,7 @@ class Checkpoint(NamedTuple):
 
 
 class Training:
-    """The state that a checkpoint brings back, and the loop of the training."""
+    """The state that a checkpoint restores, and the loop of the training."""
 
     def __init__(self, root: Path, workers: int) -> None:
         torch.manual_seed(SEED)
@@ -82,7 +82,7 @@ class Training:
             *(nn.Flatten(), nn.Linear(32 * 4 * 4, len(self.pictures.classes))),
         )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
-        # The order of every epoch comes from here, and from nowhere else.
+        # Only this generator decides the order of every epoch.
         self.generator = torch.Generator().manual_seed(SEED)
         order = RandomSampler(self.pictures, generator=self.generator)
         self.loader = DataLoader(
@@ -105,7 +105,7 @@ class Training:
 
     def run_epoch(self, checkpoint: Checkpoint | None, seen: Batches) -> None:
         before = self.generator.get_state()  # the order is drawn when the epoch begins
-        self.loader.set_step(self.step)  # nothing that comes before is read
+        self.loader.set_step(self.step)  # earlier steps are not read
         progress = Progress()
         for images, labels, indices in self.loader:
             if checkpoint and (self.epoch, self.step) == checkpoint[1:]:
@@ -124,7 +124,7 @@ class Training:
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "generator": generator_state,  # that of the beginning of the epoch
+            "generator": generator_state,  # the state at the beginning of the epoch
             "epoch": self.epoch,
             "step": self.step,
         }

@@ -1,4 +1,4 @@
-"""Megatron-Energon's auxiliary media out of a pack: python with_energon.py PACK"""
+"""Megatron-Energon reads auxiliary media from a pack: python with_energon.py PACK"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ffrfs.energon import PackFileStore
 
 
 def main(pack: str) -> None:
-    store = pickle.loads(pickle.dumps(PackFileStore(pack)))  # as a worker gets it
+    store = pickle.loads(pickle.dumps(PackFileStore(pack)))  # a worker gets such a copy
     sample = SimpleNamespace(__sources__=())
     picture = store.get("train/cat/00.png", sample)
     (source,) = sample.__sources__

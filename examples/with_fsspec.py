@@ -1,4 +1,4 @@
-"""Files of a pack by fsspec, and by universal_pathlib: python with_fsspec.py PACK"""
+"""fsspec and universal_pathlib read files of a pack: python with_fsspec.py PACK"""
 
 from __future__ import annotations
 
