@@ -28,7 +28,7 @@ from ffrfs.tfrecord import Example, TFRecordWriter
 PICTURES = Path(__file__).resolve().parent / "viewer"
 WIDTH, HEIGHT = 320, 240
 COLOURS = {"circle": "#e4572e", "square": "#17bebb", "triangle": "#ffc914"}
-# Reads all files again and again, and lets the kernel forget them. Two are damaged.
+# Reads all files again and again, and makes the kernel drop their pages. Two are damaged.
 _READER = """
 import os, pathlib, sys, time
 while True:
@@ -47,7 +47,7 @@ Box = tuple[str, int, int, int, int]
 
 @dataclass(frozen=True)
 class Shot:
-    """`data`: which of the sources. `wait`: a selector of what the page shows in the end."""
+    """`data` names a source. `wait` is a selector of what the finished page shows."""
 
     data: str
     path: str
@@ -168,7 +168,7 @@ def main(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         folder = Path(place)
         make(folder)
-        os.chdir(folder)  # so that titles have no path of this machine
+        os.chdir(folder)  # so that titles show no path of this machine
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox"] if os.geteuid() == 0 else [],

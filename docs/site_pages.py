@@ -1,7 +1,7 @@
-"""A hook of mkdocs: gives it the pages of the checkout as it wants them.
+"""A hook of mkdocs: gives it the pages of the checkout in the form that it needs.
 
 Pages beside docs/ are part of the site. Other files are not: a link to one becomes its text.
-tests/house finds dead links between files of the checkout, mkdocs those between pages of the site.
+tests/house finds dead links between files of the checkout, mkdocs finds those between pages.
 No state.
 """
 

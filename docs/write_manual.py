@@ -1,7 +1,7 @@
-"""Writes manual pages and completions out of the argument parser: `make manual`.
+"""Writes manual pages and completions from the argument parser: `make manual`.
 
 `python docs/write_manual.py [DIRECTORY]`; the default is ffrfs/service.
-tests/service/test_manual.py compares what is committed there with what this writes.
+tests/service/test_manual.py compares the committed files with the output of this.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Manual pages and completions, out of the argument parser: what `make manual` runs.
+"""Makes manual pages and completions from the argument parser, for `make manual`.
 
-pages.py and completions.py make theirs of what arguments.py reads; sections.py has what no parser
-knows. What comes out is committed in ffrfs/service, and installed from there: a user needs none
-of this, and no parser of another Python is looked into.
+pages.py and completions.py use what arguments.py reads; sections.py has what no parser knows.
+The output is committed in ffrfs/service, and installed from there: a user needs none of this,
+and the internals of another Python's argparse do not matter.
 """

@@ -1,9 +1,9 @@
-"""What an argument parser takes, as plain values: the one place that looks into argparse.
+"""The arguments of a parser, as plain values: only this file reads argparse's internals.
 
-The public interface of a parser gives the text of its help only. Its arguments are in the private
+The public interface of a parser gives only the text of its help. Its arguments are in the private
 `_actions`; the fields of an action are public. Manual pages and completions read these values.
 
-Not here: how they are laid out (pages.py, completions.py). No state: safe from any thread.
+pages.py and completions.py lay them out. No state: safe from any thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Command:
     """A parser: the program itself, or one of its commands."""
 
     name: str  # as it is called: "ffrfs mount"
-    summary: str  # a few words; empty of the program itself
+    summary: str  # a few words; empty for the program itself
     description: str
     epilog: str
     arguments: tuple[Argument, ...]
@@ -53,7 +53,7 @@ class Command:
 
     @property
     def word(self) -> str:
-        """What it is called by, after the program: "mount", "cluster plan"."""
+        """Return the words after the program's name that call it: "mount", "cluster plan"."""
         return self.name.partition(" ")[2]
 
     @property
@@ -66,7 +66,7 @@ class Command:
 
     @property
     def with_actions(self) -> list[str]:
-        """The commands that have actions: "cluster"."""
+        """Return the commands that have actions: "cluster"."""
         return sorted({word.partition(" ")[0] for word in self.words if " " in word})
 
     @property
@@ -78,12 +78,12 @@ class Command:
 
 
 def read_parser(parser: argparse.ArgumentParser) -> Command:
-    """All that `parser` takes, its commands included."""
+    """Return all that `parser` takes, with its commands."""
     return next(_commands(parser, ""))
 
 
 def _commands(parser: argparse.ArgumentParser, summary: str) -> Iterator[Command]:
-    """The command of `parser`, and then, unless it is the program, its actions."""
+    """Yield the command of `parser`, and then, unless it is the program, its actions."""
     shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     below = [
         command
@@ -148,6 +148,6 @@ def _value(action: argparse.Action) -> str:
 
 
 def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """As argparse fills it in: %(default)s and the like."""
+    """Return the help text in which argparse's fields, as %(default)s, are filled in."""
     fields = {**vars(action), "prog": parser.prog}
     return " ".join((action.help % fields).split()) if action.help else ""

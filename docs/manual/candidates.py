@@ -1,6 +1,6 @@
-"""What completes what: the values of options and positional arguments, for every shell.
+"""The candidates for each value of an option or positional argument, for every shell.
 
-It follows from the name that a value has in help: a PACK is a pack, a FILE any file.
+The name that a value has in help decides: a PACK is a pack, a FILE any file.
 
 No state: safe from any thread.
 """
@@ -18,7 +18,7 @@ from manual.sections import NOT_IN_A_CONFIG
 
 
 class Kind(enum.Enum):
-    NOTHING = "nothing"  # a number, a pattern: only its writer knows
+    NOTHING = "nothing"  # a number, a pattern: only the user knows it
     FILE = "file"
     FOLDER = "folder"
     PACK = "pack"  # *.ffr, TFRecord files, and directories
@@ -26,7 +26,7 @@ class Kind(enum.Enum):
     MOUNT_OPTIONS = "mount options"  # words, with commas between them
 
 
-# A name that is missing here completes to nothing, and fails a test.
+# A name that is missing here has no completion, and a test fails.
 KINDS = {
     "ACTION": Kind.NOTHING,  # one of a few words, which are its choices
     "COUNT": Kind.NOTHING,
@@ -41,10 +41,10 @@ KINDS = {
     "MOUNTPOINT": Kind.MOUNT,
     "N": Kind.NOTHING,
     "NAME": Kind.NOTHING,
-    "OBJECT": Kind.NOTHING,  # of a cache
+    "OBJECT": Kind.NOTHING,  # an object in a cache
     "OPTIONS": Kind.MOUNT_OPTIONS,
     "PACK": Kind.PACK,
-    "PATH": Kind.NOTHING,  # in a pack
+    "PATH": Kind.NOTHING,  # a path in a pack
     "PATTERN": Kind.NOTHING,
     "PLAN": Kind.FILE,
     "PROGRAM": Kind.FILE,
@@ -55,7 +55,7 @@ KINDS = {
     "SRC": Kind.FILE,
     "URL": Kind.NOTHING,
 }
-# Where a name means something else.
+# Commands in which a name means something else.
 _KINDS_OF_COMMANDS = {
     ("mount", "MOUNTPOINT"): Kind.FOLDER,
     ("prefetch", "PATH"): Kind.FILE,
@@ -67,7 +67,7 @@ _BRIEF_LENGTH = 70
 class Candidates:
     """All candidates for one value."""
 
-    name: str  # of the value, for people
+    name: str  # the name of the value, for people
     words: tuple[str, ...]
     kind: Kind
 
@@ -76,7 +76,7 @@ class Candidates:
 class Place:
     candidates: Candidates
     optional: bool
-    repeatable: bool  # it is the last
+    repeatable: bool  # then it is the last place
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def value_of(command: Command, argument: Argument) -> Candidates:
 
 
 def places_of(command: Command) -> list[Place]:
-    """In their order; what is behind one that is repeated is taken for it."""
+    """Return the places in order. A repeatable one is the last: it takes all further words."""
     places = []
     for argument in command.places:
         candidates = value_of(command, argument)
@@ -109,7 +109,7 @@ def places_of(command: Command) -> list[Place]:
 
 
 def mount_options(mount: Command) -> list[MountOption]:
-    """The words of -o: those of the epilog, and the settings, which are options too."""
+    """Return the words of -o: those of the epilog, and the settings, which are also options."""
     found = {option.name: option for option in _told_mount_options(mount)}
     for argument in mount.options:
         name = argument.key
@@ -130,7 +130,7 @@ def _told_mount_options(mount: Command) -> Iterator[MountOption]:
 
 
 def brief(text: str) -> str:
-    """As much of a help text as has room behind a candidate."""
+    """Return as much of a help text as has room behind a candidate."""
     first = re.split(r" \(|; |\. |(?<=.{20}): ", text)[0]
     if len(first) <= _BRIEF_LENGTH:
         return first

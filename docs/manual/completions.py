@@ -1,6 +1,6 @@
-"""Completions out of an argument parser, for bash, zsh and fish.
+"""Makes completions from an argument parser, for bash, zsh and fish.
 
-Not here: what completes what (candidates.py), and the scripts of each shell.
+candidates.py has the candidates of each value, completions_*.py the scripts of each shell.
 No state: safe from any thread.
 """
 
@@ -15,7 +15,7 @@ from manual.completions_zsh import zsh_script
 
 
 def completion_scripts(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """The scripts by their file names, `ffrfs.bash`, `_ffrfs` (zsh's) and `ffrfs.fish`.
+    """Return the scripts by file name: `ffrfs.bash`, `_ffrfs` (zsh's) and `ffrfs.fish`.
 
     `parser` is that of the program, with all its commands.
     """

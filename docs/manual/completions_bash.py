@@ -1,4 +1,4 @@
-"""Completions for bash; needs nothing of the package bash-completion.
+"""Completions for bash; they need nothing from the package bash-completion.
 
 No state: safe from any thread.
 """

@@ -83,7 +83,7 @@ end
 
 complete -c ffrfs -f
 """
-_LAST = 999  # as far as a place may be repeated
+_LAST = 999  # the most words of a repeatable place
 _ANSWERS = {
     Kind.PACK: "(__ffrfs_packs)",
     Kind.MOUNT: "(__ffrfs_mounts)",

@@ -120,12 +120,12 @@ def _case(command: Command) -> Iterator[str]:
 
 
 def _option(command: Command, option: Argument) -> str:
-    """A spec of _arguments: '(excluded)'{-f,--flag=}'[help]:NAME:action'."""
+    """Return a spec of _arguments: '(excluded)'{-f,--flag=}'[help]:NAME:action'."""
     value = value_of(command, option) if option.value else None
     flags = [_flag(flag, value is not None) for flag in option.flags]
     spelt = flags[0] if len(flags) == 1 else "{" + ",".join(flags) + "}"
     excluded = [*option.excludes, *(option.flags if len(flags) > 1 else ())]
-    if command.commands:  # the program itself: its options say something and end it
+    if command.commands:  # the program itself: its options print something and end it
         before = "'(- *)'"
     elif option.repeatable:
         before = "'*'"
@@ -158,7 +158,7 @@ def _action(candidates: Candidates) -> str:
     if candidates.kind is Kind.NOTHING:
         return words
     action = _ACTIONS[candidates.kind]
-    # After a space: _arguments hands nothing of its own to what it calls.
+    # After a space, _arguments passes no arguments of its own to the function that it calls.
     return _escaped(f' _alternative "words:word:{words}" "files:file:{action}"', ":")
 
 

@@ -1,7 +1,7 @@
-"""Manual pages out of an argument parser: ffrfs(1), ffrfs-mount(8), ffrfs.conf(5).
+"""Makes manual pages from an argument parser: ffrfs(1), ffrfs-mount(8), ffrfs.conf(5).
 
-What the parser says of commands and options is taken from it, so that the pages cannot say
-anything else. What it does not know is in sections.py.
+All about commands and options comes from the parser, so that the pages cannot say anything
+else. sections.py has what the parser does not know.
 
 No state: safe from any thread.
 """
@@ -24,7 +24,7 @@ _NUMBERS = {"N", "SECONDS"}
 
 
 def manual_pages(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """The pages by their file names, `ffrfs.1`, `ffrfs-mount.8` and `ffrfs.conf.5`.
+    """Return the pages by file name: `ffrfs.1`, `ffrfs-mount.8` and `ffrfs.conf.5`.
 
     `parser` is that of the program, with all its commands.
     """
@@ -84,7 +84,7 @@ def _mount_page(mount: Command) -> Iterator[str]:
         for argument in arguments:
             yield from _argument(argument, names)
     for block in read_prose(mount.epilog):
-        if block != Paragraph("Examples:") and not isinstance(block, Example):  # sections has more
+        if block != Paragraph("Examples:") and not isinstance(block, Example):  # in sections.py
             yield from _section_or_block(block, names)
     yield from _sections(sections.MOUNT, names)
 
@@ -154,7 +154,7 @@ def _synopsis(command: Command) -> str:
 
 
 def _told(command: Command) -> list[Argument]:
-    """The arguments to describe: --help is described once, for the program."""
+    """Return the arguments to describe: --help is described once, for the program."""
     return [*command.places, *(option for option in command.options if not option.is_help)]
 
 
@@ -168,7 +168,7 @@ def _argument(argument: Argument, names: Collection[str]) -> list[str]:
 
 
 def _names(command: Command) -> set[str]:
-    """The names of values."""
+    """Return the names of all values."""
     values = " ".join(argument.value for argument in command.arguments)
     return set(re.findall(r"[A-Z]+", values))
 

@@ -1,9 +1,9 @@
-"""Plain text as parsers hold it (epilogs) and sections.py: its paragraphs, items and examples.
+"""Reads the plain text of parsers (epilogs) and sections.py: paragraphs, items and examples.
 
-A paragraph begins at the margin. An item is indented by two spaces; two or more
-separate its term from its text; lines that are indented deeper go on with it. Lines
-indented by four, where no item goes on, are an example, to be shown as they are. An empty line
-ends whatever it was.
+A paragraph begins at the margin. An item is indented by two spaces; two or more spaces
+separate its term from its text; lines that are indented deeper continue it. Lines indented
+by four that continue no item are an example, to be shown as they are. An empty line ends
+each of these.
 
 No state: safe from any thread.
 """
@@ -45,7 +45,7 @@ def read_prose(text: str) -> list[Block]:
 
 
 def _blocks(lines: list[str]) -> Iterator[Block]:
-    """Of lines without an empty one among them."""
+    """Yield the blocks of lines that have no empty line among them."""
     rest = [line.rstrip() for line in lines if line.strip()]
     while rest:
         if rest[0].startswith(_EXAMPLE_INDENT):

@@ -1,7 +1,7 @@
-"""man(7): the lines of a manual page, for groff and mandoc alike.
+"""Makes the lines of a manual page in man(7), for groff and mandoc alike.
 
-Text is plain. In it options, `words in grave accents` and other pages, as in mount(8), are set
-bold; capital words that name a value, as in MOUNTPOINT, in italics, where the page knows them.
+Text is plain. In it, options, `words in grave accents` and other pages, as in mount(8), become
+bold; capital words that name a value, as in MOUNTPOINT, become italic if the page knows them.
 
 No state: safe from any thread.
 """
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from manual.prose import Block, Example, Item
 
 _SOURCE_WIDTH = 80
-# What roff or a terminal's font would take for something else.
+# Characters that mean something else to roff, or look different in a terminal's font.
 _ESCAPES = {
     "\\": r"\e",
     "-": r"\-",
@@ -39,7 +39,7 @@ _MARKED = re.compile(
 
 
 def page(lines: Iterable[str]) -> str:
-    """The whole file; a heading begins a paragraph by itself."""
+    """Return the whole file; a heading begins a paragraph by itself."""
     kept: list[str] = []
     for line in lines:
         if not (line == ".PP" and kept[-1].startswith((".SH", ".SS"))):
@@ -65,7 +65,7 @@ def paragraph(text: str, names: Collection[str] = ()) -> list[str]:
 
 
 def item(term: str, text: str, names: Collection[str] = ()) -> list[str]:
-    """`term` is set already; `text` is plain."""
+    """Return the lines of an item. `term` is roff already; `text` is plain."""
     return [".TP", _guarded(term), *_filled(marked(text, names) if text else r"\&")]
 
 
@@ -90,14 +90,14 @@ def italic(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` as it is read, whatever is in it, but for its first character (_guarded())."""
+    """Return roff that shows any `text` as it is; _guarded() handles its first character."""
     return "".join(
         _ESCAPES.get(char, char if char.isascii() else rf"\[u{ord(char):04X}]") for char in text
     )
 
 
 def marked(text: str, names: Collection[str] = ()) -> str:
-    """`text`, escaped, with what is bold or in italics."""
+    """Return `text`, escaped, with its bold and italic parts marked."""
     return "".join(_marks(text, names))
 
 
@@ -112,7 +112,7 @@ def _marks(text: str, names: Collection[str]) -> Iterator[str]:
 
 
 def value(text: str) -> str:
-    """What an option takes: words to be written as they are, and names in capitals."""
+    """Return the value of an option: bold words to be written as they are, and italic names."""
     return "".join(
         italic(word) if word.isupper() else bold(word) if word.isalnum() else escape(word)
         for word in re.findall(r"[A-Z]+|[a-z0-9]+|[^A-Za-z0-9]+", text)
@@ -120,7 +120,7 @@ def value(text: str) -> str:
 
 
 def _term(text: str, names: Collection[str]) -> str:
-    """Of an item: a name that is bold, with a value after "=" in italics."""
+    """Return the term of an item: bold names, with a value after "=" in italics."""
     words = []
     for word in text.split(", "):
         name, equals, value = word.partition("=")
@@ -134,5 +134,5 @@ def _filled(text: str) -> list[str]:
 
 
 def _guarded(line: str) -> str:
-    """No line of text begins as a request does."""
+    """Return the line so that it does not begin like a request of roff."""
     return rf"\&{line}" if line.startswith((".", "'")) else line

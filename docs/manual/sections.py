@@ -1,7 +1,7 @@
-"""What manual pages say that no parser knows: files, environment, signals, examples, statuses.
+"""Parts of manual pages that no parser knows: files, environment, signals, examples, statuses.
 
-Texts are those of prose.py: paragraphs at the margin, items indented by two, examples by four.
-Bold are options, `words in grave accents`, and pages, as in mount(8).
+Texts are as prose.py reads them: paragraphs at the margin, items indented by two, examples by
+four. Options, `words in grave accents`, and pages, as in mount(8), become bold.
 """
 
 from __future__ import annotations
@@ -146,14 +146,14 @@ three keys packs, mountpoint and options. An unknown key, or a value of the wron
 that names the file and the key. Relative names are relative to the directory of FILE.
 """
 
-# The keys that are no long option: the name of their value, and what they mean.
+# The keys that are not long options: the name of their value, and their meaning.
 CONFIG_KEYS = {
     "packs": ('"PACK"|["PACK", ...]', "The packs to mount: one pack, or several as one tree."),
     "mountpoint": ('"MOUNTPOINT"', "The directory to mount at; if missing, it is created."),
     "options": ('"OPTIONS"|["OPTIONS", ...]', "The values of -o; see ffrfs-mount(8)."),
 }
 
-# Options that say how a command is run, and not what is mounted.
+# Options about the run of the command, and not about the mount.
 NOT_IN_A_CONFIG = frozenset(
     {"help", "help_all", "config", "check", "foreground", "while_open", "warm"}
 )
