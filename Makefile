@@ -1,9 +1,9 @@
 # Two commands for a newcomer, on a bare Debian or Ubuntu with Python 3.11 or newer:
 #
 #   make demo    pack a folder, mount it, read it with OpenCV and NumPy
-#   make test    whether this clone works on this machine; minutes
+#   make test    tests whether this clone works on this machine; takes minutes
 #
-# and one for who changes it:
+# and one for developers:
 #
 #   make check   everything else that must hold: sanitizers, clouds, clusters, packages
 #
@@ -14,7 +14,7 @@
 PYTHON ?= python3
 export PYTHON
 
-# Containers often set it. Then each process of pytest compiles all tests again, and each command
+# Containers often set this. Then each process of pytest compiles all tests again, and each command
 # that a test starts compiles ffrfs: minutes of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -29,17 +29,17 @@ print_extra := import sys, tomllib; file = tomllib.load(open("pyproject.toml", "
     print(*file["project"]["optional-dependencies"][sys.argv[1]])
 # pip would compile 20,000 modules, of which the tests import a third.
 pip_install := python -m pip install --quiet --no-compile
-# install_extra NAME: what an extra of pyproject.toml asks for.
+# install_extra NAME: installs the packages of an extra of pyproject.toml.
 install_extra = $(BIN)/$(pip_install) $$($(BIN)/python -c '$(print_extra)' $(1))
 print_site := import sysconfig; print(sysconfig.get_path("purelib"))
-# only_room: what ROOM=ffrfs/remote needs of the native tests, as a regular expression.
+# only_room: the native tests that ROOM=ffrfs/remote needs, as a regular expression.
 only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
 
-# Tests of mounts wait about as much as they work; with more, each start of Python takes seconds.
+# Tests of mounts wait about as much as they work. With more workers, Python takes seconds to start.
 workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 
-# The first report ends the program. A child of fork() may start threads, as ours do;
-# ThreadSanitizer checks nothing in it, and by default kills it.
+# The first report ends the program. A child of fork() may start threads, as ours do:
+# ThreadSanitizer does not check such a child, and by default kills it.
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS='halt_on_error=1:die_after_fork=0:suppressions=$(CURDIR)/tests/native/tsan.supp'
 
@@ -76,9 +76,9 @@ demo: build $(VENV)/demo
 demo-train: build $(VENV)/demo $(VENV)/torch
 	@$(BIN)/python examples/train.py
 
-# What tests/parts.py calls "test", and the core's own tests in a plain build beside it: pip waits
-# for the network, and mounts wait more than they work. One process compiles the tests first: each
-# of pytest's would.
+# Runs the part "test" of tests/parts.py and, beside it, the core's own tests in a plain build: pip
+# waits for the network, and mounts wait more than they work. One process compiles the tests first:
+# otherwise each of pytest's processes would.
 test: build
 	@.ci/system-packages test
 	@mkdir -p build/test-native; \
@@ -101,24 +101,24 @@ build-native: build
 	@echo '== native tests'
 	@$(call build_native,test-native,-DFFRFS_TESTS=ON)
 
-# Within $(call), a comma alone ends an argument.
+# Within $(call), a plain comma would end an argument.
 comma := ,
-# build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME. No warnings in CI, where
-# the compilers are always the same.
+# build_native NAME,OPTIONS and run_native NAME,EXPRESSION work in build/NAME. A warning is an error
+# in CI, where the compilers are always the same.
 build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
         $(if $(CI),-DCMAKE_COMPILE_WARNING_AS_ERROR=ON) \
         '-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja' $(2) && $(BIN)/cmake --build build/$(1)
 run_native = $(sanitizer_options) $(BIN)/ctest --test-dir build/$(1) --parallel $$(nproc) \
         --tests-regex $(2) --output-on-failure --no-tests=error --timeout 900 --progress
 
-# What does not fit into `make test`. A part that cannot be installed says why, and the others go on.
-# ROOM=ffrfs/remote runs what that room and those above it need.
+# All that does not fit into `make test`. A part that cannot be installed says why, and the others
+# go on. ROOM=ffrfs/remote runs the checks of that room and of the rooms above it.
 ROOM :=
 check: build $(VENV)/test
 	@.ci/check '$(ROOM)'
 
-# One build of clang serves the sanitizers and the fuzzers, another ThreadSanitizer: GCC takes half
-# as long again.
+# One build with clang serves the sanitizers and the fuzzers, another one ThreadSanitizer. GCC would
+# take one and a half times as long.
 check-native: check-memory check-threads check-mounts
 
 check-memory: build-memory
@@ -134,9 +134,9 @@ build-memory: build
 check-threads: build-threads
 	@$(call run_native,check-threads,$(only_room))
 
-# What is threaded.
+# The tests that have threads.
 build-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|coverage_test|demand_reader_test|event_turns_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|journal_test|mapped_tree_test|open_packs_test|operations_test|prefetch|read_around_test|region_pass_test|remote_file_test|remote_volume_test|seen_checksums_test|request_log_test|slow_index_test|source_test|tfrecord_test|union_tree_test|unit_table_test|uring_queue_test|scrub_test|volume_test|^writer_test
-# Of these all else is of one thread, which check-memory tries.
+# The other cases of these tests have one thread, and check-memory runs them.
 build-threads: THREADED_CASES := batch_parser_test|index_map_test|mapped_tree_test|tfrecord_test|union_tree_test
 build-threads: build
 	@.ci/system-packages test fuzz
@@ -145,10 +145,11 @@ build-threads: build
 	    -DCMAKE_CXX_COMPILER=clang++ -DFFRFS_SANITIZE=thread '-DFFRFS_SUITE=$(SUITE)' \
 	    '-DFFRFS_THREADED_CASES=$(THREADED_CASES)')
 
-# Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
-# and end, many readers at once. A report is in the daemon's log, as is the worker's end, and
-# either fails the test. Memory is not that of the product (test_read, larger_than_the_cache).
-# Of what begins and ends a mount those alone in which the worker takes part.
+# Mounts whose workers were built with sanitizers: reads, listings, a stalled disk, beginning
+# and end, many readers at once. A sanitizer's report and the worker's end are in the daemon's log,
+# and either fails the test. Sanitizers change the use of memory, so larger_than_the_cache of
+# test_read is left out. Of the tests that begin and end a mount, only those run in which the
+# worker takes part.
 sanitized_ends := signal_unmounts second_signal_ends_at_once system_umount_ends_the_daemon_too \
         busy_mount_is_detached_and_served_until_its_file_closes \
         abort_of_the_connection_fails_unless_it_is_an_unmount \
@@ -166,8 +167,8 @@ check-mounts: build-memory build-threads $(VENV)/test
 	        -k '(native or uring) and not larger_than_the_cache' || exit 1; \
 	done
 
-# PARTS of tests/parts.py, in one run. The programs drop the whole machine's caches, and other tests
-# count what the kernel asks for when it has kept all.
+# PARTS of tests/parts.py, in one run, but not the programs: they drop the whole machine's caches,
+# and other tests count the kernel's requests while it has everything cached.
 PARTS :=
 check-python: $(VENV)/test
 	@echo '== tests: $(PARTS)'
@@ -177,8 +178,8 @@ check-programs: $(VENV)/test $(VENV)/programs
 	@echo '== programs'
 	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup --part programs
 
-# FFRFS_SOAK makes minutes of what takes seconds in `make check`; -rP shows the figures, and
-# the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
+# With FFRFS_SOAK, tests that take seconds in `make check` take minutes. -rP shows the figures, and
+# the seed of the random acts, which FFRFS_SOAK_SEED repeats.
 soak: build $(VENV)/test
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak tests/hostile
 
@@ -188,16 +189,16 @@ CHAOS_S ?= 600
 chaos: build $(VENV)/test $(VENV)/torch
 	@FFRFS_CHAOS_S=$(CHAOS_S) $(BIN)/python -m pytest -rP tests/soak/test_chaos.py
 
-# libFuzzer for MINUTES, going on from what was found before. Then two million pieces of damage
-# at random (SEEDS=N for another number): some 25 minutes.
+# libFuzzer runs for MINUTES, from its earlier findings on. Then come two million pieces of random
+# damage (SEEDS=N for another number): some 25 minutes.
 MINUTES ?= 10
 SEEDS ?= 2000000
 fuzz: build-memory
 	@$(BIN)/python -m tests.fuzz.run build/check-memory --minutes $(MINUTES)
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
-# litdata asks for torchvision, whose build for CUDA does not load beside our torch; Energon for
-# s3fs, which asks for another botocore than boto3 does. Both run without.
+# litdata requires torchvision, whose build for CUDA does not load beside our torch; Energon requires
+# s3fs, which requires another botocore than boto3 does. Both run without these.
 install_alone = $(BIN)/$(pip_install) --no-deps 'litdata>=0.2.76' \
     'megatron-energon>=7.4.1'
 
@@ -207,7 +208,7 @@ fetch_upath_tests = mkdir -p build/upath && $(BIN)/python -m pip download --quie
     print(upath.__version__)')" && \
     for file in build/upath/*.tar.gz; do tar -xzf "$$file" -C build/upath; done
 
-# What demo, test and the parts of check need. A demo needs little of what the tests need.
+# The packages for demo, test and the parts of check. The demo needs few of the tests' packages.
 $(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters loaders programs view): $(VENV)/%: pyproject.toml | $(VENV)/installed
 	@.ci/system-packages build $(filter test clusters view,$*)
 	@echo '== Python packages for make $*'
@@ -215,8 +216,8 @@ $(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters loaders
 	@$(if $(filter loaders,$*),$(install_alone) && $(fetch_upath_tests))
 	@touch $@
 
-# ffrfs.torch, and mypy. Pinned to a version that is known to be small where it comes from: the
-# newest may bring gigabytes of CUDA.
+# For ffrfs.torch and mypy. Pinned to a version that is known to be small at its source: the newest
+# may bring gigabytes of CUDA.
 $(VENV)/torch: | $(VENV)/installed
 	@echo '== torch'
 	@$(BIN)/python -c 'import torch' 2>/dev/null || \
@@ -256,8 +257,8 @@ check-lint: $(VENV)/test $(VENV)/lint
 check-%: $(VENV)/test $(VENV)/%
 	@$(MAKE) --no-print-directory check-python PARTS=$*
 
-# Apache Beam asks for older packages than the others do (protobuf, pyarrow, Pillow): they go into
-# an environment of its own below build/, which has all else from .venv.
+# Apache Beam requires older packages than the others do (protobuf, pyarrow, Pillow): they go into
+# an environment of its own below build/, which uses .venv for all others.
 check-beam: $(VENV)/test build/beam/made
 	@echo '== tests: beam'
 	@build/beam/bin/python -m pytest --quiet $(workers) --part beam --room '$(ROOM)'
@@ -271,15 +272,15 @@ build/beam/made: pyproject.toml | $(VENV)/installed
 	    >$$(build/beam/bin/python -c '$(print_site)')/others.pth
 	@touch $@
 
-# A site of the documents and the Python API; mkdocs.yml. Links that lead nowhere are errors.
+# A site of the documents and the Python API (mkdocs.yml). Dead links are errors.
 docs: $(VENV)/docs
 	@$(BIN)/mkdocs build
 
-# Into ffrfs/service. A test compares them with what the parser gives.
+# Writes into ffrfs/service. A test compares these files with the parser.
 manual: build
 	@$(BIN)/python docs/write_manual.py
 
-# ratarmount, which is compared, goes into an environment of its own below build/.
+# ratarmount, one of the contenders, goes into an environment of its own below build/.
 bench: build $(VENV)/test $(VENV)/torch
 	@.ci/system-packages bench
 	@$(call install_extra,bench)
@@ -296,7 +297,7 @@ build/tensorflow/made:
 	@build/tensorflow/bin/$(pip_install) 'tensorflow-cpu==2.21.*'
 	@touch $@
 
-# In roots of Debian, which are kept below build/packages; docs/installing.md.
+# These run in roots of Debian, which are kept below build/packages; see docs/installing.md.
 wheel:
 	@.ci/system-packages build packages
 	@.ci/packages/wheel
@@ -304,12 +305,12 @@ wheel:
 deb: wheel
 	@.ci/packages/deb
 
-# One release, quickly made (.ci/packages/releases); `make test-packages` tries all.
+# Quick packages for one release (.ci/packages/releases); `make test-packages` tests all releases.
 check-packages build-roots: export RELEASES ?= trixie:3.13
 check-packages: export QUICK := 1
 check-packages: test-packages
 
-# In `make check`, beside what computes: it waits for Debian's archive, and for the disk.
+# `make check` runs this beside computing parts, as it waits for Debian's archive and for the disk.
 build-roots:
 	@for release in $$RELEASES; do .ci/packages/make-root $${release%:*} build || exit; done
 
@@ -318,18 +319,18 @@ test-packages: deb
 
 build: $(VENV)/installed
 
-# Editable: Python sources are used as they stand in the checkout; the native module is
+# Editable: Python sources are used as they are in the checkout; the native module is
 # built again when its sources change, which is quick because build/ is kept.
 $(VENV)/installed: $(VENV)/requirements.txt $(native)
 	@echo '== building ffrfs and installing it into $(VENV) (a minute or two)'
 	@$(BIN)/$(pip_install) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-# Dependencies apart from ffrfs itself: without isolation they would be built by our tools.
+# Dependencies are installed apart from ffrfs: without isolation, our tools would build them.
 $(VENV)/requirements.txt: pyproject.toml | packages
 	@echo '== making $(VENV): everything from PyPI goes in there'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/$(pip_install) --upgrade pip # Python 3.11 brings one that takes twice as long
+	@$(BIN)/$(pip_install) --upgrade pip # Python 3.11 has one that takes twice as long
 	@$(BIN)/python -c '$(print_requirements)' >$@
 	@$(BIN)/$(pip_install) -r $@ cmake ninja
 
