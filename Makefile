@@ -197,8 +197,8 @@ fuzz: build-memory
 	@$(BIN)/python -m tests.fuzz.run build/check-memory --minutes $(MINUTES)
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
-# litdata requires torchvision, whose build for CUDA does not load beside our torch; Energon requires
-# s3fs, which requires another botocore than boto3 does. Both run without these.
+# litdata requires torchvision, whose build for CUDA does not load beside our torch; Energon
+# requires s3fs, which requires another botocore than boto3 does. Both run without these.
 install_alone = $(BIN)/$(pip_install) --no-deps 'litdata>=0.2.76' \
     'megatron-energon>=7.4.1'
 
