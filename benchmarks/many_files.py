@@ -1,8 +1,8 @@
 """Very many small files: packing them, and find over all of them.
 
-They lie in memory (tmpfs): of a million files on a disk the kernel gives up what is cached
-while the others are read. Packing beside `tar cf`, both until the packed file is on the disk;
-of `ffrfs pack` the peak memory too. find(1) on fresh mounts, the packed file page-cached.
+The files lie in memory (tmpfs): if a million files were on a disk, the kernel would drop some from
+its caches while the others are read. Packing is beside `tar cf`, both until the packed file is on
+the disk; for `ffrfs pack`, with the peak memory. find(1) runs on fresh mounts of cached packs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.plan import Plan
 PACKERS = (packers.FFR, packers.TAR)
 PACKING, PEAK = "packing", "packing: peak memory"
 WALK, WALK_ONCE = "find -size +0, first", "find -size +0, first, one round"
-# Who walks against whom; ratarmount once, since a round of it takes minutes.
+# The contenders of each walk; ratarmount has one round, since it takes minutes.
 WALKERS = {WALK: (NATIVE, SQUASHFUSE), WALK_ONCE: (NATIVE, RATARMOUNT)}
 MEMORY = Path("/dev/shm")
 
@@ -53,7 +53,7 @@ def figures(found: list[Comparison]) -> list[Figure]:
 
 
 def _packing(plan: Plan, source: data.Folder, output: Path) -> list[Comparison]:
-    """Seconds and megabytes."""
+    """Measure seconds and megabytes."""
     outcomes = measure.interleave(
         {packer: partial(_pack, packer, source, output) for packer in PACKERS},
         plan.long_rounds,
@@ -67,7 +67,7 @@ def _packing(plan: Plan, source: data.Folder, output: Path) -> list[Comparison]:
 
 
 def _pack(packer: str, source: data.Folder, output: Path) -> tuple[float, float]:
-    os.sync()  # what others have left to be written is not ours to pay for
+    os.sync()  # the time must not include pending writes of others
     peak = memory.Peak()
     try:
         seconds = measure.seconds(lambda: packers.pack(packer, source.root, output, peak))

@@ -46,7 +46,7 @@ class Plan:
     remote_count: int = 20_000  # remote: files of large_size in a pack far away
     remote_sample: int = 400  # of these, which are also single objects
     quota_count: int = 36_400  # files of large_size in a pack that its cache cannot hold
-    quota_sample: int = 5_000  # of these, those that are read
+    quota_sample: int = 5_000  # of these, the number that is read
     quota_size: int = 1_000_000_000  # bytes of that cache
     original_count: int = 100_000  # reference: records as in the benchmark of ffrecord
     original_size: int = 1_000

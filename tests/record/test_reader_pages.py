@@ -78,7 +78,7 @@ def test_tfrecords_that_were_read_are_cached(tmp_path: Path) -> None:
 def test_neighbours_are_read_at_once_and_each_is_checked(file: Path, is_cold: bool) -> None:
     reader = FileReader(file)
     everything = range(COUNT)
-    for _ in range(2):  # later reads skip the check if pages are cached
+    for _ in range(2):  # later reads skip the check whether pages are cached
         assert [r.tobytes() for r in reader.read(everything)] == list(map(content, everything))
     flip_byte(file, record_extents(file)[123][0] + 5)
     if is_cold:

@@ -270,7 +270,7 @@ def run_copy(site: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_two_slashes_are_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only below another root does the command remove all directories that become empty."""
+    """Below any other root, the command would remove all directories that become empty."""
     roots = []
     monkeypatch.setattr(
         "ffrfs.cli.install_units.uninstall", lambda _, root, **__: roots.append(root) or []
