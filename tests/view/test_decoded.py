@@ -182,7 +182,7 @@ def test_parquet_without_its_package(
     stream = io.BytesIO()
     pq.write_table(pa.table({"id": [1]}), stream)
     monkeypatch.syspath_prepend(tmp_path / "absent")
-    sandbox.end_ahead()  # the child that runs already has the old import path
+    sandbox.end_ahead()  # the child that already runs has the old import path
     shown = view_of("a.parquet", stream.getvalue())
     sandbox.end_ahead()
     assert shown["kind"] == "hex"
