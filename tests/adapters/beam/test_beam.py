@@ -119,7 +119,7 @@ def test_tfrecords_split_anywhere(tmp_path: Path) -> None:
         own.ReadFromPack(tmp_path / "a-0")
 
 
-def test_damage_is_named(tree: Path, tmp_path: Path) -> None:
+def test_errors_name_the_damaged_file_or_record(tree: Path, tmp_path: Path) -> None:
     pack = tmp_path / "x.ffr"
     ffrfs.pack_folder(tree, pack)
     pack.write_bytes(pack.read_bytes().replace(b"xyz", b"xyZ"))
@@ -153,7 +153,7 @@ def test_damage_is_named(tree: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
-def test_tfrecords_are_written_as_beam_does(tmp_path: Path, compression: str) -> None:
+def test_tfrecords_are_written_with_beams_file_names(tmp_path: Path, compression: str) -> None:
     records = [b"", b"x" * 500_000, *(b"%d" % number for number in range(100))]
     kinds = needed("apache_beam.io.filesystem").CompressionTypes
     with beam.Pipeline() as pipeline:
@@ -184,7 +184,7 @@ def test_tfrecords_are_written_as_beam_does(tmp_path: Path, compression: str) ->
 
 
 @pytest.mark.parametrize("shards", [1, 4])
-def test_a_set_has_the_bytes_of_a_plan(tree: Path, tmp_path: Path, shards: int) -> None:
+def test_a_set_has_the_bytes_of_a_planned_set(tree: Path, tmp_path: Path, shards: int) -> None:
     write(FILES.items(), tmp_path / "of_beam", shards)
     with plan(
         tree, tmp_path / "of_plan", tmp_path / "plan", shards=shards, reproducible=True
@@ -196,12 +196,12 @@ def test_a_set_has_the_bytes_of_a_plan(tree: Path, tmp_path: Path, shards: int) 
     assert len(contents(tmp_path / "of_beam")) == shards + 1
 
 
-def test_nothing_makes_an_empty_set(tmp_path: Path) -> None:
+def test_no_files_give_an_empty_set(tmp_path: Path) -> None:
     write([], tmp_path / "none", 1)
     assert ffrfs.PackedFolder(tmp_path / "none").list("") == []
 
 
-def test_again_is_the_same_and_other_contents_are_refused(tmp_path: Path) -> None:
+def test_a_second_run_keeps_the_set_and_refuses_other_files(tmp_path: Path) -> None:
     """A second run is like a retry: it keeps a shard that exists, and makes a missing one."""
     dest = tmp_path / "set"
     write(FILES.items(), dest, 3)
@@ -241,14 +241,14 @@ def test_a_retried_bundle_makes_the_same_set(tmp_path: Path, monkeypatch: Any) -
 
 
 @pytest.mark.parametrize("path", ["", "/a", "a//b", "../a", "a/..", "a\0b"])
-def test_paths_that_no_pack_has(tmp_path: Path, path: str) -> None:
+def test_invalid_paths_are_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(PackError, match="not the path of a file"):
         write([(path, b"1")], tmp_path / "set", 1)
     assert not (tmp_path / "set").exists()
 
 
 @pytest.mark.parametrize("second", ["a", "a/b"])
-def test_two_files_of_one_place(tmp_path: Path, second: str) -> None:
+def test_two_files_of_one_path_are_refused(tmp_path: Path, second: str) -> None:
     with pytest.raises(PackError, match=r"^a: two files have this path"):
         write([("a", b"1"), (second, b"22"), ("a-", b"")], tmp_path / "set", 1)
 

@@ -75,7 +75,7 @@ def check_parameters(found: Any, expected: list[Any]) -> None:
     assert all(each.default is not each.empty or each.kind in (2, 4) for each in more)
 
 
-def test_all_that_the_modules_have_is_in_the_table(ffrecord: ModuleType) -> None:
+def test_all_public_names_are_in_the_table(ffrecord: ModuleType) -> None:
     in_table = {row.original for row in ROWS}
     for module in ("", ".fileio", ".package", ".utils", ".torch", ".torch.dataset"):
         name = f"ffrecord{module}"

@@ -33,7 +33,7 @@ def test_installing_loads_nothing(tmp_path: Path) -> None:
     assert run(program, tmp_path) == "\n\n"
 
 
-def test_importlib_finds_it(tmp_path: Path) -> None:
+def test_importlib_finds_the_module(tmp_path: Path) -> None:
     program = (
         "import ffrfs.compat, importlib.util\n"
         "assert importlib.util.find_spec('ffrecord') is None\n"
@@ -49,7 +49,7 @@ def test_importlib_finds_it(tmp_path: Path) -> None:
     assert done.stderr.endswith("AttributeError: module 'ffrecord' has no attribute 'nonsense'\n")
 
 
-def test_another_name(tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
     done = python("-c", "import ffrfs.compat; ffrfs.compat.install('webdataset')", cwd=tmp_path)
     assert done.stderr.endswith(
         "OptionError: there is no compatibility module 'webdataset'; there is: ffrecord\n"
@@ -85,7 +85,7 @@ def test_the_original_beside_a_script_is_not_shadowed(tmp_path: Path) -> None:
     assert done.stdout.split()[0] == "ffrfs.record.reader", done.stderr
 
 
-def test_a_directory_of_that_name_is_not_the_original(tmp_path: Path) -> None:
+def test_a_directory_named_ffrecord_is_not_the_original(tmp_path: Path) -> None:
     (tmp_path / "ffrecord").mkdir()  # it may hold data
     program = "import ffrfs.compat; ffrfs.compat.install('ffrecord')\n" + SHOW
     assert run(program, tmp_path).split()[0] == "ffrfs.record.reader"
@@ -102,7 +102,7 @@ def test_a_script_has_its_own_arguments_directory_and_status(tmp_path: Path) -> 
     assert (done.stdout.split(), done.returncode, done.stderr) == (expected, 3, "")
 
 
-def test_a_module(tmp_path: Path) -> None:
+def test_running_a_module(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "train.py").write_text(SHOW)
     done = python("-m", "ffrfs.compat", "-m", "job.train", "x", cwd=tmp_path)
@@ -111,7 +111,7 @@ def test_a_module(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["script", "module", "directory", "compiled"])
-def test_what_goes_on_after_the_last_line_has_its_classes(tmp_path: Path, how: str) -> None:
+def test_threads_and_atexit_functions_find_the_scripts_classes(tmp_path: Path, how: str) -> None:
     file = tmp_path / ("job/__main__.py" if how == "directory" else "job.py")
     file.parent.mkdir(exist_ok=True)
     file.write_text(
@@ -135,7 +135,7 @@ def test_what_goes_on_after_the_last_line_has_its_classes(tmp_path: Path, how: s
     assert (done.stdout, done.stderr) == ("{'size': <class 'int'>}\n3\n3\n", "")
 
 
-def test_programs_that_it_starts_have_it_too(tmp_path: Path) -> None:
+def test_child_processes_find_the_module_too(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import subprocess, sys\n"
         f"subprocess.run([sys.executable, '-c', {SHOW!r}], check=True)\n"
@@ -150,7 +150,7 @@ def test_programs_that_it_starts_have_it_too(tmp_path: Path) -> None:
     ("arguments", "text"),
     [([], "required: SCRIPT"), (["none.py"], "none.py: there is no such script")],
 )
-def test_what_is_wrong_with_the_command(tmp_path: Path, arguments: list[str], text: str) -> None:
+def test_wrong_usage(tmp_path: Path, arguments: list[str], text: str) -> None:
     done = python("-m", "ffrfs.compat", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert text in done.stderr

@@ -23,7 +23,7 @@ from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
         ("tfrecords", {"partition_size": "10kB"}),
     ],
 )
-def test_the_items_are_what_was_packed(
+def test_the_items_are_the_packed_data(
     in_dask: Run, samples: dict[str, Sample], name: str, options: dict[str, object]
 ) -> None:
     sample = samples[name]
@@ -32,7 +32,7 @@ def test_the_items_are_what_was_packed(
     assert sum(found.partitions) == len(sample.rows)
 
 
-def test_partitions_are_as_many_as_asked(in_dask: Run, samples: dict[str, Sample]) -> None:
+def test_number_of_partitions(in_dask: Run, samples: dict[str, Sample]) -> None:
     packs = samples["pack"].packs
     assert len(in_dask("read", packs, npartitions=7).partitions) == 7
     assert len(in_dask("read", packs).partitions) == 1
@@ -51,11 +51,13 @@ def test_dasks_own_operators(in_dask: Run, samples: dict[str, Sample]) -> None:
     assert in_dask("without_cluster", sample.packs) == sample.rows
 
 
-def test_other_processes_read(in_dask: Run, samples: dict[str, Sample]) -> None:
+def test_workers_do_the_reading(in_dask: Run, samples: dict[str, Sample]) -> None:
     assert 1 <= len(in_dask("workers_of", samples["set"].packs)) <= 2
 
 
-def test_keys_say_what_is_read(in_dask: Run, samples: dict[str, Sample], tmp_path: Path) -> None:
+def test_keys_depend_on_packs_and_options(
+    in_dask: Run, samples: dict[str, Sample], tmp_path: Path
+) -> None:
     packs = str(shutil.copytree(str(samples["set"].packs), tmp_path / "set"))
     keys = in_dask("keys", packs, npartitions=9)
     assert in_dask("keys", packs, npartitions=9) == keys
@@ -77,7 +79,7 @@ def test_packs_of_other_bytes_have_other_keys(in_dask: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.promise("S69")
-def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error_or_skipped_or_replaced(in_dask: Run, tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
     with pytest.raises(ChecksumError, match="'3': record 3 ") as caught:
         in_dask("read", sample.packs, npartitions=2)
@@ -99,7 +101,7 @@ def test_packs_at_a_url(in_dask: Run, samples: dict[str, Sample]) -> None:
     assert len(found.partitions) == 5
 
 
-def test_what_is_wrong_is_said_at_once(
+def test_wrong_arguments_are_refused_at_once(
     in_dask: Run, samples: dict[str, Sample], tmp_path: Path
 ) -> None:
     check_wrong(in_dask, samples["set"], tmp_path)
@@ -116,6 +118,6 @@ def test_the_code_of_the_page_runs(in_dask: Run, tmp_path: Path) -> None:
     check_page(in_dask, "ffrfs.dask", tmp_path)
 
 
-def test_dask_is_loaded_only_where_it_is_asked_for() -> None:
+def test_dask_is_loaded_only_when_it_is_used() -> None:
     said = "ffrfs.dask needs Dask; to install it: pip install 'ffrfs[dask]'"
     check_loading({"dask", "distributed", "ffrfs.dask"}, "ffrfs.dask", said)

@@ -68,7 +68,9 @@ def test_find_and_walk(fs: Any, local: Any) -> None:
     assert fs.du("") == sum(local.size(name) for name in files)
 
 
-def test_many_files_are_one_batch(fs: Any, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_read_in_one_batch(
+    fs: Any, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batches = []
     read_files = fs._tree.read_files
 
@@ -151,7 +153,7 @@ def test_blocks(fs: Any, local: Any, offset: int, length: int | None, delimiter:
     assert fs.read_block("a.txt", offset, length, delimiter) == block
 
 
-def test_a_copy_by_pickle_reads(fs: Any, pack: str) -> None:
+def test_an_unpickled_file_system_reads(fs: Any, pack: str) -> None:
     copy = f"pickle.loads({pickle.dumps(fs)!r})"
     program = f"import pickle, sys; sys.stdout.buffer.write({copy}.cat('a.txt'))"
     done = python("-c", program, check=True, text=False)
@@ -184,7 +186,7 @@ def test_writing_is_refused(fs: Any, write: Callable[[Any], Any]) -> None:
     assert raised.value.errno == errno.EROFS
 
 
-def test_damage_is_named(source: Path, tmp_path: Path, pack: str) -> None:
+def test_errors_name_the_damaged_file(source: Path, tmp_path: Path, pack: str) -> None:
     bad = tmp_path / "bad.ffr"
     bad.write_bytes(Path(pack).read_bytes().replace(b"this is a/two.txt", b"that is a/two.txt"))
     fs = PackFileSystem(bad)
@@ -196,7 +198,7 @@ def test_damage_is_named(source: Path, tmp_path: Path, pack: str) -> None:
     assert found == fs.cat(names, on_error="omit") == {"a.txt": b"this is a.txt", "nothing": b""}
 
 
-def test_what_is_no_pack(tmp_path: Path) -> None:
+def test_wrong_arguments_and_missing_packs(tmp_path: Path) -> None:
     for wrong in ({}, {"fo": "x.ffr", "target_protocol": "zip"}, {"fo": "hf://data/x.ffr"}):
         with pytest.raises(OptionError, match="ffr://"):
             PackFileSystem(**wrong)
@@ -204,7 +206,7 @@ def test_what_is_no_pack(tmp_path: Path) -> None:
         PackFileSystem(str(tmp_path / "missing.ffr"))
 
 
-def test_the_entry_points_are_what_is_tested() -> None:
+def test_the_entry_point_gives_the_tested_class() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["fsspec.specs"] == {"ffr": "ffrfs.fsspec:PackFileSystem"}
     program = (

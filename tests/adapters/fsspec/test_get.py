@@ -16,7 +16,7 @@ PackFileSystem = needed("ffrfs.fsspec").PackFileSystem
 
 
 class TestGet(abstract.AbstractFixtures, abstract.AbstractGetTests):
-    # fsspec's test writes its tree itself; test_a_tree_by_get() takes its place.
+    # fsspec's test writes its tree itself; test_get_of_a_tree() takes its place.
     test_get_directory_recursive = None
 
     @pytest.fixture
@@ -52,7 +52,7 @@ for scenario in SCENARIOS:
     setattr(TestGet, scenario, source)
 
 
-def test_a_tree_by_get(pack: str, source: Path, tmp_path: Path) -> None:
+def test_get_of_a_tree(pack: str, source: Path, tmp_path: Path) -> None:
     fs = PackFileSystem(pack)
     for into in ("new/one.txt", "new/b/one.txt"):  # get() copies into `new` if it exists
         fs.get("a/b", str(tmp_path / "new"), recursive=True)

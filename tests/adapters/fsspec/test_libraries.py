@@ -58,7 +58,7 @@ def test_pandas(pack: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.csv", "table/x.csv"])
-def test_pandas_that_writes_is_told_the_name(pack: str, name: str) -> None:
+def test_writing_by_pandas_fails_and_names_the_file(pack: str, name: str) -> None:
     """pandas first asks for the directory, which exists."""
     with pytest.raises(OSError, match=f"packs are read-only: '{name}'"):
         pd.DataFrame(TABLE).to_csv(f"ffr://{name}", storage_options={"fo": pack})
@@ -103,7 +103,7 @@ def test_polars(fs: Any) -> None:
     assert total.item() == 499_500
 
 
-def test_errors_of_polars_and_duckdb_tell_the_damage(tmp_path: Path) -> None:
+def test_errors_of_polars_and_duckdb_name_the_damaged_file(tmp_path: Path) -> None:
     """Both raise their own error around ours; `except Exception` does not catch that of polars."""
     polars, duckdb = needed("polars"), needed("duckdb")
     (tmp_path / "source").mkdir()

@@ -84,7 +84,7 @@ def test_workers_and_nodes_share(tree: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_damage_is_named(tree: Path) -> None:
+def test_errors_name_the_damaged_file(tree: Path) -> None:
     pack = tree.with_name("x.ffr")
     pack.write_bytes(pack.read_bytes().replace(b"bytes of a/10.JPG", b"other of a/10.JPG"))
     with pytest.raises(ChecksumError, match=r"a/10\.JPG"):

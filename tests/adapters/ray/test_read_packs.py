@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
     ("name", "blocks"),
     [*((name, 7) for name in SMALL), ("set", None), ("set", 1), ("tfrecords", 1)],
 )
-def test_the_rows_are_what_was_packed(
+def test_the_rows_are_the_packed_data(
     in_ray: Run, samples: dict[str, Sample], name: str, blocks: int | None
 ) -> None:
     """The first of these tests waits until Ray has started."""
@@ -50,7 +50,7 @@ def test_rays_own_operators(in_ray: Run, samples: dict[str, Sample]) -> None:
     assert in_ray("limited", sample.packs, 5) == 5
 
 
-def test_what_ray_is_told_before_it_reads(in_ray: Run, samples: dict[str, Sample]) -> None:
+def test_metadata_of_the_read_tasks(in_ray: Run, samples: dict[str, Sample]) -> None:
     sample = samples["set"]
     tasks = in_ray("metadata", sample.packs)
     assert len(tasks) == 4
@@ -60,14 +60,14 @@ def test_what_ray_is_told_before_it_reads(in_ray: Run, samples: dict[str, Sample
     assert {file for _, _, files in tasks for file in files} == shards
 
 
-def test_numbers_of_rows_that_only_reading_tells(in_ray: Run, samples: dict[str, Sample]) -> None:
+def test_number_of_rows_is_unknown_before_reading(in_ray: Run, samples: dict[str, Sample]) -> None:
     """Ray gets no number of rows if files may be damaged, or if files share a record."""
     assert {n for n, _, _ in in_ray("metadata", samples["set"].packs, on_error="skip")} == {None}
     assert {n for n, _, _ in in_ray("metadata", samples["shared"].packs)} == {None}
 
 
 @pytest.mark.promise("S69")
-def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error_or_skipped_or_replaced(in_ray: Run, tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
     is_checksum_error, text, file, record = in_ray("error_of", sample.packs)
     assert is_checksum_error
@@ -78,7 +78,7 @@ def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> No
     assert replaced.rows == sorted([*sample.rows, ("3", b"3")])
 
 
-def test_a_large_file_is_a_block_alone(in_ray: Run, tmp_path: Path) -> None:
+def test_a_large_file_has_a_block_of_its_own(in_ray: Run, tmp_path: Path) -> None:
     sample = large_pack(tmp_path, 40 << 20)  # larger than other blocks (32 MiB)
     assert in_ray("blocks", sample.packs) == [10, 1, 1]
     assert in_ray("is_same", sample.packs, "b")
@@ -90,7 +90,7 @@ def test_packs_at_a_url(in_ray: Run, samples: dict[str, Sample]) -> None:
     assert found.rows == samples["set"].rows
 
 
-def test_what_is_wrong_is_said_at_once(
+def test_wrong_arguments_are_refused_at_once(
     in_ray: Run, samples: dict[str, Sample], tmp_path: Path
 ) -> None:
     check_wrong(in_ray, samples["set"], tmp_path)
@@ -109,13 +109,13 @@ def test_the_code_of_the_page_runs(in_ray: Run, tmp_path: Path) -> None:
     check_page(in_ray, "ffrfs.ray", tmp_path)
 
 
-def test_ray_is_loaded_only_where_it_is_asked_for() -> None:
+def test_ray_is_loaded_only_when_it_is_used() -> None:
     said = "ffrfs.ray needs Ray Data; to install it: pip install 'ffrfs[ray]'"
     check_loading({"ray", "pyarrow", "ffrfs.ray"}, "ffrfs.ray", said)
 
 
 @pytest.mark.promise("S65")
-def test_ray_is_told_no_query_of_a_url(in_ray: Run, tmp_path: Path) -> None:
+def test_ray_gets_urls_without_their_query(in_ray: Run, tmp_path: Path) -> None:
     pack = str(write_folder(tmp_path / "x.ffr", {"a": b"1"}))
     assert in_ray("input_files", pack, "https://host/x.ffr?k=hush") == [("https://host/x.ffr",)]
 

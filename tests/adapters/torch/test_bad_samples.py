@@ -94,7 +94,7 @@ def test_skip_and_report(pack: Path, caplog: pytest.LogCaptureFixture, how: dict
     assert dataset.bad_samples.report() is None
 
 
-def test_one_item_is_the_next_good_one(pack: Path) -> None:
+def test_a_bad_item_becomes_the_next_good_one(pack: Path) -> None:
     dataset = PackedFolderDataset(pack, loader=name_of, on_error="skip")
     assert [dataset[i][0] for i in (2, 3, 4, -1)] == ["02", "05", "05", "11"]
     assert dataset.__getitems__([3, 4]) == [("05", 0)]
@@ -105,12 +105,12 @@ def test_one_item_is_the_next_good_one(pack: Path) -> None:
     ]
 
 
-def test_raise_is_as_ever(pack: Path) -> None:
+def test_raise_is_the_default(pack: Path) -> None:
     with pytest.raises(ChecksumError, match="c/03"):
         PackedFolderDataset(pack)[3]
 
 
-def test_a_function_replaces(pack: Path) -> None:
+def test_a_function_replaces_bad_samples(pack: Path) -> None:
     told: list[Any] = []
 
     def replaced(error: Exception, path: str) -> str:
@@ -122,13 +122,13 @@ def test_a_function_replaces(pack: Path) -> None:
     assert told == [(ChecksumError, "c/03"), (ChecksumError, "c/09")]
 
 
-def test_nothing_good_is_the_error(pack: Path) -> None:
+def test_skip_raises_if_no_sample_is_good(pack: Path) -> None:
     flip(pack, [i for i in range(COUNT) if i not in BAD])
     with pytest.raises(ChecksumError, match="c/00"):
         PackedFolderDataset(pack, on_error="skip")[0]
 
 
-def test_errors_of_the_job_are_raised(pack: Path) -> None:
+def test_errors_other_than_damage_are_raised(pack: Path) -> None:
     def failing(path: str, _: object) -> str:
         raise OSError(errno.EIO, "of another disk")
 
@@ -160,7 +160,7 @@ def test_records(tmp_path: Path) -> None:
         dataset[[3, 1]]
 
 
-def test_records_of_several_sets_are_noted_once(tmp_path: Path) -> None:
+def test_bad_records_of_several_sets_are_counted_once(tmp_path: Path) -> None:
     path = write_records(tmp_path / "r.ffr", [b"%02d" % i for i in range(6)])
     flip(path, [1, 5])
     dataset = Texts(path, on_error="skip")
@@ -278,7 +278,7 @@ def test_mixed_streams(examples: Path) -> None:
     assert "3 samples could not be read" in str(mixed.bad_samples.report())
 
 
-def test_errors_of_the_job_end_a_stream(examples: Path) -> None:
+def test_errors_other_than_damage_end_a_stream(examples: Path) -> None:
     def failing(item: object) -> None:
         raise FormatError("of another file")
 
@@ -289,7 +289,7 @@ def test_errors_of_the_job_end_a_stream(examples: Path) -> None:
         list(stream)
 
 
-def test_a_stream_ends_where_the_next_record_is_unknown(examples: Path) -> None:
+def test_a_stream_ends_at_a_corrupt_length(examples: Path) -> None:
     content = bytearray(examples.read_bytes())
     content[tfrecord_extents(bytes(content))[5][0] + 8] ^= 1  # the checksum of a length
     examples.write_bytes(content)
@@ -301,7 +301,7 @@ def test_a_stream_ends_where_the_next_record_is_unknown(examples: Path) -> None:
             list(stream)
 
 
-def test_a_report_names_ten(pack: Path) -> None:
+def test_a_report_names_at_most_ten_samples(pack: Path) -> None:
     bad = BadSamples("skip")
 
     def read(keys: Sequence[int]) -> list[int]:
@@ -327,7 +327,7 @@ def test_a_worker_that_outlives_the_data_set_leaves_no_file() -> None:
 
 
 @pytest.mark.parametrize("method", ["deepcopy", "pickle"])
-def test_a_copy_counts_when_the_data_set_has_ended(method: str) -> None:
+def test_a_copy_counts_after_its_original_was_deleted(method: str) -> None:
     samples = BadSamples("skip")
     if method == "deepcopy":
         other = copy.deepcopy(samples)
@@ -343,7 +343,7 @@ def test_a_copy_counts_when_the_data_set_has_ended(method: str) -> None:
     assert not notes.exists()
 
 
-def test_a_copy_counts_when_the_data_set_ends_later(pack: Path) -> None:
+def test_a_copy_keeps_the_count_of_its_deleted_original(pack: Path) -> None:
     dataset = PackedFolderDataset(pack, loader=name_of, on_error="skip")
     other = pickle.loads(pickle.dumps(dataset))
     assert dataset[BAD[0]] == ("05", 0)
@@ -375,7 +375,7 @@ def test_a_process_that_makes_a_data_set_leaves_no_file(method: str) -> None:
     assert (was_there, os.path.exists(notes)) == (True, False)
 
 
-def test_a_process_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
+def test_a_terminated_process_leaves_no_file(tmp_path: Path) -> None:
     program = (
         "import os, signal; from ffrfs.adapters.bad_samples import *; "
         "samples = BadSamples('skip'); samples.settle([1], [Bad(OSError('x'))], str); "
@@ -385,7 +385,7 @@ def test_a_process_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
     assert (done.returncode, os.listdir(tmp_path)) == (-signal.SIGTERM, [])
 
 
-def test_a_copy_takes_no_file_of_another_process_for_its_own() -> None:
+def test_a_copy_does_not_use_the_file_of_another_process() -> None:
     samples = BadSamples("skip")
     gone = vars(BadSamples("skip"))
     other = BadSamples.__new__(BadSamples)
@@ -394,6 +394,6 @@ def test_a_copy_takes_no_file_of_another_process_for_its_own() -> None:
     assert (samples.count(), other.count()) == (0, 1)
 
 
-def test_wrong_words() -> None:
+def test_wrong_value_of_on_error() -> None:
     with pytest.raises(OptionError, match='on_error is "raise", "skip" or a function'):
         BadSamples("ignore")  # type: ignore[arg-type]

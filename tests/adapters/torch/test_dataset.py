@@ -165,7 +165,9 @@ def test_shards_are_one_data_set(tmp_path: Path) -> None:
         ({"vector": FixedLenFeature((2,), np.float32)}, 'feature "vector"'),
     ],
 )
-def test_a_record_without_what_is_described(file: Path, description: Any, text: str) -> None:
+def test_a_record_that_does_not_fit_the_description(
+    file: Path, description: Any, text: str
+) -> None:
     with pytest.raises(FormatError) as raised:
         TFRecordDataset(file, description)[4]
     assert str(raised.value).startswith(f"{file}: record 4: {text}")
@@ -181,7 +183,7 @@ def test_a_record_without_what_is_described(file: Path, description: Any, text: 
         ({"number": "int", "vector": FixedLenFeature((3,), np.float32)}, ValueError),
     ],
 )
-def test_descriptions_that_describe_nothing(
+def test_invalid_descriptions_are_refused(
     file: Path, description: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match="descri"):
@@ -207,7 +209,7 @@ def sequences(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("description", [None, [], {}])
-def test_feature_lists_are_not_lost(sequences: Path, description: Any) -> None:
+def test_feature_lists_are_not_dropped_silently(sequences: Path, description: Any) -> None:
     with pytest.raises(FormatError, match=r's\.tfrecord: record 1: .*\("n", "words"\).*sequence_'):
         TFRecordDataset(sequences, description)[1]
     context, lists = TFRecordDataset(
@@ -256,13 +258,15 @@ def test_feature_lists_are_parsed_as_described(sequences: Path) -> None:
         ({"n": "byte"}, 'feature list "n" is of kind "int64", not "bytes"'),
     ],
 )
-def test_feature_lists_that_are_not_as_described(sequences: Path, lists: Any, text: str) -> None:
+def test_feature_lists_that_do_not_fit_the_description(
+    sequences: Path, lists: Any, text: str
+) -> None:
     with pytest.raises(FormatError) as raised:
         TFRecordDataset(sequences, sequence_description=lists)[2]
     assert str(raised.value) == f"{sequences}: record 2: {text}"
 
 
-def test_a_damaged_record_is_not_handed_out(file: Path) -> None:
+def test_a_damaged_record_is_an_error(file: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(data.replace(b"record 7", b"record 8"))
     assert tfrecord_records(file.read_bytes())[7] != numbered(7)
@@ -277,7 +281,7 @@ def test_pickling_sends_no_data(file: Path) -> None:
     assert list(pickle.loads(pickled)) == list(dataset)
 
 
-def test_a_closed_data_set_says_so(file: Path) -> None:
+def test_a_closed_data_set_raises_an_error(file: Path) -> None:
     dataset = TFRecordDataset(file)
     dataset.close()
     with pytest.raises(ValueError, match="closed"):

@@ -159,7 +159,7 @@ WORKERS = {"num_workers": 2}
         ("custom", False, WORKERS | {"persistent_workers": True}),
     ],
 )
-def test_batches_are_the_same(
+def test_hints_do_not_change_the_batches(
     mount: Mount, root: str, kind: str, has_generator: bool, how: dict[str, Any]
 ) -> None:
     def made(dataset: Dataset[Any]) -> DataLoader[Any]:
@@ -175,7 +175,7 @@ def test_batches_are_the_same(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_hints_are_what_comes(mount: Mount, root: str, workers: int) -> None:
+def test_hints_have_the_order_of_the_samples(mount: Mount, root: str, workers: int) -> None:
     loader = DataLoader(Shown(root), BATCH_SIZE, shuffle=True, collate_fn=same, num_workers=workers)
     assert hint(loader, COUNT, root) is loader
     for epoch in range(3):
@@ -184,7 +184,7 @@ def test_hints_are_what_comes(mount: Mount, root: str, workers: int) -> None:
         assert mount.indices(epoch, COUNT) == found
 
 
-def test_an_epoch_that_is_left(mount: Mount, root: str) -> None:
+def test_hints_of_an_abandoned_epoch_are_dropped(mount: Mount, root: str) -> None:
     loader = hint(DataLoader(Shown(root), 1, collate_fn=same), 3, root)
     items = iter(loader)
     next(items)
@@ -243,7 +243,7 @@ def test_stateful_loader_resumes(mount: Mount, root: str) -> None:
 
 @pytest.mark.parametrize("kind", [Hidden, Batched])
 @pytest.mark.parametrize("how", [{}, {"num_workers": 2, "timeout": TIMEOUT_S}])
-def test_paths_are_learned(
+def test_paths_are_learned_in_the_first_epoch(
     mount: Mount,
     root: str,
     caplog: pytest.LogCaptureFixture,
@@ -261,7 +261,7 @@ def test_paths_are_learned(
     ]
 
 
-def test_paths_are_learned_where_none_of_those_shown_is_mounted(
+def test_paths_are_learned_if_the_shown_ones_are_not_mounted(
     mount: Mount, root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     loader = hint(DataLoader(Named(root), 4, shuffle=True, collate_fn=same), 200, root)
@@ -273,7 +273,7 @@ def test_paths_are_learned_where_none_of_those_shown_is_mounted(
     ]
 
 
-def test_files_of_one_mount_have_hints(
+def test_only_files_of_one_mount_are_hinted(
     mount: Mount, root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     parts = ConcatDataset([Named(root), Shown(root)])
@@ -436,7 +436,7 @@ class Made(Drawing):
         (TalkingByHelper, "its sampler talks to other processes"),
     ],
 )
-def test_samplers_that_cannot_be_foretold(
+def test_samplers_with_an_unpredictable_order(
     mount: Mount,
     root: str,
     caplog: pytest.LogCaptureFixture,
@@ -455,7 +455,7 @@ def test_samplers_that_cannot_be_foretold(
 
 
 @pytest.mark.parametrize("sampler", [Made, ByGlobalGenerators])
-def test_samplers_that_can_be_foretold(mount: Mount, root: str, sampler: type[Drawing]) -> None:
+def test_samplers_with_a_predictable_order(mount: Mount, root: str, sampler: type[Drawing]) -> None:
     """hint() does not call the constructor of a sampler again."""
     dataset = Shown(root)
     loader = DataLoader(dataset, 4, sampler=sampler(dataset), collate_fn=same)
@@ -485,7 +485,7 @@ def test_long_lists_of_a_sampler_are_copied_as_a_whole() -> None:
     assert list(ahead) == list(sampler) == [9_999, 9_999, 9_999]
 
 
-def test_an_order_that_a_copy_changes_ends_the_hints(
+def test_hints_end_if_a_copy_of_the_sampler_has_another_order(
     mount: Mount, root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = Shown(root)
@@ -517,7 +517,7 @@ class Stream(IterableDataset[int]):
         yield from range(5)
 
 
-def test_what_shows_nothing_is_said_once(
+def test_a_data_set_without_paths_is_reported_once(
     mount: Mount, root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
@@ -549,7 +549,7 @@ def test_without_a_mount(
     assert caplog.messages == [said]
 
 
-def test_errors_of_the_job_stay_its_own(
+def test_errors_of_the_data_loader_are_unchanged(
     mount: Mount, root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)

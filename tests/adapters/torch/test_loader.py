@@ -96,7 +96,7 @@ def resume(loader: DataLoader[Any], epoch: int, step: int) -> None:
 
 
 @given(st.data())
-def test_resume_at_against_lists(data: st.DataObject) -> None:
+def test_resume_at_gives_the_rest_of_the_run(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 40), "count")
     batch_size = data.draw(st.integers(1, 12), "batch size")
     drop_last = data.draw(st.booleans(), "drop_last")
@@ -195,7 +195,7 @@ def test_batches_are_those_of_an_uninterrupted_run(how: str, kind: str) -> None:
         assert epochs(loader, EPOCHS - epoch) == [expected[epoch][step:], *expected[epoch + 1 :]]
 
 
-def test_a_later_epoch_from_the_generators_state() -> None:
+def test_resuming_a_later_epoch_from_the_generators_state() -> None:
     def loader(kind: Any, generator: torch.Generator) -> Any:
         options = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": TIMEOUT_S}
         return kind(Numbers(), 4, True, generator=generator, **options)
@@ -213,7 +213,7 @@ def test_a_later_epoch_from_the_generators_state() -> None:
     assert found == [expected[0][3:], expected[1]]
 
 
-def test_without_a_generator_it_is_torchs_own() -> None:
+def test_without_a_generator_torchs_global_one_gives_the_order() -> None:
     loader = DataLoader(Numbers(), 4, shuffle=True, collate_fn=same)  # type: ignore[arg-type]
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -276,7 +276,7 @@ def test_records_that_are_skipped_are_not_read(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_length_is_what_is_left(workers: int) -> None:
+def test_the_length_excludes_skipped_batches(workers: int) -> None:
     options = {"multiprocessing_context": "fork", "timeout": TIMEOUT_S} if workers else {}
     loader = DataLoader(Numbers(), 4, num_workers=workers, **options)
     assert len(loader) == 6
@@ -295,7 +295,7 @@ def test_the_length_is_what_is_left(workers: int) -> None:
     assert len(loader) == len(list(loader)) == 6
 
 
-def test_resume_at_is_for_the_next_epoch() -> None:
+def test_resume_at_affects_only_the_next_epoch() -> None:
     loader = DataLoader(Numbers(), 4, collate_fn=same)  # type: ignore[arg-type]
     under_way = iter(loader)
     loader.resume_at(4)
@@ -305,7 +305,7 @@ def test_resume_at_is_for_the_next_epoch() -> None:
     assert [batch[0] for batch in abandoned] == [16, 20]
 
 
-def test_an_epoch_that_cannot_begin_is_still_resumed() -> None:
+def test_resume_at_survives_an_epoch_that_fails_to_begin() -> None:
     class Failing(list[int]):
         fails = True
 
@@ -361,7 +361,7 @@ def test_the_later_of_set_step_and_resume_at_counts() -> None:
 
 @pytest.mark.parametrize("name", ["set_step", "resume_at"])
 @pytest.mark.parametrize("step", [-1, 7])
-def test_a_step_that_is_not_there(step: int, name: str) -> None:
+def test_a_step_out_of_range(step: int, name: str) -> None:
     loader = DataLoader(Numbers(), 4)  # type: ignore[arg-type]
     skip = getattr(loader, name)
     with pytest.raises(ValueError, match=f"step {step} "):
@@ -371,7 +371,7 @@ def test_a_step_that_is_not_there(step: int, name: str) -> None:
         skip(1.0)
 
 
-def test_a_sampler_that_does_not_know_its_length() -> None:
+def test_a_sampler_without_a_length() -> None:
     loader = DataLoader(Numbers(), batch_sampler=([i, i + 1] for i in range(0, 8, 2)))
     loader.resume_at(3)
     assert [batch.tolist() for batch in loader] == [[6, 7]]
@@ -389,7 +389,7 @@ def test_an_iterable_data_set_cannot_skip(batch_size: int | None) -> None:
     assert len(list(loader)) == (6 if batch_size else COUNT)
 
 
-def test_a_data_set_that_has_other_things_by_the_names_of_data_sets() -> None:
+def test_a_data_set_with_unrelated_dataset_attributes() -> None:
     data = Numbers()
     parts = iter([1, 2])
     for name, value in {"dataset": data, "datasets": parts}.items():
@@ -401,7 +401,7 @@ def test_a_data_set_that_has_other_things_by_the_names_of_data_sets() -> None:
 
 
 @pytest.mark.parametrize("name", ["bad_samples", "dataset", "datasets"])
-def test_properties_of_a_data_set_are_left_to_workers(name: str) -> None:
+def test_the_main_process_reads_no_properties_of_a_data_set(name: str) -> None:
     """A property may open a file, which forked workers would share."""
 
     def opened(_: object) -> None:

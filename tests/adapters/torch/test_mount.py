@@ -32,5 +32,5 @@ def test_forks_in_the_middle_of_an_epoch(pack: Path, engine: str) -> None:
     assert run_module("mount_run", "forks", str(pack), engine) == ""
 
 
-def test_what_is_skipped_is_not_hinted_at(pack: Path) -> None:
+def test_skipped_samples_get_no_hints(pack: Path) -> None:
     assert run_module("mount_run", "steps", str(pack), "native") == ""

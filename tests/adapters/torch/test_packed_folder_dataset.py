@@ -49,7 +49,7 @@ def test_folders_are_classes(pack: Path) -> None:
     assert [*dataset] == [(b"note", 0), (b"ant 2", 0), (b"ant z", 0), (b"cat 0", 1), (b"cat 1", 1)]
 
 
-def test_a_file_at_the_top_makes_no_classes(tmp_path: Path) -> None:
+def test_no_classes_if_a_file_is_at_the_top(tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", {**ANIMALS, "README": b"?"})  # type: ignore[dict-item]
     dataset = PackedFolderDataset(pack)
     assert (dataset.classes, dataset.class_to_idx, dataset.targets) == ([], {}, [])
@@ -65,7 +65,7 @@ def test_extensions(pack: Path, extensions: Any) -> None:
     assert dataset.targets == [0, 0, 1, 1]
 
 
-def test_no_file_with_such_an_extension(pack: Path) -> None:
+def test_no_file_has_the_extensions(pack: Path) -> None:
     with pytest.raises(PathNotFoundError, match=r"animals\.ffr: holds no file .* \.jpg or \.gif"):
         PackedFolderDataset(pack, extensions=(".jpg", ".gif"))
 
@@ -84,7 +84,7 @@ def splits(tmp_path: Path) -> Path:
         *("/train", "./train/", "//train", Path("/train")),
     ],
 )
-def test_root_is_where_classes_are(pack: Path, splits: Path, root: Any) -> None:
+def test_root_is_the_parent_of_the_classes(pack: Path, splits: Path, root: Any) -> None:
     whole, train = PackedFolderDataset(pack), PackedFolderDataset(splits, root=root)
     assert train.root == "train"
     assert (train.classes, train.targets) == (whole.classes, whole.targets)
@@ -97,7 +97,7 @@ def test_root_is_where_classes_are(pack: Path, splits: Path, root: Any) -> None:
     assert pickle.loads(pickle.dumps(train)).paths == train.paths
 
 
-def test_root_is_deep_and_extensions_are_of_it(splits: Path) -> None:
+def test_a_deep_root_and_extensions_below_it(splits: Path) -> None:
     dataset = PackedFolderDataset(splits, root="deep/er", extensions=".png")
     assert (dataset.classes, dataset.paths) == (["ant"], ["deep/er/ant/1.png"])
     assert PackedFolderDataset(splits, root="val/ant").samples == []
@@ -105,7 +105,7 @@ def test_root_is_deep_and_extensions_are_of_it(splits: Path) -> None:
         PackedFolderDataset(splits, root="val", extensions=".txt")
 
 
-def test_root_is_no_directory(splits: Path) -> None:
+def test_root_must_be_a_directory(splits: Path) -> None:
     with pytest.raises(PathNotFoundError, match=r"^\S+splits\.ffr: has no 'tarin'$"):
         PackedFolderDataset(splits, root="tarin")
     with pytest.raises(NotAFolderError, match=r"^\S+splits\.ffr: 'labels\.csv' is a file, not a"):
@@ -127,17 +127,17 @@ def test_splits_are_not_taken_for_classes(tmp_path: Path, more: Any) -> None:
     assert PackedFolderDataset(pack, extensions=".png", root="Train").classes == ["a"]
 
 
-def test_splits_are_classes_if_that_is_said(tmp_path: Path) -> None:
+def test_an_empty_root_makes_splits_classes(tmp_path: Path) -> None:
     dataset = PackedFolderDataset(write_folder(tmp_path / "x.ffr", SPLITS), root="")  # type: ignore[arg-type]
     assert (dataset.classes, dataset.targets) == (["Train", "val"], [0, 1])
 
 
-def test_a_class_may_have_a_split_s_name(tmp_path: Path) -> None:
+def test_a_class_may_have_the_name_of_a_split(tmp_path: Path) -> None:
     tree: Any = {**SPLITS, "dog": {"2.png": b"2"}}
     assert PackedFolderDataset(write_folder(tmp_path / "x.ffr", tree)).targets == [0, 1, 2]
 
 
-def test_repr_is_torchvision_s(pack: Path, splits: Path) -> None:
+def test_repr_is_like_torchvisions(pack: Path, splits: Path) -> None:
     head = "Dataset PackedFolderDataset\n    Number of datapoints: 5\n    Root location: "
     assert repr(PackedFolderDataset(pack)) == f"{head}{pack}"
     assert repr(PackedFolderDataset(splits, root="train/")) == f"{head}{splits}/train"
@@ -200,7 +200,7 @@ def test_a_damaged_file_is_named(pack: Path) -> None:
     assert PackedFolderDataset(pack, check_data=False)[0][0][1:] == b"ote"
 
 
-def test_what_is_no_packed_folder(tmp_path: Path) -> None:
+def test_plain_and_missing_files_are_refused(tmp_path: Path) -> None:
     plain = write_records(tmp_path / "plain.ffr", [b"x"])
     with pytest.raises(FormatError, match="not a pack"):
         PackedFolderDataset(plain)
@@ -272,7 +272,7 @@ def test_a_loader_of_torchvision_gets_a_path(
     assert found == [[each[::-1] if loader is cv2.imread else each, 0] for each in red_first]
 
 
-def test_an_error_of_such_a_loader_names_the_file(pack: Path) -> None:
+def test_an_error_of_a_torchvision_loader_names_the_file(pack: Path) -> None:
     with pytest.raises(UnidentifiedImageError) as caught:
         _ = PackedFolderDataset(pack, loader=pil_loader)[1]
     assert caught.value.__notes__ == ["The file is ant/deep/2.png of the pack."]
@@ -286,7 +286,7 @@ def test_a_loader_of_one_or_two_arguments(pack: Path) -> None:
 
 
 @pytest.mark.promise("S65")
-def test_what_follows_the_question_mark_of_a_url_is_shown_nowhere(
+def test_errors_and_repr_hide_the_query_of_a_url(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with nginx(tmp_path) as web, reading_urls(monkeypatch, tmp_path):

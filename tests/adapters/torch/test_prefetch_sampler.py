@@ -65,7 +65,7 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("ahead", [1, 7, 10_000])
-def test_items_are_the_wrapped_samplers(mount: Mount, name: str, ahead: int) -> None:
+def test_items_are_those_of_the_wrapped_sampler(mount: Mount, name: str, ahead: int) -> None:
     expected = list(SAMPLERS[name]())
     sampler = PrefetchSampler(SAMPLERS[name](), PATHS, PLACE, ahead)
     assert list(sampler) == expected
@@ -76,7 +76,7 @@ def test_items_are_the_wrapped_samplers(mount: Mount, name: str, ahead: int) -> 
 
 
 @pytest.mark.parametrize("make", [shuffled, batched])
-def test_hints_run_ahead_of_what_is_yielded(mount: Mount, make: Callable[[], Any]) -> None:
+def test_hints_run_ahead_of_the_items(mount: Mount, make: Callable[[], Any]) -> None:
     order = flat(list(make()))
     ahead = 100
     items = iter(PrefetchSampler(make(), PATHS, PLACE, ahead))
@@ -91,7 +91,7 @@ def test_hints_run_ahead_of_what_is_yielded(mount: Mount, make: Callable[[], Any
     items.close()
 
 
-def test_new_iteration_drops_what_is_left(mount: Mount) -> None:
+def test_new_iteration_drops_the_old_hints(mount: Mount) -> None:
     sampler = PrefetchSampler(shuffled(), PATHS, PLACE, 10)
     first = iter(sampler)
     next(first)
@@ -107,14 +107,14 @@ def test_new_iteration_drops_what_is_left(mount: Mount) -> None:
     second.close()
 
 
-def test_epoch_that_is_left_drops_its_hints(mount: Mount) -> None:
+def test_abandoned_epoch_drops_its_hints(mount: Mount) -> None:
     for _ in PrefetchSampler(shuffled(), PATHS, PLACE, 10):
         break
     gc.collect()
     assert not mount.rest(0).endswith(b"\0\0")
 
 
-def test_mount_that_takes_nothing_holds_up_nobody(mount: Mount) -> None:
+def test_mount_that_reads_no_hints_does_not_block_the_epoch(mount: Mount) -> None:
     paths = [f"{PLACE}/{'x' * 4000}/{i}" for i in range(COUNT)]
     sampler = PrefetchSampler(shuffled(), paths, PLACE, 10)
     begin_s = time.monotonic()
@@ -166,7 +166,7 @@ def test_without_any_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch)
         (2, "only the files of one mount are read ahead: others are in another one, or in none"),
     ],
 )
-def test_paths_of_no_mount_are_one_warning(mount: Mount, every: int, said: str) -> None:
+def test_paths_outside_of_the_mount_give_one_warning(mount: Mount, every: int, said: str) -> None:
     paths = ["/usr/x" if i % every == 0 else path for i, path in enumerate(PATHS)]
     sampler = PrefetchSampler(BatchSampler(SequentialSampler(range(COUNT)), 2, False), paths, PLACE)
     with warnings.catch_warnings(record=True) as told:
@@ -176,7 +176,7 @@ def test_paths_of_no_mount_are_one_warning(mount: Mount, every: int, said: str) 
     assert [str(each.message) for each in told] == [said]
 
 
-def test_everything_else_is_the_wrapped_samplers(mount: Mount) -> None:
+def test_attributes_are_those_of_the_wrapped_sampler(mount: Mount) -> None:
     wrapped = DistributedSampler(range(COUNT), num_replicas=2, rank=0, seed=1)  # type: ignore[arg-type]
     sampler = PrefetchSampler(wrapped, PATHS, PLACE)
     first = list(sampler)
@@ -203,7 +203,7 @@ def test_path_that_is_missing_is_an_error(mount: Mount) -> None:
         list(PrefetchSampler([0, COUNT], PATHS, PLACE))
 
 
-def test_it_can_be_pickled_while_it_hints(mount: Mount) -> None:
+def test_sampler_can_be_pickled_while_it_hints(mount: Mount) -> None:
     sampler = PrefetchSampler([1, 2], PATHS, PLACE)
     assert list(sampler) == [1, 2]
     again = pickle.loads(pickle.dumps(sampler))

@@ -38,7 +38,7 @@ def readers(file: Path) -> list[FileReader]:
     return [FileReader(file) for _ in range(4)]
 
 
-def test_attributes_of_registries(readers: list[FileReader]) -> None:
+def test_readers_in_attributes_are_found(readers: list[FileReader]) -> None:
     a, b, c, d = readers
     holder = Holder(first=a, more=Holder(one=b, other=c), last=d, name="x", number=7, none=None)
     assert holder.ffreaders() == [a, b, c, d]
@@ -61,25 +61,27 @@ def test_attributes_of_registries(readers: list[FileReader]) -> None:
         lambda reader: Subset(Holder(reader=reader), []),  # type: ignore[arg-type]
     ],
 )
-def test_what_wraps_a_reader(readers: list[FileReader], wrapped: Any) -> None:
+def test_readers_in_containers_and_data_sets_are_found(
+    readers: list[FileReader], wrapped: Any
+) -> None:
     assert Holder(thing=wrapped(readers[0])).ffreaders() == readers[:1]
 
 
-def test_data_sets(file: Path) -> None:
+def test_readers_of_nested_data_sets_are_found(file: Path) -> None:
     datasets = [Dataset(file), Dataset([file, file])]
     both = ConcatDataset([Subset(datasets[0], [1]), datasets[1]])
     assert both.ffreaders() == [dataset.reader for dataset in datasets]
     assert datasets[0].ffreaders() == [datasets[0].reader]
 
 
-def test_each_reader_once_and_circles_end(readers: list[FileReader]) -> None:
+def test_each_reader_is_found_once_despite_cycles(readers: list[FileReader]) -> None:
     holder = Holder(a=readers[0], b=[readers[0], readers[1]])
     holder.itself = [holder]
     holder.b.append(holder.b)
     assert holder.ffreaders() == readers[:2]
 
 
-def test_no_depth_is_too_deep(readers: list[FileReader]) -> None:
+def test_readers_are_found_at_any_depth(readers: list[FileReader]) -> None:
     thing: Any = readers[0]
     for _ in range(10_000):
         thing = [thing]
@@ -89,7 +91,7 @@ def test_no_depth_is_too_deep(readers: list[FileReader]) -> None:
         holder.thing = thing = thing.pop()
 
 
-def test_a_program_is_not_searched(readers: list[FileReader]) -> None:
+def test_modules_functions_and_classes_are_not_searched(readers: list[FileReader]) -> None:
     def function() -> None: ...
 
     function.reader = readers[0]  # type: ignore[attr-defined]

@@ -62,7 +62,7 @@ def numbers(kind: Callable[..., Any] = DataLoader, **options: Any) -> Any:
 
 
 @how
-def test_epochs(how: dict[str, Any]) -> None:
+def test_receipt_of_whole_epochs(how: dict[str, Any]) -> None:
     def seeded() -> torch.Generator:
         return torch.Generator().manual_seed(3)
 
@@ -87,7 +87,7 @@ def test_epochs(how: dict[str, Any]) -> None:
 
 
 @how
-def test_an_epoch_that_is_left(how: dict[str, Any]) -> None:
+def test_an_epoch_that_ends_early(how: dict[str, Any]) -> None:
     """Samples that workers have only read ahead do not count as given."""
     loader = numbers(**how)
     for batch in loader:
@@ -103,7 +103,7 @@ def test_an_epoch_that_is_left(how: dict[str, Any]) -> None:
     assert loader.receipt()[:5] == (COUNT, COUNT, 0, 0, [])
 
 
-def test_more_often_never_and_resumed() -> None:
+def test_repeated_missing_and_resumed_samples() -> None:
     loader = numbers(sampler=[5, 5, 5, 7, 7, -1])
     list(loader)
     never = [i for i in range(COUNT) if i not in (5, 7, 19)]
@@ -135,7 +135,7 @@ def test_ranks(how: dict[str, Any]) -> None:
     assert never[0].isdisjoint(never[1])
 
 
-def test_one_by_one_and_out_of_order() -> None:
+def test_single_samples_and_batches_out_of_order() -> None:
     loader = DataLoader(Numbers(), None, collate_fn=same)  # type: ignore[arg-type]
     list(loader)
     assert loader.receipt() == (COUNT, COUNT, 0, 0, [], COUNT, digest(range(COUNT)), True, 0)
@@ -172,7 +172,7 @@ def test_files_of_a_pack(
     assert found.sha256 == digest(f"/{dataset.paths[i]}" for i in (5, 0))
 
 
-def test_the_digest_is_that_of_a_mount(fuse: None, tmp_path: Path) -> None:
+def test_the_digest_equals_that_of_a_mount(fuse: None, tmp_path: Path) -> None:
     make_folder(tmp_path / "s", {"a": {f"{i}": b"%d" % i for i in range(9)}})
     pack_folder(tmp_path / "s", tmp_path / "x.ffr")
     dataset = PackedFolderDataset(tmp_path / "x.ffr", loader=lambda path, data: path)
@@ -202,7 +202,7 @@ def damaged(tmp_path: Path) -> Path:
     return pack
 
 
-def test_the_report_of_an_epoch_that_is_left(
+def test_an_epoch_that_ends_early_reports_bad_samples(
     damaged: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in DataLoader(PackedFolderDataset(damaged, on_error="skip"), 3, collate_fn=same):
@@ -220,7 +220,7 @@ next(batches)
 
 
 @TORCH_PROGRAMS
-def test_the_report_of_a_program_that_ends_in_an_epoch(damaged: Path) -> None:
+def test_a_program_that_ends_in_an_epoch_reports_bad_samples(damaged: Path) -> None:
     """It runs a program of its own, which loads torch."""
     words = [sys.executable, "-c", ENDS, str(damaged)]
     said = run("sh", "-c", 'exec "$@" 2>&1', "sh", *words)
@@ -230,7 +230,7 @@ def test_the_report_of_a_program_that_ends_in_an_epoch(damaged: Path) -> None:
 
 
 @how
-def test_an_error_that_is_caught(how: dict[str, Any]) -> None:
+def test_an_epoch_that_goes_on_after_an_error(how: dict[str, Any]) -> None:
     class Failing(Numbers):
         def __getitem__(self, index: int) -> int:
             if index == 4:
@@ -271,7 +271,7 @@ def test_an_epoch_that_goes_on_after_an_interruption() -> None:
     assert receipt.is_complete
 
 
-def test_the_iterator_is_torchs() -> None:
+def test_the_iterator_is_of_torchs_class() -> None:
     loader = numbers()
     batches = iter(loader)
     assert isinstance(batches, _BaseDataLoaderIter)
@@ -302,7 +302,7 @@ class Named:
         (Numbers(), {"sampler": [1], "skippable": False}, "skippable=True"),
     ],
 )
-def test_no_receipt(dataset: Any, options: dict[str, Any], reason: str) -> None:
+def test_loaders_without_a_receipt(dataset: Any, options: dict[str, Any], reason: str) -> None:
     loader = DataLoader(dataset, BATCH, collate_fn=same, **options)
     try:
         assert flat(loader)
@@ -316,7 +316,7 @@ def test_no_receipt(dataset: Any, options: dict[str, Any], reason: str) -> None:
         loader.receipt()
 
 
-def test_a_sampler_of_other_keys() -> None:
+def test_a_sampler_whose_keys_are_no_numbers() -> None:
     class Both(Named):
         def __len__(self) -> int:
             return COUNT

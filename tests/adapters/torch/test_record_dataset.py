@@ -68,13 +68,13 @@ def test_a_list_of_numbers_gives_a_list_of_samples(file: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [0, slice(2), range(2), np.arange(2), torch.tensor([1])])
-def test_only_a_list_is_taken(file: Path, index: Any) -> None:
+def test_an_index_must_be_a_list(file: Path, index: Any) -> None:
     with pytest.raises(TypeError, match="takes a list of numbers, not"):
         Texts(file)[index]
 
 
 @pytest.mark.parametrize("number", [-1, COUNT])
-def test_a_number_that_is_not_there(file: Path, number: int) -> None:
+def test_a_number_out_of_range(file: Path, number: int) -> None:
     with pytest.raises(IndexError, match=str(number)):
         Texts(file)[[0, number]]
 
@@ -98,7 +98,7 @@ def test_check_data(file: Path) -> None:
         Texts(file, check_data=False)[[7]]
 
 
-def test_pickling_sends_the_name(file: Path) -> None:
+def test_a_pickle_holds_only_the_file_name(file: Path) -> None:
     dataset = Texts(file, check_data=False)
     pickled = pickle.dumps(dataset)
     assert len(pickled) < 1000
@@ -131,7 +131,7 @@ def test_subset(file: Path) -> None:
         subset[[4]]
 
 
-def test_concat_dataset_reads_each_once(tmp_path: Path) -> None:
+def test_concat_dataset_reads_each_part_once(tmp_path: Path) -> None:
     parts = [Squares(3), Squares(0), Squares(5)]
     both = ConcatDataset(iter(parts))
     assert isinstance(both, Dataset)
@@ -160,7 +160,7 @@ def test_concat_dataset_is_a_concatenation(data: st.DataObject) -> None:
     assert concatenated[indices] == [model[index] for index in indices]
 
 
-def test_concat_dataset_of_what_it_cannot_take() -> None:
+def test_concat_dataset_refuses_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="no data set"):
         ConcatDataset([])
     with pytest.raises(TypeError, match=r"not an ffrfs\.torch\.Dataset"):
@@ -183,6 +183,6 @@ def test_a_sum_is_our_concat_dataset(tmp_path: Path, file: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [[1], torch.utils.data.TensorDataset(torch.zeros(1)), 0])
-def test_a_sum_with_what_takes_no_list(file: Path, other: Any) -> None:
+def test_a_sum_with_another_type_is_refused(file: Path, other: Any) -> None:
     with pytest.raises(TypeError, match=r"is not an ffrfs\.torch\.Dataset"):
         Texts(file) + other

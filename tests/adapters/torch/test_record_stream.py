@@ -70,7 +70,7 @@ def test_workers_give_every_record_once(files: list[Path], workers: int, by: Any
     assert Counter(numbers(RecordStream(data.dataset.take(17)), workers)).total() == 17
 
 
-def test_workers_that_are_no_forks_give_every_record_once(files: list[Path]) -> None:
+def test_forkserver_workers_give_every_record_once(files: list[Path]) -> None:
     data = RecordStream(RecordDataset(files).map(to_number))
     assert Counter(numbers(data, 2, "forkserver")) == Counter(range(COUNT))
 
@@ -135,7 +135,7 @@ def test_epochs_follow_the_seed_of_torch(files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_workers_of_all_epochs_see_one_order_that_is_kept(files: list[Path], workers: int) -> None:
+def test_all_workers_and_epochs_keep_one_order(files: list[Path], workers: int) -> None:
     data = RecordDataset(files).shuffle(30, reshuffle_each_iteration=False)
     parts = [RecordStream(part.map(to_number)) for part in (data.take(10), data.skip(10))]
     epochs = [[numbers(part, workers, "forkserver") for part in parts] for _ in range(2)]
@@ -159,7 +159,7 @@ def test_epochs_of_one_stream_follow_the_seed_of_torch(files: list[Path]) -> Non
 
 
 @pytest.mark.parametrize("shuffle", [(30,), (30, 5), (30, None, False)])
-def test_workers_that_persist_count_epochs(files: list[Path], shuffle: Any) -> None:
+def test_persistent_workers_count_epochs(files: list[Path], shuffle: Any) -> None:
     data = RecordStream(RecordDataset(files).shuffle(*shuffle).map(to_number))
 
     def epochs(count: int) -> list[list[int]]:
@@ -181,7 +181,7 @@ def test_workers_that_persist_count_epochs(files: list[Path], shuffle: Any) -> N
 
 @pytest.mark.parametrize("shuffle", [(8,), (8, 5), (8, None, False)])
 @pytest.mark.parametrize("given_first", [2, 10])
-def test_a_stream_goes_on_in_another_process(
+def test_a_stream_resumes_from_the_state_of_another(
     files: list[Path], shuffle: Any, given_first: int
 ) -> None:
     """The stream is in a later epoch. With the same seed of torch, the next epoch is equal, too."""
@@ -202,7 +202,7 @@ def test_a_stream_goes_on_in_another_process(
     assert list(other) == following
 
 
-def test_a_stream_goes_on_in_mid_epoch(files: list[Path]) -> None:
+def test_a_stream_resumes_in_mid_epoch(files: list[Path]) -> None:
     def stream() -> RecordStream:
         return RecordStream(RecordDataset(files).shuffle(8, seed=5).map(to_number).batch(4))
 
@@ -235,7 +235,7 @@ def test_items_are_those_of_the_tfrecord_package(
     assert [described(item) for item in data] == [described(item) for item in theirs]
 
 
-def test_the_arguments_of_the_package(file: Path) -> None:
+def test_arguments_are_those_of_the_tfrecord_package(file: Path) -> None:
     index = file.with_suffix(".tfindex")
     package_index(str(file), str(index))
     data = TFRecordDataset(str(file), str(index), ["number"], 10, number_of)
@@ -263,7 +263,7 @@ def test_the_arguments_of_the_package(file: Path) -> None:
         Own(str(file), None, None, 10)
 
 
-def test_the_index_is_that_of_the_package(file: Path) -> None:
+def test_the_index_equals_that_of_the_tfrecord_package(file: Path) -> None:
     theirs, ours = file.with_suffix(".theirs"), file.with_suffix(".ours")
     package_index(str(file), str(theirs))
     create_index(file, ours)
@@ -321,7 +321,7 @@ def test_splits_are_mixed_by_their_ratios_without_end(splits: str) -> None:
     assert [item for item, _ in zip(data, range(100), strict=False)] == items[:100]
 
 
-def test_workers_that_persist_mix_each_epoch_in_another_order(splits: str) -> None:
+def test_persistent_workers_mix_each_epoch_in_another_order(splits: str) -> None:
     data = MultiTFRecordDataset(
         splits, None, {"a": 0.5, "b": 0.5}, ["number"], 20, number_of, infinite=False
     )
@@ -340,6 +340,6 @@ def test_workers_that_persist_mix_each_epoch_in_another_order(splits: str) -> No
 
 
 @pytest.mark.parametrize("ratios", [{}, {"a": 0}, {"a": -1, "b": 2}, {"a": float("nan")}])
-def test_ratios_that_are_none(splits: str, ratios: dict[str, float]) -> None:
+def test_invalid_ratios_are_refused(splits: str, ratios: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="ratios"):
         MultiTFRecordDataset(splits, None, ratios)

@@ -115,7 +115,7 @@ for epoch in range(2): _BaseDataLoaderIter([epoch])
 """
 
 
-def test_a_python_without_ffrfs_says_it_once(tmp_path: Path) -> None:
+def test_a_python_without_ffrfs_warns_once(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['ffrfs'] = None\nprint('mine', file=sys.stderr)\n"
     )

@@ -12,7 +12,7 @@ from tests.checkout import CHECKOUT
 GOLDEN = CHECKOUT / "tests" / "golden" / "tfds" / "1.0.0"
 
 
-def test_by_number() -> None:
+def test_records_by_number() -> None:
     data = TFRecordDataset(GOLDEN / "train", open_tfds(GOLDEN).features)
     assert len(data) == 7
     item = data[3]
@@ -24,7 +24,7 @@ def test_by_number() -> None:
     assert batch["box"].dtype == torch.float32
 
 
-def test_as_a_stream() -> None:
+def test_records_as_a_stream() -> None:
     split = open_tfds(GOLDEN).splits["test"]
     stream = RecordStream(RecordDataset(split.files))
     assert len(list(DataLoader(stream, batch_size=None, num_workers=2))) == split.num_examples

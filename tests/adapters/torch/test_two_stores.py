@@ -39,7 +39,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("workers", ["none", "fork"])
-def test_each_store_has_its_own(
+def test_each_store_gives_its_own_data(
     urls: list[str], workers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how: dict[str, Any] = {"batch_size": None}
@@ -58,7 +58,7 @@ def test_each_store_has_its_own(
             assert (packed, record["x"], drawn["x"], batch) == ([data, 0], data, data, [data])
 
 
-def test_a_worker_that_is_no_fork_knows_the_store(
+def test_a_forkserver_worker_knows_the_store(
     urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with reading_urls(monkeypatch, tmp_path, "http://127.0.0.1:9"):
