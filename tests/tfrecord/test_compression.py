@@ -36,7 +36,7 @@ def read_stream(data: bytes, kind: str, size: int = 1000) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_we_compress_others_decompress(tmp_path: Path, kind: str) -> None:
+def test_gzip_and_zlib_decompress_written_files(tmp_path: Path, kind: str) -> None:
     records = [random.Random(i).randbytes(i * 37) + bytes(i) for i in range(100)]
     with TFRecordWriter(tmp_path / "x", kind) as writer:
         for record in records:
@@ -70,13 +70,13 @@ def test_what_we_compress_others_decompress(tmp_path: Path, kind: str) -> None:
         (zlib.compress(b""), "ZLIB"),
     ],
 )
-def test_recognised(begin: bytes, kind: str) -> None:
+def test_compression_is_recognised_by_the_first_bytes(begin: bytes, kind: str) -> None:
     assert recognise(begin) == kind
     assert recognise(begin[:4096]) == kind
 
 
 @given(st.lists(st.binary(max_size=100), min_size=1, max_size=5), st.sampled_from(["", *KINDS]))
-def test_any_file_is_recognised(records: list[bytes], kind: str) -> None:
+def test_compression_of_any_file_is_recognised(records: list[bytes], kind: str) -> None:
     data = framed(records)
     assert recognise(COMPRESS[kind](data) if kind else data) == kind
 
@@ -90,7 +90,7 @@ def test_several_members_are_one_stream(kind: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_bytes_are_no_stream_and_no_error(kind: str, tmp_path: Path) -> None:
+def test_an_empty_file_is_no_error(kind: str, tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     assert list(tf_record_iterator(tmp_path / "x", kind)) == []
 
@@ -121,7 +121,7 @@ def test_every_flipped_byte_is_noticed(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_records_before_a_corrupt_place_are_handed_out(tmp_path: Path, kind: str) -> None:
+def test_records_before_a_corrupt_place_are_read(tmp_path: Path, kind: str) -> None:
     records = [random.Random(number).randbytes(1000) for number in range(100)]
     data = bytearray(COMPRESS[kind](framed(records)))
     data[-1] ^= 1  # the length (GZIP) or the checksum (ZLIB) of all bytes
@@ -133,7 +133,7 @@ def test_records_before_a_corrupt_place_are_handed_out(tmp_path: Path, kind: str
     assert found == records
 
 
-def test_the_size_of_reads_costs_no_byte_before_a_corrupt_place() -> None:
+def test_any_read_size_gives_all_bytes_before_a_corrupt_place() -> None:
     """A read may end within bytes that repeat others; zlib holds the rest of them for the next."""
     # The stream has runs of some hundred equal bytes; a bit of its eighth byte is wrong.
     data = bytes.fromhex("78da6364621e05e360148c82210218011f520e15")
@@ -152,7 +152,7 @@ def sound_bytes(data: bytes, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_follows_a_stream_is_corrupt(tmp_path: Path, kind: str) -> None:
+def test_bytes_after_the_end_of_a_stream_are_an_error(tmp_path: Path, kind: str) -> None:
     (tmp_path / "x").write_bytes(COMPRESS[kind](framed([b"abc"])) + b"more of it")
     with tf_record_iterator(tmp_path / "x") as records:
         assert next(records) == b"abc"
@@ -161,7 +161,7 @@ def test_what_follows_a_stream_is_corrupt(tmp_path: Path, kind: str) -> None:
                 next(records)
 
 
-def test_a_file_of_another_kind(tmp_path: Path) -> None:
+def test_a_file_of_another_compression(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "plain", [b"abc"])
     with pytest.raises(FormatError, match="the GZIP stream is corrupt: incorrect header check"):
         list(tf_record_iterator(path, "GZIP"))

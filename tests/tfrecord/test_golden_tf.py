@@ -115,7 +115,7 @@ FUNCTIONS = {case[0] for case in CASES} - {"TFRecordWriter"}
 
 
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))
-def test_as_tensorflow(function: str) -> None:
+def test_results_are_those_of_tensorflow(function: str) -> None:
     count = 0
     for number, (name, arguments, wanted) in enumerate(CASES):
         if name != function:
@@ -146,7 +146,7 @@ HEADER_SIZES = {"GZIP": 10, "ZLIB": 2}
 
 
 @pytest.mark.parametrize(("arguments", "wanted"), WRITTEN, ids=lambda each: str(each)[:70])
-def test_written_as_tensorflow_writes(tmp_path: Path, arguments: Any, wanted: Any) -> None:
+def test_files_are_written_as_by_tensorflow(tmp_path: Path, arguments: Any, wanted: Any) -> None:
     records = decoded(arguments["records"])
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     theirs.write_bytes(decoded(wanted))

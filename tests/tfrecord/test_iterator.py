@@ -169,7 +169,7 @@ def test_a_truncated_compressed_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "GZIP"])
-def test_a_function_replaces(tmp_path: Path, kind: str) -> None:
+def test_a_function_replaces_bad_records(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"
     write_tfrecord(path, [b"a", b"b", b"c", b"d"])
     flip_record(path, 1)
@@ -217,7 +217,7 @@ def test_many_bad_records_are_counted(tmp_path: Path) -> None:
     assert records.skipped == 1001
 
 
-def test_unverified(tmp_path: Path) -> None:
+def test_reading_without_verification(tmp_path: Path) -> None:
     data = bytearray(framed(SMALL))
     data[-1] ^= 1
     (tmp_path / "x").write_bytes(data)
@@ -288,7 +288,7 @@ def test_closed_at_the_end_and_by_with(small: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "GZIP"])
-def test_records_that_an_interruption_may_lose(tmp_path: Path, kind: str) -> None:
+def test_an_interrupted_iterator_loses_no_record_silently(tmp_path: Path, kind: str) -> None:
     """Wherever it is interrupted, the iterator goes on with the next record, or not at all."""
     (tmp_path / "x").write_bytes(WRAP[kind](framed(SMALL)))
     ends = {"refused": 0, "whole": 0}
@@ -334,9 +334,7 @@ def test_an_iterator_that_is_dropped_closes_its_file(tmp_path: Path, kind: str) 
 
 
 @pytest.mark.parametrize("kind", ["", "GZIP"])
-def test_standard_input_that_does_not_wait_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_nonblocking_standard_input(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Another program may have made standard input non-blocking."""
     data = WRAP[kind](framed(SMALL))
     pieces = [data[:5], data[5:30], data[30:]]

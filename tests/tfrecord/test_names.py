@@ -9,19 +9,19 @@ from tests.interpreter import python
 
 
 @pytest.mark.parametrize("name", tfrecord.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_every_name_exists(name: str) -> None:
     value = getattr(tfrecord, name)
     assert getattr(tfrecord, name) is value
     assert value.__name__ == ("bytes" if name == "string" else name)
     assert name in dir(tfrecord)
 
 
-def test_other_names_are_not() -> None:
+def test_other_names_do_not_exist() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         _ = tfrecord.nonsense
 
 
-def test_files_cost_neither_numpy_nor_protobuf() -> None:
+def test_files_load_neither_numpy_nor_protobuf() -> None:
     program = (
         "import sys; import ffrfs.tfrecord as t; t.TFRecordWriter, t.tf_record_iterator; "
         "print(*sorted({'numpy', 'google.protobuf', 'ffrfs._native'} & sys.modules.keys()))"

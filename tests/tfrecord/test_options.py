@@ -42,26 +42,26 @@ def test_the_name_of_a_compression(given: object, name: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["gzip", "BZIP2", 3, -1, b"GZIP", ["GZIP"], 1.5])
-def test_no_compression(wrong: object) -> None:
+def test_invalid_compressions_are_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match="not a valid compression_type"):
         TFRecordOptions.get_compression_type_string(wrong)
     with pytest.raises(ValueError, match="not a valid compression_type"):
         TFRecordOptions(wrong)
 
 
-def test_an_open_type_is_not_none_at_all() -> None:
+def test_an_unset_type_differs_from_no_compression() -> None:
     assert TFRecordOptions().compression_type is None
     assert TFRecordOptions(TFRecordOptions()).compression_type is None
     assert TFRecordOptions("").compression_type == ""
     assert TFRecordOptions(TFRecordCompressionType.NONE).compression_type == ""
 
 
-def test_numbers_are_tensorflows() -> None:
+def test_numbers_are_those_of_tensorflow() -> None:
     assert TFRecordOptions.compression_type_map == {0: "", 1: "ZLIB", 2: "GZIP"}
     assert [*TFRecordCompressionType] == [0, 1, 2]
 
 
-def test_defaults_are_tensorflows() -> None:
+def test_defaults_are_those_of_tensorflow() -> None:
     for kind, window_bits in (("ZLIB", 15), ("GZIP", 31)):
         options = TFRecordOptions(kind)
         assert options.window_bits == window_bits
@@ -143,7 +143,7 @@ def test_pieces_of_the_input_are_flushed(tmp_path: Path) -> None:
     assert sizes[500] > sizes[5000] > sizes[50000]
 
 
-def test_compressed_bytes_are_gathered(tmp_path: Path) -> None:
+def test_compressed_bytes_are_buffered(tmp_path: Path) -> None:
     path = tmp_path / "a"
     sizes = {}
     for gathered in (None, 1 << 20):

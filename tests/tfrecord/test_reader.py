@@ -37,7 +37,7 @@ def file(tmp_path: Path, records: list[bytes]) -> Path:
 
 
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
-def test_iteration_gives_all_of_all_files(tmp_path: Path, cached: bool) -> None:
+def test_iteration_gives_all_records_of_all_files(tmp_path: Path, cached: bool) -> None:
     shards = [[content(i, i * 37 % 5000) for i in range(first, first + 300)] for first in (0, 500)]
     for number, part in enumerate([shards[0], [], shards[1]]):
         path = write_tfrecord(tmp_path / f"x.tfrecord-{number}-of-3", part)
@@ -58,14 +58,16 @@ def test_a_file_that_is_cut_off_is_not_opened(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("compress", "kind"), [(gzip.compress, "GZIP"), (zlib.compress, "ZLIB")])
-def test_a_compressed_file_is_to_be_converted(file: Path, compress, kind: str) -> None:
+def test_a_compressed_file_is_refused_with_advice_to_convert(
+    file: Path, compress, kind: str
+) -> None:
     file.write_bytes(compress(file.read_bytes()))
     advice = rf"{file}: is compressed \({kind}\).*ffrfs convert {file} "
     with pytest.raises(FormatError, match=advice):
         TFRecordReader(file)
 
 
-def test_more_shards_than_may_be_open(tmp_path: Path) -> None:
+def test_more_shards_than_allowed_descriptors(tmp_path: Path) -> None:
     for number in range(30):
         write_tfrecord(tmp_path / f"{number:02d}.tfrecord", [b"record"])
     program = (
@@ -85,7 +87,7 @@ def test_more_shards_than_may_be_open(tmp_path: Path) -> None:
     assert described.count("ulimit") == 1
 
 
-def test_which_files(tmp_path: Path) -> None:
+def test_files_of_a_directory_or_a_list(tmp_path: Path) -> None:
     names = ["b.tfrecord", "a.tfrecord-00001-of-00002", "a.tfrecord-00000-of-00002", "c.tfrecords"]
     for name in names:
         write_tfrecord(tmp_path / name, [name.encode()])
@@ -118,7 +120,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def test_memory_of_records_is_used_again(tmp_path: Path) -> None:
+def test_memory_of_records_is_reused(tmp_path: Path) -> None:
     # It runs in another process: malloc's limits are per process, and have moved in ours.
     path = tmp_path / "x.tfrecord"
     with TFRecordWriter(path) as writer:

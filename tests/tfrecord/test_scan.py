@@ -116,7 +116,7 @@ def test_every_flipped_byte_is_noticed(open_scan: OpenScan, tmp_path: Path) -> N
             )
 
 
-def test_both_values_of_a_mismatch_are_told(open_scan: OpenScan, tmp_path: Path) -> None:
+def test_the_error_names_both_values_of_a_mismatch(open_scan: OpenScan, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(frame(b"abc")[:-4] + bytes([1, 2, 3, 4]))
     checksum = int.from_bytes(frame(b"abc")[-4:], "little")
@@ -177,7 +177,9 @@ def assert_refused_without_memory(open_scan: OpenScan, path: Path, check_data: b
     assert peak < 3 * PIECE_SIZE
 
 
-def test_unverified_reading_takes_what_is_there(open_scan: OpenScan, tmp_path: Path) -> None:
+def test_reading_without_verification_ignores_checksums(
+    open_scan: OpenScan, tmp_path: Path
+) -> None:
     data = bytearray(framed(SMALL))
     for begin, size in tfrecord_extents(data):
         data[begin + 8] ^= 1  # the checksum of the length
@@ -186,7 +188,7 @@ def test_unverified_reading_takes_what_is_there(open_scan: OpenScan, tmp_path: P
     assert read_all(open_scan(tmp_path / "x", check_data=False)) == SMALL
 
 
-def test_several_bad_records_are_told_one_by_one(open_scan: OpenScan, tmp_path: Path) -> None:
+def test_several_bad_records_are_reported_one_by_one(open_scan: OpenScan, tmp_path: Path) -> None:
     data = bytearray(framed(SMALL))
     for begin, size in tfrecord_extents(data)[1:]:
         data[begin + size - 1] ^= 1
@@ -204,7 +206,7 @@ def test_several_bad_records_are_told_one_by_one(open_scan: OpenScan, tmp_path: 
     records=st.lists(st.binary(max_size=40), max_size=6),
     pieces=st.lists(st.integers(1, 50), min_size=1),
 )
-def test_a_stream_may_come_in_any_pieces(records: list[bytes], pieces: list[int]) -> None:
+def test_a_stream_may_arrive_in_any_pieces(records: list[bytes], pieces: list[int]) -> None:
     class Trickle(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             pieces.append(pieces.pop(0))

@@ -45,7 +45,7 @@ def used_sidecar(path: Path) -> bool:
     return used
 
 
-def test_the_other_tools_are_read(file: Path) -> None:
+def test_sidecars_of_other_tools_are_used(file: Path) -> None:
     assert not used_sidecar(file)
     make_their_index(file, file.with_name("x.tfindex"))
     assert used_sidecar(file)
@@ -56,7 +56,9 @@ def test_the_other_tools_are_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize("records", [RECORDS, [], [b""] * 1000, [bytes(70_000)] * 3])
-def test_ours_is_theirs_byte_for_byte(tmp_path: Path, records: list[bytes]) -> None:
+def test_our_sidecar_equals_that_of_the_tfrecord_package(
+    tmp_path: Path, records: list[bytes]
+) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", records)
     assert write_sidecar(file) == f"{file}.idx"
     make_their_index(file, tmp_path / "theirs")
@@ -64,7 +66,7 @@ def test_ours_is_theirs_byte_for_byte(tmp_path: Path, records: list[bytes]) -> N
     assert used_sidecar(file)
 
 
-def test_the_other_reader_takes_ours(file: Path) -> None:
+def test_the_tfrecord_package_reads_our_sidecar(file: Path) -> None:
     tfrecord_iterator = the_package_tfrecord().reader.tfrecord_iterator
     sidecar = write_sidecar(file)
     halves = [
@@ -89,7 +91,7 @@ def cached(file: Path) -> Path:
     return Path(os.fsdecode(cached_index_path(os.fsencode(file))))
 
 
-def test_a_reader_writes_what_was_missing_into_the_cache(file: Path) -> None:
+def test_a_reader_writes_a_missing_sidecar_into_the_cache(file: Path) -> None:
     """A program that lists the data would take a sidecar beside it for data."""
     TFRecordReader(file, sidecar=False)
     sidecar = cached(file)
@@ -104,13 +106,15 @@ def test_a_reader_writes_what_was_missing_into_the_cache(file: Path) -> None:
     assert sidecar.stat().st_ino == inode
 
 
-def test_a_relative_name_is_the_same_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_name_finds_the_same_sidecar(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(file.parent)
     TFRecordReader(file.name)
     assert used_sidecar(file)
 
 
-def test_that_beside_the_file_comes_first(file: Path) -> None:
+def test_the_sidecar_beside_the_file_comes_first(file: Path) -> None:
     TFRecordReader(file)
     os.truncate(cached(file), 0)
     assert not used_sidecar(file)
@@ -119,13 +123,13 @@ def test_that_beside_the_file_comes_first(file: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
-def test_one_of_another_user_is_not_believed(file: Path) -> None:
+def test_a_sidecar_of_another_user_is_not_used(file: Path) -> None:
     TFRecordReader(file)
     os.chown(cached(file), NOBODY, NOBODY)
     assert not used_sidecar(file)
 
 
-def test_a_reader_replaces_what_is_stale(file: Path) -> None:
+def test_a_reader_replaces_a_stale_sidecar(file: Path) -> None:
     TFRecordReader(file)
     records = [*RECORDS, b"one more"]
     write_tfrecord(file, records)
@@ -136,7 +140,7 @@ def test_a_reader_replaces_what_is_stale(file: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, len(RECORDS)])
-def test_an_index_that_is_opened_as_data_is_named(tmp_path: Path, count: int) -> None:
+def test_an_index_that_is_opened_as_data_is_recognised(tmp_path: Path, count: int) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", RECORDS[:count])
     sidecar = write_sidecar(file)
     told = r"x\.tfrecord\.idx: is the index of a TFRecord file, not a TFRecord file"
@@ -146,7 +150,7 @@ def test_an_index_that_is_opened_as_data_is_named(tmp_path: Path, count: int) ->
         list(tf_record_iterator(sidecar))
 
 
-def test_a_change_behind_the_readers_back_makes_its_sidecar_stale(file: Path) -> None:
+def test_a_change_after_indexing_makes_the_sidecar_stale(file: Path) -> None:
     """The file changes after it was indexed, but before the sidecar is written."""
     records = TFRecords([os.fsencode(file)], sidecar=False)
     others = list(reversed(RECORDS))
@@ -165,7 +169,7 @@ def test_a_stale_sidecar_of_another_name_is_left_alone(file: Path) -> None:
     assert used_sidecar(file)
 
 
-def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
+def test_a_reader_ignores_a_cache_that_cannot_be_written(file: Path) -> None:
     cached(file).mkdir(parents=True)  # a directory is in the way, for root too
     assert TFRecordReader(file)[:] == RECORDS
     Path(f"{file}.idx").mkdir()
@@ -174,7 +178,7 @@ def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
     assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
 
 
-def test_a_file_that_is_not_sound_gets_none(file: Path) -> None:
+def test_a_truncated_file_gets_no_sidecar(file: Path) -> None:
     os.truncate(file, file.stat().st_size - 1)
     with pytest.raises(TruncatedError):
         write_sidecar(file)

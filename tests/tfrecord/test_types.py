@@ -43,7 +43,7 @@ parse_example([b""], {"a": ([], np.int64)})  # type: ignore[dict-item]
 """
 
 
-def test_features_in_a_variable(tmp_path: Path) -> None:
+def test_mypy_accepts_features_in_a_variable(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     # In the checkout mypy finds its settings and its cache, so that it need not check NumPy again.

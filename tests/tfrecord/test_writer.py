@@ -38,7 +38,9 @@ def write(path: Path, records: list[bytes], options: object = None) -> Path:
 
 
 @pytest.mark.parametrize("name", ["examples", "raw", "sequences"])
-def test_golden_files_are_written_again(golden: Path, tmp_path: Path, name: str) -> None:
+def test_writing_golden_records_gives_the_golden_files(
+    golden: Path, tmp_path: Path, name: str
+) -> None:
     path = golden / "tf" / f"{name}.tfrecord"
     write(tmp_path / "x", tfrecord_records(path.read_bytes()))
     assert (tmp_path / "x").read_bytes() == path.read_bytes()
@@ -85,7 +87,7 @@ def test_options(tmp_path: Path, options: object, begins: bytes) -> None:
     assert list(tf_record_iterator(path)) == [b"abc"]
 
 
-def test_a_wrong_option_touches_nothing(tmp_path: Path) -> None:
+def test_a_wrong_option_does_not_touch_the_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"before")
     with pytest.raises(ValueError, match="compression_type"):
         TFRecordWriter(tmp_path / "x", "BZIP2")
@@ -109,7 +111,7 @@ def test_any_contiguous_buffer_is_a_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_record_writes_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_refused_record_writes_nothing(tmp_path: Path, kind: str) -> None:
     with TFRecordWriter(tmp_path / "x", kind) as writer:
         writer.write(b"before")
         for wrong in (5, None, [b"x"], np.zeros(2, object), np.zeros(1 << 20, [("o", object)])):
@@ -122,7 +124,7 @@ def test_what_is_no_record_writes_nothing(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_flushed_can_be_read(tmp_path: Path, kind: str) -> None:
+def test_flushed_records_can_be_read(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"
     writer = TFRecordWriter(path, kind)
     assert path.read_bytes() == b""
@@ -149,7 +151,7 @@ def test_no_records(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_closed_is_closed(tmp_path: Path, kind: str) -> None:
+def test_a_closed_writer_refuses_records(tmp_path: Path, kind: str) -> None:
     writer = TFRecordWriter(tmp_path / "x", kind)
     writer.write(b"abc")
     writer.close()
@@ -164,7 +166,7 @@ def test_closed_is_closed(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_exception_keeps_what_was_written(tmp_path: Path, kind: str) -> None:
+def test_records_written_before_an_exception_are_kept(tmp_path: Path, kind: str) -> None:
     def fail() -> None:
         with TFRecordWriter(tmp_path / "x", kind) as writer:
             writer.write(b"abc")
@@ -183,13 +185,13 @@ def test_a_writer_that_is_dropped_is_closed(tmp_path: Path, kind: str) -> None:
     assert list(tf_record_iterator(tmp_path / "x", kind)) == [b"abc"]
 
 
-def test_a_file_of_before_is_replaced(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced(tmp_path: Path) -> None:
     write(tmp_path / "x", [bytes(1000)])
     write(tmp_path / "x", [b"abc"])
     assert (tmp_path / "x").read_bytes() == framed([b"abc"])
 
 
-def test_a_target_that_cannot_be(tmp_path: Path) -> None:
+def test_an_impossible_target(tmp_path: Path) -> None:
     for path, error in ((tmp_path / "no" / "x", FileNotFoundError), (tmp_path, IsADirectoryError)):
         with pytest.raises(error) as caught:
             TFRecordWriter(path)
@@ -255,9 +257,7 @@ writer.write(b"two")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_forked_child_does_not_write_what_its_parent_has_gathered(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_forked_child_does_not_write_its_parents_buffer(tmp_path: Path, kind: str) -> None:
     subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "x"), kind], check=True)
     assert list(tf_record_iterator(tmp_path / "x", kind)) == [b"one", b"two"]
 
@@ -363,7 +363,9 @@ os._exit(0)
     ],
     ids=["handler", "child"],
 )
-def test_who_cannot_wait_for_a_write_does_not(tmp_path: Path, program: str, printed: str) -> None:
+def test_signal_handlers_and_children_do_not_wait_for_a_write(
+    tmp_path: Path, program: str, printed: str
+) -> None:
     command = [sys.executable, "-c", BUSY + program, str(tmp_path / "x")]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.removeprefix(f"{tmp_path}/") == printed

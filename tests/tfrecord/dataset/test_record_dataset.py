@@ -101,7 +101,7 @@ def test_elements_are_those_of_the_model(
 
 @settings(max_examples=40, deadline=None)
 @given(SIZES, READINGS, st.lists(st.one_of(CALLS, SHUFFLES), max_size=4), st.integers(0, 20))
-def test_a_saved_iterator_goes_on_where_it_was(
+def test_a_saved_iterator_resumes_where_it_was(
     sizes: list[int], reading: tuple[int, int], calls: list[tuple[str, Any]], given_first: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -234,7 +234,7 @@ def test_a_shuffle_keeps_its_order_in_another_process(directory: Path, given_fir
     assert list(other) == list(twice)
 
 
-def test_methods_leave_the_data_set_as_it_is(directory: Path) -> None:
+def test_methods_do_not_change_the_data_set(directory: Path) -> None:
     paths, contents = write(directory, [5])
     dataset = RecordDataset(paths[0])
     dataset.take(1).batch(2).map(len).skip(1).shard(2, 1)
@@ -246,7 +246,7 @@ def test_methods_leave_the_data_set_as_it_is(directory: Path) -> None:
     assert "take(1)" in repr(dataset.take(1))
 
 
-def test_arguments_that_tensorflow_has(directory: Path) -> None:
+def test_arguments_of_tensorflow_are_accepted(directory: Path) -> None:
     paths, contents = write(directory, [3, 2])
     data = RecordDataset(paths, None, 1 << 20, 1).map(len, num_parallel_calls=-1)
     assert list(data) == list(map(len, flattened(contents)))
@@ -266,7 +266,7 @@ def test_an_error_of_a_filter_names_the_record(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "instead"), [("cache", "by list"), ("concatenate", "files of both"), ("other", "$")]
 )
-def test_methods_that_are_not_there(directory: Path, name: str, instead: str) -> None:
+def test_errors_of_missing_methods(directory: Path, name: str, instead: str) -> None:
     paths, _ = write(directory, [1])
     with pytest.raises(AttributeError, match=f"RecordDataset has no '{name}'.*{instead}"):
         getattr(RecordDataset(paths), name)
@@ -296,7 +296,7 @@ def test_a_directory_of_shards(directory: Path) -> None:
         (lambda data: type(data)(data.files, "BZIP2"), "compression_type"),
     ],
 )
-def test_what_cannot_be_is_refused(directory: Path, call: Any, text: str) -> None:
+def test_invalid_arguments_are_refused(directory: Path, call: Any, text: str) -> None:
     paths, _ = write(directory, [5])
     with pytest.raises(ValueError, match=text):
         call(RecordDataset(paths))

@@ -82,7 +82,7 @@ def test_threads_end_when_the_iterator_is_dropped(files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("end", [list, RecordDatasetIterator.close])
-def test_a_pipe_without_bytes_does_not_hold_up_the_end(
+def test_the_end_does_not_wait_for_bytes_of_a_pipe(
     tmp_path: Path, end: Callable[[RecordDatasetIterator], object]
 ) -> None:
     os.mkfifo(tmp_path / "x")
@@ -110,7 +110,7 @@ def test_a_pipe_without_bytes_does_not_hold_up_the_end(
         os.close(pipe)
 
 
-def test_with_closes(files: list[Path]) -> None:
+def test_closing_the_iterator_by_with_ends_the_threads(files: list[Path]) -> None:
     with contextlib.closing(iter(dataset(files))) as iterator:
         next(iterator)
     assert threads() == 0
@@ -147,7 +147,7 @@ def in_child(iterator: Any, data: RecordDataset, pipe: Any) -> None:
 
 # Python 3.12 and later warn of a fork beside threads, which is the subject of this test.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_begins_an_iterator_of_its_own(files: list[Path]) -> None:
+def test_a_forked_child_must_begin_its_own_iterator(files: list[Path]) -> None:
     context = multiprocessing.get_context("fork")
     data = dataset(files)
     iterator = iter(data)
@@ -171,7 +171,7 @@ def test_a_child_begins_an_iterator_of_its_own(files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_a_damaged_record_is_named_and_ends_it(files: list[Path], ahead: bool) -> None:
+def test_a_damaged_record_is_named_and_ends_the_iterator(files: list[Path], ahead: bool) -> None:
     data = bytearray(files[1].read_bytes())
     data[data.index(b"7777")] ^= 1
     files[1].write_bytes(data)

@@ -60,7 +60,7 @@ class TestGolden:
             lists = {k: [plain(step) for step in v] for k, v in values["feature_lists"].items()}
             assert lists == sequence["feature_lists"]
 
-    def test_there_and_back(self, golden: Path) -> None:
+    def test_round_trip(self, golden: Path) -> None:
         for record in records(golden / "tf/examples.tfrecord"):
             message = Example.FromString(record)
             assert from_dict(to_dict(message)) == message
@@ -95,7 +95,7 @@ def test_the_schema_is_the_published_one(published: dict[str, type]) -> None:
         assert described[0] == described[1]
 
 
-def test_bytes_and_text_are_theirs_both_ways(published: dict[str, type]) -> None:
+def test_bytes_and_text_are_those_of_tensorflow(published: dict[str, type]) -> None:
     sequence = {"context": VALUES, "feature_lists": {"l": [[1], [], [2, 3]], "": []}}
     for ours in (from_dict(VALUES), from_dict(sequence)):
         theirs = published[type(ours).__name__].FromString(ours.SerializeToString())
@@ -109,7 +109,7 @@ def test_bytes_and_text_are_theirs_both_ways(published: dict[str, type]) -> None
         assert to_dict(theirs).keys() == to_dict(ours).keys()
 
 
-def test_what_protobuf_messages_can_do() -> None:
+def test_messages_have_the_methods_of_protobuf() -> None:
     message = Example()
     message.features.feature["label"].int64_list.value.extend([1, 2])
     message.features.feature["name"].bytes_list.value.append(b"x")
@@ -164,7 +164,7 @@ assert to_dict(theirs)["b"] == [b"x"]
 
 @pytest.mark.parametrize("theirs", [TENSORFLOW, PYPI], ids=["tensorflow", "pypi"])
 @pytest.mark.parametrize("ours_first", [True, False])
-def test_others_of_the_same_name_live_in_the_same_process(theirs: str, ours_first: bool) -> None:
+def test_messages_of_the_same_name_coexist_in_one_process(theirs: str, ours_first: bool) -> None:
     package = importlib.util.find_spec("tfrecord")
     if theirs is PYPI and (package is None or not package.origin):
         pytest.skip("the tfrecord package of PyPI is not installed")
@@ -211,7 +211,7 @@ def test_others_of_the_same_name_live_in_the_same_process(theirs: str, ours_firs
     ],
     ids=repr,
 )
-def test_values_are_stored_as(value: object, expected: object) -> None:
+def test_stored_types_of_values(value: object, expected: object) -> None:
     stored = to_dict(from_dict({"x": value}))["x"]
     assert type(stored) is type(expected)
     if isinstance(expected, np.ndarray):
@@ -250,7 +250,7 @@ def test_none_is_a_feature_without_a_kind() -> None:
     ],
     ids=repr,
 )
-def test_what_cannot_be_stored_is_refused(
+def test_values_that_cannot_be_stored_are_refused(
     value: object, error: type[Exception], reason: str
 ) -> None:
     with pytest.raises(error, match=f'^feature "some/name": .*{reason}'):
@@ -259,7 +259,7 @@ def test_what_cannot_be_stored_is_refused(
         from_dict({"feature_lists": {"frames": [1, value]}})
 
 
-def test_names_are_text() -> None:
+def test_names_must_be_text() -> None:
     with pytest.raises(TypeError, match="a feature's name is a str, not bytes"):
         from_dict({b"x": 1})
     with pytest.raises(ValueError, match="the name cannot be written as UTF-8"):
@@ -297,7 +297,7 @@ def same(left: object, right: object) -> bool:
 
 
 @given(values=VALUES_BY_NAME, lists=st.dictionaries(NAME, st.lists(VALUE, max_size=4), max_size=3))
-def test_any_values_there_and_back(values: dict, lists: dict) -> None:
+def test_any_values_round_trip(values: dict, lists: dict) -> None:
     assert same(to_dict(Example.FromString(from_dict(values).SerializeToString())), values)
     sequence = {"context": values, "feature_lists": lists}
     data = from_dict(sequence).SerializeToString()

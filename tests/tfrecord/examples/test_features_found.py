@@ -174,7 +174,7 @@ def test_golden_sequences(golden: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.int64])
-def test_many_values_take_no_memory(kind: type) -> None:
+def test_many_values_take_little_memory(kind: type) -> None:
     count = 1_000_000
     values = np.arange(count).astype(kind)
     values[7] = 2 * count

@@ -21,7 +21,7 @@ NUMBERS = (
 
 
 @given(st.data())
-def test_there_and_back(data: st.DataObject) -> None:
+def test_round_trip(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(NUMBERS))
     array = data.draw(arrays(dtype, array_shapes(min_dims=0, min_side=0)))
     for order in ("<", ">"):
@@ -41,7 +41,7 @@ def test_strings() -> None:
     assert parse_tensor(serialize_tensor("é"), bytes).item() == "é".encode()
 
 
-def test_numbers_of_python_are_tensorflows() -> None:
+def test_python_numbers_get_the_types_of_tensorflow() -> None:
     assert parse_tensor(serialize_tensor([1, -2]), np.int32).tolist() == [1, -2]
     assert parse_tensor(serialize_tensor(0.5), np.float32).item() == 0.5
     for number in (1 << 31, -(1 << 31) - 1):
@@ -84,7 +84,7 @@ ONE = np.float32(1).tobytes()
     ],
     ids=range(11),
 )
-def test_what_is_no_tensor(data: bytes, reason: str) -> None:
+def test_invalid_tensors_are_refused(data: bytes, reason: str) -> None:
     with pytest.raises(FormatError, match=f"^here: .*{reason}"):
         parse_tensor(data, np.float32, name="here")
 
@@ -106,7 +106,7 @@ def test_a_value_that_is_repeated() -> None:
         ((b"ab", np.int16, True, 0), "fixed_length is 0"),
     ],
 )
-def test_what_is_no_raw_number(arguments: Any, reason: str) -> None:
+def test_decode_raw_refuses_wrong_arguments(arguments: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_raw(*arguments)
 
@@ -120,7 +120,7 @@ def test_raw_numbers() -> None:
     assert decode_raw(b"ab", "uint8").flags.writeable
 
 
-def test_the_type_comes_without_the_values() -> None:
+def test_type_and_shape_of_a_serialized_tensor() -> None:
     assert tensor_type(serialize_tensor(np.zeros((2, 3), np.float32))) == ("float32", (2, 3))
     assert tensor_type(serialize_tensor([b"a", b"b"])) == ("object", (2,))
     many = b"\x08\x01\x12\x08\x12\x06\x08\xff\xff\xff\xff\x07"  # its one value is repeated

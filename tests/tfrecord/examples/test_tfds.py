@@ -89,7 +89,7 @@ def test_a_batch() -> None:
     assert [len(row) for row in batch["nested"].to_list()] == [3] * 7
 
 
-def test_what_is_declared() -> None:
+def test_declared_features() -> None:
     found = {
         feature.name: (feature.kind, feature.dtype, feature.shape, feature.encoding)
         for feature in open_tfds(GOLDEN / "1.0.0").declared
@@ -243,7 +243,7 @@ def test_the_names_of_all_splits_have_one_limit(
 
 
 @pytest.mark.parametrize("template", ["{" * 1_000_000, "{SPLIT" * 200_000, "{" * 4090 + "{SPLIT}"])
-def test_a_template_takes_time_in_proportion(tmp_path: Path, template: str) -> None:
+def test_time_for_a_template_is_proportional_to_its_length(tmp_path: Path, template: str) -> None:
     info = with_split(filepathTemplate=template, shardLengths=[1] * 1000)
     place = write_tfds(tmp_path / "d", info)
     begin = time.process_time()

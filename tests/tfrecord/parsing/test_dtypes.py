@@ -71,7 +71,7 @@ def test_other_types_are_refused(wrong: object) -> None:
         parse_single_example(RECORD, {"x": FixedLenFeature([], wrong)})
 
 
-def test_shapes_that_are_none() -> None:
+def test_a_shape_of_none_is_refused() -> None:
     for make in (FixedLenFeature, FixedLenSequenceFeature):
         with pytest.raises(ValueError, match="shape is None; it must be the size of each"):
             make(None, np.int64)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_defaults_are_numpy_scalars() -> None:
             parse_single_example(b"", {"x": FixedLenFeature([], np.int64, wrong)})
 
 
-def test_other_types_of_numbers_are_numpys() -> None:
+def test_other_types_of_numbers_are_those_of_numpy() -> None:
     assert numpy_dtype(DType("uint8")) == np.uint8
     assert numpy_dtype("half") == np.float16
     assert numpy_dtype(DType("resource")) is None

@@ -149,7 +149,7 @@ FEATURES = {
 }
 
 
-def test_a_batch_has_a_dimension_more() -> None:
+def test_a_batch_has_one_more_dimension() -> None:
     wanted = {
         "i": ints([[1, 2], [3, 4], [-5, 6]]),
         "f": floats([0.5, 1.5, 2.5]),
@@ -160,7 +160,7 @@ def test_a_batch_has_a_dimension_more() -> None:
     check(parse_example(BATCH, FEATURES), wanted)
 
 
-def test_a_single_example_has_none() -> None:
+def test_a_single_example_has_no_batch_dimension() -> None:
     wanted = {
         "i": ints([1, 2]),
         "f": floats(0.5),
@@ -260,7 +260,7 @@ def test_of_two_features_of_one_name_the_last_counts() -> None:
     check(parse_example([twice], features)["v"], sparse([(0, 0)], texts([b"c"]), [1, 1]))
 
 
-def test_nothing_is_asked_for() -> None:
+def test_an_empty_request_is_refused() -> None:
     for parse in (parse_example, parse_single_example):
         with pytest.raises(ValueError, match="features is empty"):
             parse(BATCH[0], {})
@@ -268,7 +268,7 @@ def test_nothing_is_asked_for() -> None:
         parse_single_sequence_example(b"", {}, None)
 
 
-def test_no_value_is_no_default() -> None:
+def test_an_empty_default_is_no_default() -> None:
     features = {"x": FixedLenFeature([0], np.int64, [])}
     check(parse_single_example(record(x=ints([])), features), {"x": ints([])})
     with pytest.raises(FormatError, match="is required"):
@@ -335,7 +335,7 @@ def test_sequences() -> None:
     check(lists, wanted_lists)
 
 
-def test_parsers_are_kept_apart_by_what_is_asked_for() -> None:
+def test_cached_parsers_depend_on_the_requested_features() -> None:
     data = record(x=5)
     for feature, expected in [
         (FixedLenFeature([], np.int64), ints(5)),

@@ -125,7 +125,7 @@ def everything(message: Example) -> dict[str, VarLenFeature]:
     return {name: VarLenFeature(dtypes[kind]) for name, kind in kinds.items()}
 
 
-def test_damaged_records_are_what_protobuf_makes_of_them(golden: Path) -> None:
+def test_damaged_records_give_the_values_of_protobuf(golden: Path) -> None:
     """Records with changed bits, bytes or ends: both give the same values, or refuse them."""
     golden_records = tfrecord_records((golden / "tf/examples.tfrecord").read_bytes())
     sources = [record for record in golden_records if len(record) < 3000]
@@ -295,7 +295,7 @@ def test_malformed_bytes_are_refused_and_the_place_named(kind: str) -> None:
     ],
     ids=repr,
 )
-def test_what_cannot_be_asked_for(feature: object, reason: str) -> None:
+def test_invalid_features_are_refused(feature: object, reason: str) -> None:
     for parse in (parse_single_example, lambda data, asked: parse_example([data], asked)):
         with pytest.raises(ValueError, match=f'^feature "some/name": .*{reason}') as caught:
             parse(GOOD, {"some/name": feature})
@@ -311,7 +311,7 @@ def test_names_that_are_no_text(name: object) -> None:
         parse_single_sequence_example(b"", {}, {name: VarLenFeature(np.int64)})
 
 
-def test_what_has_no_place_in_a_sequence() -> None:
+def test_features_that_a_sequence_cannot_have() -> None:
     sequence = FixedLenSequenceFeature([], np.int64, True)
     with pytest.raises(ValueError, match="FixedLenSequenceFeature cannot be read here"):
         parse_single_sequence_example(b"", {"x": sequence})

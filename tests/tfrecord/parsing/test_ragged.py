@@ -136,19 +136,19 @@ def test_a_uniform_length_that_does_not_divide() -> None:
     ],
     ids=repr,
 )
-def test_what_cannot_be_asked_for(feature: Any, reason: str) -> None:
+def test_invalid_features_are_refused(feature: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_single_example(b"", {"x": feature})
 
 
-def test_what_is_no_partition() -> None:
+def test_invalid_partitions_are_refused() -> None:
     with pytest.raises(ValueError, match="value_key"):
         RaggedFeature("int64", "")
     with pytest.raises(TypeError, match="partitions are"):
         RaggedFeature("int64", "v", ["splits"])
 
 
-def test_partitions_of_other_steps() -> None:
+def test_partitions_with_another_number_of_steps() -> None:
     feature = RaggedFeature("int64", "v", [RaggedFeature.RowLengths("p")])
     data = from_dict({"context": {}, "feature_lists": {"v": [[1], [2]], "p": [[1]]}})
     with pytest.raises(FormatError, match=r'^example 1: feature list "x": 2 steps, but 1 in "p"'):

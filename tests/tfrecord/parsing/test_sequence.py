@@ -95,7 +95,7 @@ def test_errors_name_the_record() -> None:
         parse_sequence_example(BATCH, CONTEXT, None, "name")
 
 
-def test_what_cannot_be_asked_for() -> None:
+def test_invalid_features_are_refused() -> None:
     sparse = {"x": SparseFeature("i", "v", "int64", 4)}
     for features in ((sparse, None), (None, sparse), (LISTS, None), (None, CONTEXT)):
         with pytest.raises(ValueError, match="cannot be read here"):
