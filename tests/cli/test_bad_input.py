@@ -147,7 +147,7 @@ def test_bad_index(ffrfs: Run, tmp_path: Path, fault: str) -> None:
         PackedFolder(pack)
 
 
-def test_an_index_that_would_run_code_does_not(ffrfs: Run, tmp_path: Path) -> None:
+def test_code_in_a_pickled_index_does_not_run(ffrfs: Run, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     records = [*RECORDS[:-1], INDEX_MAGIC + pickle.dumps(RunsCode(str(victim)))]
     pack = write_records(tmp_path / "bad.ffr", records)
@@ -165,7 +165,7 @@ def test_wrong_checksum_of_the_index(ffrfs: Run, tmp_path: Path) -> None:
         PackedFolder(pack)
 
 
-def test_verify_goes_on_without_the_index(ffrfs: Run, tmp_path: Path) -> None:
+def test_verify_checks_records_although_the_index_is_damaged(ffrfs: Run, tmp_path: Path) -> None:
     def spoil(header: Header) -> None:
         header.checksums[1] ^= 1
 

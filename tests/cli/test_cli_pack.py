@@ -43,7 +43,7 @@ def test_a_folder(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     assert ffrfs("pack", "-q", "--force", folder, out).lines == []
 
 
-def test_patterns_that_leave_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+def test_patterns_that_exclude_all_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.ffr"
     old = tmp_path / "old.ffr"
     ffrfs("pack", folder, old)
@@ -78,7 +78,7 @@ def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None
     assert (told["files"], told["bytes"], told["stored_bytes"]) == (3, 6001, 3001)
 
 
-def test_links_that_lead_out(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+def test_links_to_files_outside_of_the_folder(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     (folder / "host").symlink_to("/etc/hostname")
     out = tmp_path / "x.ffr"
     assert ffrfs("pack", "--force", folder, out).complaint == (

@@ -71,7 +71,7 @@ def test_a_pack_set(ffrfs: Run, old: Path, tmp_path: Path) -> None:
     assert ffrfs("pack", "--force", parts, new).complaint.startswith(f"{parts}/part_00000.ffr: ")
 
 
-def test_a_directory_that_happens_to_hold_packs_is_data(
+def test_a_directory_with_packs_but_no_pack_set_is_data(
     ffrfs: Run, old: Path, tmp_path: Path
 ) -> None:
     new = tmp_path / "new.ffr"
@@ -141,7 +141,7 @@ def test_a_dry_run(ffrfs: Run, folder: Path, old: Path, tmp_path: Path, *, kind:
     assert os.listdir(out.parent) == []
 
 
-def test_a_dry_run_sees_what_packing_would(
+def test_a_dry_run_reports_the_errors_of_packing(
     ffrfs: Run, folder: Path, old: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes").write_text("mine")
@@ -153,7 +153,7 @@ def test_a_dry_run_sees_what_packing_would(
     assert done.err.startswith(f"ffrfs: {tmp_path}/none: does not exist; make the set first")
 
 
-def test_the_order_of_a_list(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+def test_order_of_files_from_a_list(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_bytes(b"b\0a\0a/one\0")
     tried = ("pack", "--dry-run", "--list", folder, tmp_path / "x.ffr")
     listed = ("-0", "--files-from", tmp_path / "list")

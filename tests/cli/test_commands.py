@@ -62,7 +62,7 @@ def test_ls_json(ffrfs: Run, pack: Path) -> None:
     assert json.loads(ffrfs("ls", "--json", pack, "empty").out) == []
 
 
-def test_names_of_any_kind_come_out_as_they_are(ffrfs: Run, tmp_path: Path) -> None:
+def test_ls_writes_names_unchanged_and_errors_escape_them(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", {"new\nline": b"1", "\x1b[31mred": b"2"})
     assert ffrfs("ls", pack).out == b"\x1b[31mred\nnew\nline\n"
     done = ffrfs("cat", pack, "no\nsuch\x1bname")
@@ -70,7 +70,7 @@ def test_names_of_any_kind_come_out_as_they_are(ffrfs: Run, tmp_path: Path) -> N
     assert "\x1b" not in done.err
 
 
-def test_ls_with_zero_bytes(ffrfs: Run, tmp_path: Path) -> None:
+def test_ls_null_ends_names_with_zero_bytes(ffrfs: Run, tmp_path: Path) -> None:
     tree: Tree = {"new\nline": {"\udcff": b"1"}, "\x1b[31mred": b"2"}
     pack = write_folder(tmp_path / "x.ffr", tree)
     expected = b"\x1b[31mred\0new\nline\0new\nline/\xff\0"
@@ -81,7 +81,7 @@ def test_ls_with_zero_bytes(ffrfs: Run, tmp_path: Path) -> None:
     assert [line.rpartition(b" ")[2] for line in lines] == [b"\x1b[31mred", b"new\nline", b""]
 
 
-def test_ls_says_where_lines_are_no_names(ffrfs: Run, tmp_path: Path) -> None:
+def test_ls_warns_of_names_with_line_breaks(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", {"a\nb": b"", "c\nd\n": b"", "e": b""})
     done = ffrfs("ls", pack)
     assert (done.status, done.out) == (0, b"a\nb\nc\nd\n\ne\n")
@@ -121,7 +121,9 @@ def test_extract(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
     assert done.err == f"ffrfs: {target}: exists already; {hint}\n"
 
 
-def test_extract_goes_on_or_replaces(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+def test_extract_skips_existing_files_or_replaces_them(
+    ffrfs: Run, pack: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     assert ffrfs("extract", pack, out, "a").status == 0
     (out / "a" / "é").write_bytes(b"mine")
@@ -134,7 +136,7 @@ def test_extract_goes_on_or_replaces(ffrfs: Run, pack: Path, tmp_path: Path) -> 
     assert (out / "a" / "é").read_bytes() != b"mine"
 
 
-def test_patterns_name_what_matches(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+def test_patterns_select_the_paths_that_match(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
     assert ffrfs("ls", pack, "*").lines == ["a", "empty", "nothing", "z.txt"]
     assert ffrfs("ls", pack, "a/[bl]*").lines == ["a/b", "a/large"]
     assert ffrfs("ls", "-R", pack, "a/b*").lines == ["a/b", "a/b/deep.txt"]
@@ -156,7 +158,7 @@ def test_a_name_that_looks_like_a_pattern_is_that_name(ffrfs: Run, tmp_path: Pat
     assert ffrfs("cat", pack, "a[1]").out == b"brackets"
 
 
-def test_extract_some(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+def test_extract_of_some_paths(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
     assert ffrfs("extract", pack, tmp_path / "out", "a/b", "z.txt").status == 0
     assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == [
         "a",
@@ -246,7 +248,7 @@ def test_plain_files_show_their_records(ffrfs: Run, tmp_path: Path) -> None:
     assert f"{names[3]!r}: record 3 " in ffrfs("verify", file).err
 
 
-def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> None:
+def test_pack_skips_special_files_by_option(ffrfs: Run, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", TREE)
     os.mkfifo(folder / "fifo")
     done = ffrfs("pack", folder, tmp_path / "x.ffr")

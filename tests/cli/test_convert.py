@@ -46,7 +46,7 @@ def test_every_direction(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     assert ffrfs("ls", tmp_path / "g.ffr", "000000011").lines == ["record.bin"]
 
 
-def test_what_it_says(ffrfs: Run, file: Path, tmp_path: Path) -> None:
+def test_messages(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     target = tmp_path / "y.ffr"
     done = ffrfs("convert", file, target)
     assert (done.status, done.out.decode(), done.err) == (
@@ -102,7 +102,9 @@ def test_a_damaged_record(ffrfs: Run, file: Path, tmp_path: Path) -> None:
         ("shards", "shards/y.tfrecord", "shards/y.tfrecord: would be inside "),
     ],
 )
-def test_that_cannot_be(ffrfs: Run, file: Path, source: str, target: str, reason: str) -> None:
+def test_impossible_sources_and_targets(
+    ffrfs: Run, file: Path, source: str, target: str, reason: str
+) -> None:
     tmp_path = file.parent
     (tmp_path / "folder.tfrecord").mkdir()
     (tmp_path / "empty").mkdir()
@@ -139,7 +141,7 @@ def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["y.tfrecord", "y.ffr"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_leaves_nothing(
+def test_a_signal_leaves_no_partial_file(
     tmp_path: Path, much: Path, number: signal.Signals, target: str
 ) -> None:
     folder = tmp_path / "target"

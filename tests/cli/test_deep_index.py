@@ -39,7 +39,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ],
     ids=lambda arguments: " ".join(arguments).replace(NAME, "PATH"),
 )
-def test_it_is_refused_before_anything_else(
+def test_commands_refuse_a_deep_index_and_write_nothing(
     ffrfs: Run, deep: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(deep.parent)
@@ -60,7 +60,7 @@ def test_a_recursive_listing_is_refused_at_once(deep: Path) -> None:
         assert folder.list() == [NAME]
 
 
-def test_what_does_not_go_through_it_works(ffrfs: Run, deep: Path) -> None:
+def test_ls_info_and_verify_of_a_deep_index(ffrfs: Run, deep: Path) -> None:
     assert ffrfs("ls", deep).lines == [NAME]
     assert f"directories      {DEPTH:,}" in ffrfs("info", deep).lines
     done = ffrfs("verify", "-q", deep)

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_equal_in_all_forms(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+def test_a_folder_its_pack_and_its_set_are_equal(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     pack_folder(folder, tmp_path / "x.ffr", symlinks="keep")
     pack_folder(folder, tmp_path / "set", symlinks="keep", shards=2)
     sides = [folder, tmp_path / "x.ffr", tmp_path / "set"]
@@ -90,7 +90,7 @@ def nodes(files: dict[str, bytes]) -> dict[str, bytes | None]:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILES_OF, FILES_OF)
-def test_a_pack_and_a_directory_differ_as_dictionaries_do(
+def test_a_directory_and_a_pack_differ_like_two_dictionaries(
     ffrfs: Run,
     tmp_path_factory: pytest.TempPathFactory,
     left: dict[str, bytes],

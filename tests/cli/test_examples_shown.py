@@ -102,7 +102,7 @@ def test_cat_of_shards(ffrfs: Run, tmp_path: Path) -> None:
     assert ffrfs("cat", "--example", tmp_path, "2", "0").lines == [*OTHER_LINES, "", *LINES]
 
 
-def test_json_is_whole(ffrfs: Run, file: Path) -> None:
+def test_head_json_shows_whole_records(ffrfs: Run, file: Path) -> None:
     first, second, third, *_ = json.loads(ffrfs("head", "--json", file).out)
     assert (first.pop("record"), first.pop("size")) == (0, len(EXAMPLE))
     assert from_json(first).SerializeToString(deterministic=True) == EXAMPLE
@@ -127,7 +127,7 @@ def test_hostile_names_and_values(ffrfs: Run, tmp_path: Path, command: list[str]
     assert r"\x1b[31m\n\r\u009b\u202e\x00" in text
 
 
-def test_what_holds_no_records(ffrfs: Run, tmp_path: Path) -> None:
+def test_text_and_truncated_files_are_refused(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(OTHER * 9)
     for arguments in (["head", tmp_path / "text"], ["cat", "--example", tmp_path / "text", "0"]):
         assert ffrfs(*arguments).complaint.startswith(f"{tmp_path / 'text'}: ")
@@ -135,7 +135,7 @@ def test_what_holds_no_records(ffrfs: Run, tmp_path: Path) -> None:
     assert ffrfs("head", "-n", "99", tmp_path / "cut.tfrecord").status == 1
 
 
-def test_characters_that_the_locale_does_not_have_are_spelled(tmp_path: Path) -> None:
+def test_characters_outside_of_the_locale_are_escaped(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x.tfrecord", [serialized({"é😀": "café"})])
     command = [sys.executable, "-m", "ffrfs", "head", str(tmp_path / "x.tfrecord")]
     done = subprocess.run(

@@ -53,7 +53,7 @@ def advice(limit: int = LIMIT) -> str:
 
 
 @pytest.mark.parametrize("command", ["ls -R", "info", "verify", "extract", "cat", "mount --check"])
-def test_more_shards_than_may_be_open(shards: Path, tmp_path: Path, command: str) -> None:
+def test_more_shards_than_allowed_descriptors(shards: Path, tmp_path: Path, command: str) -> None:
     more = {
         "extract": [tmp_path / "out"],
         "cat": ["d1/a"],
@@ -68,14 +68,14 @@ def test_more_shards_than_may_be_open(shards: Path, tmp_path: Path, command: str
     assert advice() in line
 
 
-def test_shards_are_not_left_out_for_want_of_descriptors(shards: Path, tmp_path: Path) -> None:
+def test_allow_missing_does_not_hide_a_lack_of_descriptors(shards: Path, tmp_path: Path) -> None:
     done = run("mount", "--check", "--allow-missing", shards, tmp_path / "mountpoint")
     assert done.returncode != 0
     (line,) = done.stderr.splitlines()
     assert advice() in line
 
 
-def test_soft_limit_is_none(shards: Path) -> None:
+def test_the_soft_limit_is_raised(shards: Path) -> None:
     done = subprocess.run(
         [
             *("prlimit", f"--nofile={LIMIT}:256"),
@@ -91,7 +91,7 @@ def test_soft_limit_is_none(shards: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("limit", range(6, 16, 3))
-def test_every_failure_names_something(tmp_path: Path, limit: int) -> None:
+def test_every_error_names_its_object_and_the_limit(tmp_path: Path, limit: int) -> None:
     folder = tmp_path / "source"
     folder.mkdir()
     (folder / "a").write_bytes(b"content")
@@ -109,13 +109,13 @@ def test_every_failure_names_something(tmp_path: Path, limit: int) -> None:
         assert not line.startswith("ffrfs: Too many")
 
 
-def test_description_of_a_group_is_that_of_its_first() -> None:
+def test_description_of_an_exception_group_is_that_of_its_first() -> None:
     group = ExceptionGroup("Exceptions from Trio nursery", [MountError("/m: refused")])
     assert describe(group) == "/m: refused"
     assert describe(BaseExceptionGroup("outer", [group])) == "/m: refused"
 
 
-def test_description_says_what_to_do() -> None:
+def test_description_advises_which_limit_to_raise() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     many = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     assert describe(many).startswith(
@@ -133,7 +133,7 @@ def test_description_says_what_to_do() -> None:
     )
 
 
-def test_a_command_that_can_start_no_thread(ffrfs: Run, tmp_path: Path) -> None:
+def test_a_command_that_cannot_start_a_thread(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "a").write_bytes(b"content")
     plan = tmp_path / "plan"
@@ -163,7 +163,7 @@ NO_FORK = [WITHOUT_CALL, "clone=EAGAIN", sys.executable, "-m", "ffrfs"]
     ("program", "command", "status"),
     [(NO_FORK, "mount", 1), (["-c", FORKS_ONCE], "mount", 2), (NO_FORK, "check", 2)],
 )
-def test_a_command_that_can_start_no_process(
+def test_a_command_that_cannot_start_a_process(
     tmp_path: Path, program: list[str | Path], command: str, status: int
 ) -> None:
     packs = [write_folder(tmp_path / "x.ffr", {"a": b""})] if command == "mount" else []
@@ -183,7 +183,7 @@ def test_a_command_that_can_start_no_process(
 
 
 @pytest.mark.parametrize("shortage", [MemoryError(), RuntimeError("can't start new thread")])
-def test_a_check_for_which_there_is_no_memory_is_no_warning(
+def test_a_check_without_memory_is_critical(
     ffrfs: Run, monkeypatch: pytest.MonkeyPatch, shortage: Exception
 ) -> None:
     def fail(_: object) -> None:

@@ -74,7 +74,7 @@ def test_converting_a_directory_of_ffrecord_files(ffrfs: Run, tmp_path: Path) ->
 
 
 @pytest.mark.promise("S37")
-def test_adding_to_a_set_that_hidden_files_lie_among(ffrfs: Run, tmp_path: Path) -> None:
+def test_adding_to_a_set_that_has_hidden_files(ffrfs: Run, tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "set"
     source.mkdir()
     (source / "a").write_bytes(b"1")

@@ -24,7 +24,7 @@ def write_archive(folder: Path, name: str) -> Path:
     return path
 
 
-def test_convert_takes_archives_by_their_names(ffrfs: Run, tmp_path: Path) -> None:
+def test_convert_names_the_kind_of_an_archive(ffrfs: Run, tmp_path: Path) -> None:
     done = ffrfs("convert", write_archive(tmp_path, "x.tgz"), tmp_path / "out.tfrecord")
     assert "is a tar archive (gzip), not" in done.err
     (tmp_path / "x.tar").write_bytes(write_archive(tmp_path, "x.tar").read_bytes()[:700])
@@ -32,7 +32,7 @@ def test_convert_takes_archives_by_their_names(ffrfs: Run, tmp_path: Path) -> No
     assert (done.status, "is a tar archive" in done.err) == (1, False)
 
 
-def test_a_file_that_changes_while_it_is_packed_is_no_wrong_argument(
+def test_the_error_names_a_file_that_changes_while_it_is_packed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (source := tmp_path / "source").mkdir()

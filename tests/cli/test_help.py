@@ -71,7 +71,7 @@ def test_help_all_shows_every_option(command: Command, capsys: pytest.CaptureFix
 
 
 @by_command
-def test_every_argument_has_a_line(command: Command) -> None:
+def test_every_argument_has_a_help_text(command: Command) -> None:
     assert [argument for argument in command.arguments if not argument.help] == []
 
 
@@ -83,7 +83,7 @@ def test_help_ends_with_examples(command: Command) -> None:
 
 
 @pytest.mark.parametrize("line", [line for lines in LINES.values() for line in lines])
-def test_example_is_right_usage(line: str) -> None:
+def test_example_is_valid_usage(line: str) -> None:
     (arguments,) = ffrfs_arguments(line)
     words = arguments[:2] if arguments[0] in PROGRAM.with_actions else arguments[:1]
     assert line in [*LINES[arguments[0]], *LINES[" ".join(words)]]

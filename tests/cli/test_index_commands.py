@@ -68,7 +68,7 @@ def test_index_of_a_folder_of_packs(ffrfs: Run, shards: Path, tmp_path: Path) ->
     assert ffrfs("index", write_records(tmp_path / "plain.ffr", [b"a" * 20])).status == 1
 
 
-def test_a_stale_sidecar_is_one_line(ffrfs: Run, pack: Path) -> None:
+def test_a_stale_sidecar_gives_one_line(ffrfs: Run, pack: Path) -> None:
     ffrfs("index", pack)
     os.utime(pack, (1, 1))
     for arguments in (["ls", "-R"], ["info"], ["verify", "-q"]):
@@ -90,7 +90,7 @@ def test_verify_names_a_damaged_index(ffrfs: Run, pack: Path) -> None:
     assert "checksum" in report["index_error"]
 
 
-def test_ls_shows_what_was_packed(ffrfs: Run, own: Path) -> None:
+def test_ls_shows_links_modes_and_times(ffrfs: Run, own: Path) -> None:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(TIME_NS // 10**9))
     lines = ffrfs("ls", "-l", own).lines
     assert lines[1:] == [
@@ -109,7 +109,7 @@ def test_cat_follows_links(ffrfs: Run, own: Path) -> None:
     assert ffrfs("cat", own, "link", "z.txt").out == b"deep\nlast\n"
 
 
-def test_patterns_take_links_as_links(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+def test_patterns_match_links_themselves(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     (folder / "absolute").symlink_to("/etc/hostname")
     (folder / "a" / "dangling").symlink_to("nothing")
     (folder / "same").symlink_to("a")
@@ -149,7 +149,7 @@ def test_a_folder_of_packs_is_one_tree(ffrfs: Run, shards: Path, own: Path) -> N
     assert told == {"packs": 3, "missing": [], "missing_count": 0}
 
 
-def test_several_at_once(ffrfs: Run, shards: Path, own: Path) -> None:
+def test_verify_and_info_of_several_packs(ffrfs: Run, shards: Path, own: Path) -> None:
     done = ffrfs("verify", "--jobs", "2", shards, own)
     assert done.status == 0
     first, second = done.lines
@@ -218,7 +218,7 @@ def test_conflicts(ffrfs: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--executor", "processes:2"]])
-def test_what_cannot_be_opened_hides_no_damage_elsewhere(
+def test_verify_reports_damage_beside_files_it_cannot_open(
     ffrfs: Run, own: Path, tmp_path: Path, options: list[str]
 ) -> None:
     good, bad, cut, archive = (tmp_path / name for name in ("1.ffr", "2.ffr", "3.ffr", "x.tar"))

@@ -61,7 +61,7 @@ def test_cat(ffrfs: Run, file: Path) -> None:
     assert done.out == json_floats("f", 1.5, COUNT)
 
 
-def test_damage_leaves_out_the_record_alone(ffrfs: Run, file: Path, tmp_path: Path) -> None:
+def test_only_damaged_records_are_left_out(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "x.tfrecord"
     damaged.write_bytes(file.read_bytes())
     for number in (1, 2):
@@ -90,7 +90,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_record_that_is_not_looked_into(ffrfs: Run, tmp_path: Path) -> None:
+def test_a_record_that_is_too_large_to_parse(ffrfs: Run, tmp_path: Path) -> None:
     """The record is larger than half of 256 MiB, so record.bin is its only file."""
     record = example(i=ints(bytes(135 << 20)))
     small = example(i=ints(b"\1"))

@@ -33,7 +33,7 @@ def pack(tmp_path: Path) -> Path:
     return write_records(tmp_path / "x.ffr", [bytes(8 << 20), *(b"small" for _ in range(20_000))])
 
 
-def test_ctrl_c_is_one_line_and_130(pack: Path) -> None:
+def test_ctrl_c_gives_one_line_and_status_130(pack: Path) -> None:
     # The command writes to a pipe that nobody empties, and waits there.
     with running("cat", pack, "000000000") as process:
         assert select.select([process.stdout], [], [], TIMEOUT_S)[0]
@@ -50,7 +50,7 @@ def test_ctrl_c_is_one_line_and_130(pack: Path) -> None:
         ("python -m ffrfs", "ffrfs.cli.main"),
     ],
 )
-def test_ctrl_c_during_the_imports_is_the_same(way: str, module: str) -> None:
+def test_ctrl_c_during_imports_gives_the_same(way: str, module: str) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     entry, _, function = project["scripts"]["ffrfs"].partition(":")
     command = f"from {entry} import {function}; sys.exit({function}())"
@@ -70,7 +70,7 @@ def test_ctrl_c_during_the_imports_is_the_same(way: str, module: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["cat"]])
-def test_a_reader_that_leaves_is_no_news(pack: Path, arguments: list[str]) -> None:
+def test_a_closed_pipe_gives_status_141_and_no_message(pack: Path, arguments: list[str]) -> None:
     paths = ["000000000"] if arguments == ["cat"] else []
     with running(*arguments, pack, *paths) as process:
         assert process.stdout is not None
@@ -82,7 +82,7 @@ def test_a_reader_that_leaves_is_no_news(pack: Path, arguments: list[str]) -> No
 
 
 @pytest.mark.parametrize("denied", ["getrlimit", "setrlimit"])
-def test_limits_that_may_not_be_asked_for(pack: Path, denied: str) -> None:
+def test_verify_works_where_rlimits_are_denied(pack: Path, denied: str) -> None:
     program = (
         "import resource, sys\n"
         "from ffrfs.cli.main import main\n"
@@ -99,7 +99,7 @@ def test_limits_that_may_not_be_asked_for(pack: Path, denied: str) -> None:
     )
 
 
-def test_full_disk_behind_top() -> None:
+def test_top_reports_a_full_disk_behind_stdout() -> None:
     with open("/dev/full", "wb") as full, running("top", "-n1", stdout=full) as process:
         _, err = process.communicate(timeout=TIMEOUT_S)
     said = b"ffrfs: standard output: No space left on device\n"
@@ -119,7 +119,7 @@ def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None
 
 
 @pytest.mark.parametrize("line", ["help", "ls --help", "pack --help-all"])
-def test_help_before_a_full_disk_is_an_error_without_a_buffer(line: str) -> None:
+def test_help_fails_on_a_full_disk_with_unbuffered_stdout(line: str) -> None:
     command = [sys.executable, "-u", "-m", "ffrfs", *line.split()]  # as in many containers
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, timeout=TIMEOUT_S, check=False)
@@ -127,7 +127,7 @@ def test_help_before_a_full_disk_is_an_error_without_a_buffer(line: str) -> None
 
 
 @pytest.mark.promise("S59")
-def test_a_check_that_cannot_say_what_it_found_is_critical(tmp_path: Path) -> None:
+def test_a_check_that_cannot_write_its_result_is_critical(tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full, running("check", tmp_path, stdout=full) as process:
         assert process.wait(TIMEOUT_S) == 2
 
@@ -168,7 +168,7 @@ def test_closed_stdin_is_no_error(pack: Path, tmp_path: Path, arguments: list[st
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
+def test_names_send_no_escape_sequences_to_the_terminal(tmp_path: Path) -> None:
     names = ("\x1b]0;title\x07", "new\nline", "\udcff")
     file = write_folder(tmp_path / "x.ffr", dict.fromkeys(names, b""))
     output = run_on_terminal("-m", "ffrfs", "ls", file)
@@ -188,7 +188,9 @@ def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_arguments_do_not_command_the_terminal(ffrfs: Run, arguments: list[str]) -> None:
+def test_arguments_send_no_escape_sequences_to_the_terminal(
+    ffrfs: Run, arguments: list[str]
+) -> None:
     name = "a\x1b]0;title\x07\n\udcff"
     done = ffrfs(*(argument.format(name=name) for argument in arguments))
     assert done.status == 2
@@ -197,7 +199,7 @@ def test_arguments_do_not_command_the_terminal(ffrfs: Run, arguments: list[str])
     assert done.err.splitlines()[-1].startswith("ffrfs")
 
 
-def test_a_progress_bar_does_not_command_the_terminal(tmp_path: Path) -> None:
+def test_a_progress_bar_sends_no_escape_sequences_of_names(tmp_path: Path) -> None:
     file = write_folder(tmp_path / "x.ffr", {"a": b"1"})
     output = run_on_terminal("-m", "ffrfs", "extract", file, tmp_path / "a\x1b]0;title\x07")
     assert b"a?]0;title?: " in output
@@ -207,7 +209,7 @@ def test_a_progress_bar_does_not_command_the_terminal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "call", ["main(['ls', pack])", "main(['info', pack])", "main(['pack', '--help'])", "prefetch"]
 )
-def test_nothing_loads_what_it_does_not_need(pack: Path, call: str) -> None:
+def test_commands_do_not_load_trio_pyfuse3_or_torch(pack: Path, call: str) -> None:
     program = (
         "import sys, contextlib\n"
         "from ffrfs import prefetch\n"

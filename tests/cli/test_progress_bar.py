@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("command", "size"),
     [*((command, (24, 80)) for command in COMMANDS), ("pack tree new.ffr", UNKNOWN_SIZE)],
 )
-def test_bar_is_drawn_at_once_and_taken_away(command: str, size: tuple[int, int]) -> None:
+def test_bar_is_drawn_at_once_and_erased_at_the_end(command: str, size: tuple[int, int]) -> None:
     output = run_on_terminal("-m", "ffrfs", *command.split(), size=size)
     assert output.startswith(f"\r{COMMANDS[command]}: 0.00B [00:00, ?B/s]".encode())
     assert "B/s" not in left_on_terminal(output)

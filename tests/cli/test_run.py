@@ -43,7 +43,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         (["--ahead=5", "--"], ["--", "run"]),
     ],
 )
-def test_the_program_is_as_without_us(before: list[str], after: list[str]) -> None:
+def test_the_program_runs_as_without_ffrfs_run(before: list[str], after: list[str]) -> None:
     done = run(*before, sys.executable, "-c", SHOWS, *after, PYTHONPATH="/one:/other")
     assert (done.returncode, done.stderr) == (7, "")
     arguments, given, path, files, *has = json.loads(done.stdout)
@@ -51,7 +51,7 @@ def test_the_program_is_as_without_us(before: list[str], after: list[str]) -> No
     assert path.split(":")[1:] == ["/one", "/other"]
 
 
-def test_signals_are_the_programs() -> None:
+def test_a_signal_ends_the_program() -> None:
     sleeps = "import sys, time; print('up', flush=True); time.sleep(60)"
     with running("run", sys.executable, "-c", sleeps) as process:
         assert process.stdout is not None
@@ -77,7 +77,7 @@ def test_another_sitecustomize_runs(tmp_path: Path) -> None:
     assert run(sys.executable, "-c", "import sitecustomize").returncode == 0
 
 
-def test_no_program() -> None:
+def test_a_missing_program() -> None:
     done = run("no-such-program", "-x")
     assert (done.returncode, done.stderr) == (
         127,

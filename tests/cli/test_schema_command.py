@@ -65,7 +65,9 @@ def test_stats(ffrfs: Run, data: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["pb", "pbtxt", "json"])
-def test_statistics_are_data(ffrfs: Run, data: Path, tmp_path: Path, end: str) -> None:
+def test_commands_accept_statistics_in_place_of_data(
+    ffrfs: Run, data: Path, tmp_path: Path, end: str
+) -> None:
     """The other commands accept the statistics that stats wrote, in place of the records."""
     file = tmp_path / f"stats.{end}"
     assert ffrfs("schema", "stats", "-o", file, data).out == b""
@@ -76,7 +78,7 @@ def test_statistics_are_data(ffrfs: Run, data: Path, tmp_path: Path, end: str) -
     assert ffrfs("schema", "infer", file).out == ffrfs("schema", "infer", data).out
 
 
-def test_one_long_name_makes_no_row_long(ffrfs: Run, tmp_path: Path) -> None:
+def test_rows_stay_short_with_a_long_feature_name(ffrfs: Run, tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [example(**{"x" * 5000: [1], "a": [b""]})])
     assert ffrfs("schema", "infer", "-o", tmp_path / "x.pbtxt", file).status == 0
     for words in (("schema", "stats", file), ("info", "--schema", file)):
@@ -147,7 +149,7 @@ def test_drift_and_skew(ffrfs: Run, data: Path, schema: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("option", ["--previous", "--serving"])
-def test_empty_name_is_no_file(ffrfs: Run, data: Path, schema: Path, option: str) -> None:
+def test_an_empty_file_name_is_refused(ffrfs: Run, data: Path, schema: Path, option: str) -> None:
     assert ffrfs("schema", "validate", "--schema", schema, option, "", data).status == 1
 
 
@@ -199,7 +201,7 @@ def test_hostile_names(ffrfs: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["pb", "pbtxt", "json"])
 @pytest.mark.parametrize("content", [b"", b"\xff\xff no message {", b"{"])
-def test_files_that_are_no_messages(
+def test_files_without_a_valid_message(
     ffrfs: Run, data: Path, tmp_path: Path, end: str, content: bytes
 ) -> None:
     file = tmp_path / f"bad.{end}"
@@ -243,7 +245,7 @@ def test_without_the_package(data: Path) -> None:
     )
 
 
-def test_lines_on_a_terminal(data: Path) -> None:
+def test_a_terminal_gets_the_same_lines(data: Path) -> None:
     """A terminal gets the same lines as a file."""
     for options in ((), ("--json",)):
         shown = run_on_terminal("-m", "ffrfs", "schema", "infer", *options, "--jobs", "1", data)

@@ -31,7 +31,7 @@ def test_splits(ffrfs: Run, data: Path) -> None:
     assert ffrfs("info", data / "test").lines[-1] == "test   3         3        3      0"
 
 
-def test_what_is_not_as_declared(ffrfs: Run, data: Path) -> None:
+def test_files_that_differ_from_dataset_info(ffrfs: Run, data: Path) -> None:
     (data / "tiny-train.tfrecord-00001-of-00003").unlink()
     wrong = write_tfrecord(data / "tiny-test.tfrecord-00002-of-00003", [b"", b""])
     done = ffrfs("info", data)

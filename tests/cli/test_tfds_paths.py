@@ -69,7 +69,7 @@ def test_conversion_takes_all_records_as_one_data_set(ffrfs: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize("splits", ["a/2", "a/4", "b/1/a/2", "a/1/a/2", "a/1//2", "../3", "a/-1"])
-def test_the_core_refuses_splits_that_do_not_fit(splits: str) -> None:
+def test_volume_refuses_splits_that_do_not_fit(splits: str) -> None:
     paths = [bytes(Path(file)) for file in open_tfds(DATA).splits["test"].files]
     with pytest.raises((FormatError, ValueError)):
         Volume(paths, uid=0, gid=0, splits=splits)

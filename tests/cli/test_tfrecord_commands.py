@@ -171,7 +171,7 @@ def test_schema_of_the_first_records(ffrfs: Run, shards: Path) -> None:
     assert ffrfs("info", "--schema", shards).status == 1
 
 
-def test_only_tfrecord_has_a_schema(ffrfs: Run, pack: Path) -> None:
+def test_only_tfrecord_files_have_a_schema(ffrfs: Run, pack: Path) -> None:
     done = ffrfs("info", "--schema", pack)
     assert done.err == f"ffrfs: {pack}: not a TFRecord file, so its records have no schema\n"
     assert (done.status, done.out) == (1, b"")
@@ -207,7 +207,7 @@ def test_verify_names_every_damaged_record(ffrfs: Run, shards: Path) -> None:
     ]
 
 
-def test_a_damaged_record_is_told_when_it_is_found(shards: Path) -> None:
+def test_a_damaged_record_is_reported_as_soon_as_it_is_found(shards: Path) -> None:
     files = [os.fspath(file) for file in sorted(shards.iterdir())]
     flip_record(Path(files[0]), 1)
     seen: list[object] = []
@@ -215,7 +215,7 @@ def test_a_damaged_record_is_told_when_it_is_found(shards: Path) -> None:
     assert seen == [1, *report.bad, *range(3, 14)]
 
 
-def test_verify_behind_a_corrupt_length(ffrfs: Run, shards: Path) -> None:
+def test_verify_after_a_corrupt_length(ffrfs: Run, shards: Path) -> None:
     first, second = sorted(shards.iterdir())
     places = [f"{first}: {flip_record(first, 2, place=0)}", f"{second}: {flip_record(second, 1)}"]
     done = ffrfs("verify", shards)
@@ -286,7 +286,9 @@ def test_a_damaged_record_is_not_read(ffrfs: Run, file: Path) -> None:
         assert "record 3 (offset " in done.err
 
 
-def test_the_others_are_listed_and_extracted(ffrfs: Run, file: Path, tmp_path: Path) -> None:
+def test_records_beside_damaged_ones_are_listed_and_extracted(
+    ffrfs: Run, file: Path, tmp_path: Path
+) -> None:
     whole = ffrfs("ls", "-R", file).lines
     for number in (3, 7):
         flip_record(file, number)
@@ -307,7 +309,9 @@ def test_the_others_are_listed_and_extracted(ffrfs: Run, file: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-def test_compressed_files_are_to_be_converted(ffrfs: Run, tmp_path: Path, compression: str) -> None:
+def test_compressed_files_are_refused_with_advice_to_convert(
+    ffrfs: Run, tmp_path: Path, compression: str
+) -> None:
     file = tmp_path / "x.tfrecord"
     file.write_bytes(WRAP[compression](framed(RECORDS)))
     for arguments in (
@@ -336,7 +340,7 @@ def test_index(ffrfs: Run, file: Path, shards: Path) -> None:
     assert ffrfs("index", "-q", file).out == b""
 
 
-def test_what_cannot_be_indexed(ffrfs: Run, file: Path) -> None:
+def test_index_refuses_a_file_with_a_corrupt_length(ffrfs: Run, file: Path) -> None:
     place = flip_record(file, 4, place=0)
     done = ffrfs("index", file)
     assert (done.status, done.out) == (1, b"")
@@ -344,7 +348,7 @@ def test_what_cannot_be_indexed(ffrfs: Run, file: Path) -> None:
     assert not Path(f"{file}.idx").exists()
 
 
-def test_head_as_of_other_files(ffrfs: Run, file: Path) -> None:
+def test_head_options_and_standard_input(ffrfs: Run, file: Path) -> None:
     assert ffrfs("head", "-2", file).out == ffrfs("head", "-n", "2", file).out
     with file.open("rb") as stdin:
         done = python("-m", "ffrfs", "head", "-", stdin=stdin, check=True, text=False)
@@ -353,7 +357,9 @@ def test_head_as_of_other_files(ffrfs: Run, file: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("kind", ["socket", "file"])
-def test_head_goes_on_where_standard_input_is(tmp_path: Path, compression: str, kind: str) -> None:
+def test_head_begins_at_the_position_of_standard_input(
+    tmp_path: Path, compression: str, kind: str
+) -> None:
     with TFRecordWriter(tmp_path / "x", compression) as writer:
         writer.write(b"record")
     data = (tmp_path / "x").read_bytes()

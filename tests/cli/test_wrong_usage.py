@@ -18,7 +18,7 @@ from tests.cli.command_run import Run
         "-V": "--version",
     }.items(),
 )
-def test_other_words_for_the_same(ffrfs: Run, line: str, same: str) -> None:
+def test_aliases_of_commands(ffrfs: Run, line: str, same: str) -> None:
     done = ffrfs(*line.split())
     assert done == ffrfs(*same.split())
     assert done.status == 0
