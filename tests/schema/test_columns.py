@@ -89,7 +89,7 @@ def test_steps() -> None:
     assert (empty.kind, empty.step_counts.tolist()) == (None, [0])
 
 
-def test_a_name_that_comes_twice() -> None:
+def test_a_feature_that_occurs_twice() -> None:
     """As in protobuf, the last one counts."""
     once, again = example(a=[1], b=[b"x"]), example(a=[2, 3])
     joined = once + again  # joined messages are merged
@@ -104,7 +104,7 @@ def test_unpacked_lists() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 20])
-def test_no_example(before: int) -> None:
+def test_a_record_that_is_no_example(before: int) -> None:
     records = [example(a=[1])] * before + [b"\xff\xff", example(a=[1])]
     with pytest.raises(BadRecordError, match="is not an Example") as caught:
         list(ColumnParser().parse(records))
@@ -112,7 +112,7 @@ def test_no_example(before: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 9_000])
-def test_two_types(tmp_path: Path, count: int) -> None:
+def test_two_types_of_one_feature(tmp_path: Path, count: int) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [example(a=[1])] * count + [example(a=["x"])])
     with pytest.raises(FormatError) as caught:
         generate_statistics(file)
@@ -130,7 +130,7 @@ def test_two_types_in_two_files(tmp_path: Path) -> None:
             generate_statistics([first, second], jobs=jobs)
 
 
-def test_features_that_come_late(tmp_path: Path) -> None:
+def test_features_that_first_occur_late(tmp_path: Path) -> None:
     """Each one is found, also in batches of thousands of records."""
     records = [
         example(a=[1.0], **{f"late{i}": [i]} if i % 1000 == 999 else {}) for i in range(9000)
@@ -176,7 +176,7 @@ def test_memory_for_features_that_most_records_lack() -> None:
     assert subprocess.run(command, cwd=CHECKOUT, check=False).returncode == 0
 
 
-def test_names_without_any_type(tmp_path: Path) -> None:
+def test_features_without_any_type(tmp_path: Path) -> None:
     """TFDV treats these features as strings that are missing everywhere."""
     (found,) = statistics_of(tmp_path, [example(a=None), example()]).features
     assert found.type == found.STRING
@@ -184,7 +184,7 @@ def test_names_without_any_type(tmp_path: Path) -> None:
     assert found.string_stats.common_stats.num_non_missing == 0
 
 
-def test_facts_of_text(tmp_path: Path) -> None:
+def test_statistics_of_text(tmp_path: Path) -> None:
     long, longer = "x" * 2000, "x" * 70_000
     records = [example(a=["é", b"\xff", long, longer]), example(a=["é"])]
     (found,) = statistics_of(tmp_path, records).features

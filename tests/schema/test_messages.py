@@ -86,7 +86,7 @@ def test_damaged_messages(
 
 @pytest.mark.parametrize("end", ["pb", "pbtxt", "txt", "json"])
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_every_form(messages: list[Any], tmp_path: Path, end: str, number: int) -> None:
+def test_every_file_format(messages: list[Any], tmp_path: Path, end: str, number: int) -> None:
     file = tmp_path / f"m.{end}"
     store(file, messages[number])
     found = load_any(file)
@@ -108,7 +108,7 @@ def test_one_message_is_not_taken_for_another(messages: list[Any], tmp_path: Pat
 
 
 @pytest.mark.promise("S70")
-def test_a_file_is_replaced_by_force_alone(messages: list[Any], tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_with_force(messages: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "m.pbtxt"
     file.write_text("# written by hand")
     with pytest.raises(PackError, match=r"exists \(a text file\)"):
@@ -118,7 +118,7 @@ def test_a_file_is_replaced_by_force_alone(messages: list[Any], tmp_path: Path) 
     load_any(file)
 
 
-def test_nothing_half_written(messages: list[Any], tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(messages: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "m.pbtxt"
     store(file, messages[1])
     before = file.read_bytes()

@@ -105,7 +105,7 @@ def test_anomalies(name: str) -> None:
         assert info.severity == info.ERROR
 
 
-def test_measurements() -> None:
+def test_drift_measurements() -> None:
     schema, statistics, others, _ = published.ANOMALIES["drift"]
     anomalies = validate_statistics(
         published.parse(published.dataset(statistics), Statistics()),

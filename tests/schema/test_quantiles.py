@@ -31,7 +31,7 @@ def merged(*parts: Quantiles) -> Quantiles:
 
 
 @given(st.lists(st.lists(NUMBERS, max_size=20), min_size=1, max_size=5))
-def test_few_numbers_are_exact(parts: list[list[float]]) -> None:
+def test_quantiles_of_few_numbers_are_exact(parts: list[list[float]]) -> None:
     numbers = sorted(number for part in parts for number in part)
     for found in (of(*parts), merged(*map(of, parts))):
         values, counts = found.samples()
@@ -99,14 +99,14 @@ def test_the_same_numbers_give_the_same_answer() -> None:
     assert first == second
 
 
-def test_merging_leaves_the_other_one_as_it_is() -> None:
+def test_merging_does_not_change_its_argument() -> None:
     other = of(streams(50_000)["random"])
     before = [part.tolist() for part in other.samples()]
     merged(other, other, of([1.0]))
     assert [part.tolist() for part in other.samples()] == before
 
 
-def test_counts_become_levels() -> None:
+def test_exact_counts_become_levels_above_the_limit() -> None:
     found = of(np.arange(EXACT_MAX), np.arange(EXACT_MAX), [EXACT_MAX])  # one too many to be exact
     values, counts = found.samples()
     assert counts.sum() == 2 * EXACT_MAX + 1

@@ -141,7 +141,7 @@ def test_damaged_record(
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_number_of_a_record_behind_one_that_is_skipped(tmp_path: Path, jobs: int) -> None:
+def test_an_error_after_a_skipped_record_has_the_right_number(tmp_path: Path, jobs: int) -> None:
     given = [bytes(from_dict({"a": value}).SerializeToString()) for value in (1, 2, 3, "text")]
     files = [
         write_tfrecord(tmp_path / f"{name}.tfrecord", given[: 4 - n]) for n, name in enumerate("ab")
@@ -166,7 +166,7 @@ def test_a_file_that_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_no_example_among_examples(tmp_path: Path, jobs: int) -> None:
+def test_a_record_that_is_no_example(tmp_path: Path, jobs: int) -> None:
     files = [
         write_tfrecord(tmp_path / f"{name}.tfrecord", [*records(9), b"\xffno", *records(5)])
         for name in "ab"
@@ -178,7 +178,7 @@ def test_no_example_among_examples(tmp_path: Path, jobs: int) -> None:
     assert found.statistics.datasets[0].num_examples == 28
 
 
-def test_many_that_are_no_examples(tmp_path: Path) -> None:
+def test_many_records_that_are_no_examples(tmp_path: Path) -> None:
     """The parser looks for them once in a batch, not once for each of them."""
     data = [b"\xff%d" % i if i % 2 else example(a=[i]) for i in range(20_000)]
     file = write_tfrecord(tmp_path / "x.tfrecord", data)
@@ -285,7 +285,7 @@ def processes_of(group: int) -> list[int]:
     return found
 
 
-def test_reading_from_the_middle_needs_no_compression(shards: Path, tmp_path: Path) -> None:
+def test_compressed_files_and_pipes_are_one_part(shards: Path, tmp_path: Path) -> None:
     assert len(source.parts_of(str(shards / "y.tfrecord.gz"), True)) == 1
     os.mkfifo(tmp_path / "pipe")
     # The pipe is not even opened, which would wait for its writer.

@@ -211,7 +211,7 @@ def test_facets_reads_statistics(tmp_path: Path) -> None:
     assert check_numbers(schema.generate_statistics(file, name="x").statistics) == set(FACETS)
 
 
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_of_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program of the page runs, and its schema can be checked."""
     page = (CHECKOUT / "docs/schema.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

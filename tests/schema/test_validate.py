@@ -107,7 +107,7 @@ def test_domains_of_strings(tmp_path: Path) -> None:
     assert [domain.name for domain in more.string_domain] == ["many", "word"]
 
 
-def test_unknown_values_make_no_domain(tmp_path: Path) -> None:
+def test_no_domain_is_inferred_from_too_many_values(tmp_path: Path) -> None:
     """If there are many values, the rare ones may be unknown."""
     statistics = of(tmp_path, [example(a=["often"]), example(a=["seldom"])])
     (feature,) = statistics.datasets[0].features
@@ -216,7 +216,7 @@ def test_anomaly(tmp_path: Path, schema: str, values: list[Any], wanted: list[st
     assert found(validate_statistics(data, schema_of(schema))) == ({"a": wanted} if wanted else {})
 
 
-def test_long_strings_are_of_their_domain(tmp_path: Path) -> None:
+def test_long_strings_match_their_domain(tmp_path: Path) -> None:
     long = "x" * 60_000
     schema = schema_of(A.format("BYTES", f'string_domain {{ value: "{long}" }}'))
     assert found(validate_statistics(of(tmp_path, [example(a=[long])]), schema)) == {}
@@ -225,7 +225,7 @@ def test_long_strings_are_of_their_domain(tmp_path: Path) -> None:
     assert len(anomaly_rows(other)[1][2]) == 1000
 
 
-def test_share_of_other_values(tmp_path: Path) -> None:
+def test_share_of_values_outside_the_domain(tmp_path: Path) -> None:
     """min_domain_mass allows a share of values outside the domain."""
     data = of(tmp_path, [example(a=["x"])] * 9 + [example(a=["y"])])
     schema = schema_of(A.format("BYTES", 'string_domain { value: "x" }'))
@@ -316,7 +316,7 @@ def test_number_of_examples(tmp_path: Path) -> None:
     }
 
 
-def test_statistics_of_nothing() -> None:
+def test_empty_statistics() -> None:
     empty = Statistics()
     with pytest.raises(FormatError, match="statistics of 0 data sets, where one is needed"):
         infer_schema(empty)

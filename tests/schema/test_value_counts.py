@@ -33,7 +33,7 @@ def is_text(value: bytes) -> bool:
 
 
 @given(st.lists(VALUES, max_size=5))
-def test_few_values_are_exact(parts: list[list[bytes]]) -> None:
+def test_counts_of_few_values_are_exact(parts: list[list[bytes]]) -> None:
     values = [value for part in parts for value in part]
     for found in (of(*parts), merged(*map(of, parts))):
         assert found.counts == Counter(filter(is_text, values))
@@ -72,7 +72,7 @@ def test_many_values(step: int) -> None:
         assert found.unique == pytest.approx(200_010, rel=0.04)  # five standard errors
 
 
-def test_the_order_of_parts_changes_nothing_in_unique() -> None:
+def test_unique_does_not_depend_on_the_order_of_parts() -> None:
     parts = [of(stream(200_000)), of([b"%d" % i for i in range(60_000)]), of([b"a", b"\xff"])]
     assert merged(*parts).unique == merged(*parts[::-1]).unique
 
@@ -88,14 +88,14 @@ def test_memory_of_long_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(map(len, found.counts)) <= 100_000
 
 
-def test_values_that_come_again_and_again_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unique_of_repeated_values_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_counts, "COUNTED_SIZE_MAX", 200_000)
     values = [b"%d" % i for i in range(SKETCH_SIZE + 3000)]
     for found in (of(*[values] * 3), merged(*[of(values)] * 3)):
         assert (found.unique, found.is_exact) == (len(values), True)
 
 
-def test_merging_leaves_the_other_one_as_it_is() -> None:
+def test_merging_does_not_change_its_argument() -> None:
     other = of(stream(150_000))
     before = (dict(other.counts), other.unique, other.error)
     merged(other, other)
