@@ -84,7 +84,7 @@ def line(answer: object) -> bytes:
 
 
 @pytest.mark.parametrize("at_once", [None, 1, 3])
-def test_each_answer_is_of_its_daemon(daemons: Daemons, at_once: int | None) -> None:
+def test_answers_are_in_the_order_of_the_daemons(daemons: Daemons, at_once: int | None) -> None:
     paths = [daemons.answering(line({"result": {"pid": pid}})) for pid in range(10)]
     began_s = time.monotonic()
     assert ask_all(paths, "status", TIMEOUT_S, at_once) == [{"pid": pid} for pid in range(10)]
@@ -92,24 +92,24 @@ def test_each_answer_is_of_its_daemon(daemons: Daemons, at_once: int | None) -> 
     assert daemons.requests == [b'{"command": "status"}\n'] * 10
 
 
-def test_none_is_asked() -> None:
+def test_survey_of_no_daemons() -> None:
     assert ask_all([], "status", TIMEOUT_S) == []
 
 
-def test_what_is_no_answer(daemons: Daemons, tmp_path: Path) -> None:
+def test_invalid_answers_count_as_none(daemons: Daemons, tmp_path: Path) -> None:
     paths = [daemons.answering(answer) for answer in BAD]
     good = daemons.answering(line(GOOD))
     answers = ask_all([*paths, str(tmp_path / "none"), good], "status", TIMEOUT_S)
     assert answers == [None] * (len(BAD) + 1) + [GOOD["result"]]
 
 
-def test_answer_without_an_end_is_not_read_for_ever(daemons: Daemons) -> None:
+def test_answer_that_is_too_long_counts_as_none(daemons: Daemons) -> None:
     path = daemons.answering(b"x" * (ANSWER_SIZE_MAX + 1) + b"\n")
     assert ask_all([path], "status", TIMEOUT_S) == [None]
 
 
 @pytest.mark.parametrize("at_once", [None, 1])
-def test_silent_ones_take_their_share_of_the_time_alone(
+def test_silent_daemons_use_up_only_their_share_of_the_time(
     daemons: Daemons, at_once: int | None
 ) -> None:
     paths = [daemons.silent(), daemons.answering(line(GOOD)), daemons.silent()]
@@ -119,7 +119,7 @@ def test_silent_ones_take_their_share_of_the_time_alone(
     assert 1.2 < waited_s() - began_s < 2.5
 
 
-def test_daemon_with_a_full_queue_is_asked_again(daemons: Daemons) -> None:
+def test_request_to_a_daemon_with_a_full_queue_is_retried(daemons: Daemons) -> None:
     path, listener, waiting_count = daemons.full()
     assert ask_all([path], "status", 0.1) == [None]
 
@@ -139,7 +139,7 @@ def test_daemon_with_a_full_queue_is_asked_again(daemons: Daemons) -> None:
         thread.join()
 
 
-def test_survey_is_waited_for_beside_other_things(daemons: Daemons) -> None:
+def test_survey_can_be_waited_for_with_select(daemons: Daemons) -> None:
     with Survey[str]("stats") as survey:
         survey.ask("silent", daemons.silent())
         survey.ask("good", daemons.answering(line(GOOD)))
@@ -154,7 +154,7 @@ def test_survey_is_waited_for_beside_other_things(daemons: Daemons) -> None:
         assert survey.receive(TIMEOUT_S) == {"good": GOOD["result"]}
 
 
-def test_another_users_daemon_is_not_asked(daemons: Daemons) -> None:
+def test_another_users_daemon_gets_no_request(daemons: Daemons) -> None:
     """The socket of that user's daemon belongs to another user."""
     user_id = os.geteuid()
     with Survey[str]("stats") as survey:

@@ -35,7 +35,7 @@ def test_demo(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fuse")
-def test_ended_by_a_signal(places: Path) -> None:
+def test_signal_ends_the_demo_and_unmounts(places: Path) -> None:
     place = str(places / "demo" / "mnt")
     process = subprocess.Popen([*DEMO, places / "demo"], stdout=subprocess.DEVNULL)
     try:
@@ -46,7 +46,7 @@ def test_ended_by_a_signal(places: Path) -> None:
     assert mount_at(place) is None
 
 
-def test_a_directory_that_exists(tmp_path: Path) -> None:
+def test_existing_directory_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert [*tmp_path.iterdir()] == []

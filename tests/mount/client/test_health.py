@@ -53,7 +53,7 @@ def is_in_time(*places: Path) -> bool:
 
 
 @pytest.mark.promise("S59")
-def test_mount_that_is_well(tree: Mount) -> None:
+def test_healthy_mount(tree: Mount) -> None:
     assert "live, mounted for 00:" in tree.checked(0)
     assert is_in_time(tree.path)
 
@@ -80,7 +80,7 @@ def test_file_that_could_not_be_read_is_a_warning(mount: MakeMount, pack_tree: P
 
 @pytest.mark.promise("S59")
 @pytest.mark.parametrize("shards", [None, 2])
-def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | None) -> None:
+def test_replaced_pack_is_a_warning(mount: MakeMount, tmp_path: Path, shards: int | None) -> None:
     source, packs = make_folder(tmp_path / "source", dict(TREE)), tmp_path / "packs"
     packs.mkdir()
     pack_folder(source, packs / "x.ffr", shards=shards)
@@ -99,7 +99,7 @@ def test_pack_that_was_replaced(mount: MakeMount, tmp_path: Path, shards: int | 
 @by_both
 @pytest.mark.promise("S59")
 @pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "renamed"])
-def test_pack_that_was_truncated_and_is_missing(
+def test_moved_pack_that_was_truncated_is_a_warning(
     mount: MakeMount, pack_tree: PackTree, is_removed: bool
 ) -> None:
     pack = pack_tree(dict(TREE))
@@ -148,7 +148,7 @@ def test_worker_that_is_stopped(tree: Mount) -> None:
     tree.checked(0)
 
 
-def test_advised_commands_hold_for_a_place_with_a_space(
+def test_advised_commands_quote_a_mount_point_with_a_space(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     pack = pack_tree(dict(TREE))
@@ -165,7 +165,7 @@ def test_advised_commands_hold_for_a_place_with_a_space(
 
 @by_both
 @pytest.mark.promise("S59")
-def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
+def test_dead_daemon_is_noticed_while_its_files_are_still_cached(tree: Mount) -> None:
     assert tree.process is not None
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()  # now the kernel has the file in its caches
@@ -178,9 +178,7 @@ def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
     wait_until(lambda: check(tree.path).out == gone, "it is not mounted")
 
 
-def test_dead_mount_that_no_daemon_is_known_of(
-    tree: Mount, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dead_mount_of_an_unknown_daemon(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.kill()
     tree.wait_for_daemon()
     # As in a container that sees the mount, but not the runtime directory.
@@ -190,7 +188,7 @@ def test_dead_mount_that_no_daemon_is_known_of(
     assert ffrfs("umount", tree.path).status == 0
 
 
-def test_mount_whose_daemon_is_elsewhere(tree: Mount) -> None:
+def test_live_mount_of_an_unknown_daemon(tree: Mount) -> None:
     prefix = hidden_runtime_directory(tree)
     well = f"OK {tree.path}: answers; its daemon is not known here\n"
     wait_until(lambda: ffrfs("check", tree.path, prefix=prefix).out == well, "it answers")
@@ -206,7 +204,7 @@ def hidden_runtime_directory(tree: Mount) -> list[str]:
 
 
 @pytest.mark.promise("S59")
-def test_several_at_once_and_the_worst_counts(
+def test_status_is_that_of_the_worst_of_several_mounts(
     tree: Mount, mount: MakeMount, tmp_path: Path
 ) -> None:
     others = [mount(tree.pack) for _ in range(3)]
@@ -258,7 +256,7 @@ def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
     stalling.checked(0)
 
 
-def test_directory_on_the_way_that_hangs(tree: Mount) -> None:
+def test_path_below_a_hanging_mount_is_not_waited_for(tree: Mount) -> None:
     """The command does not wait for a path below a mount that hangs."""
     with tree.stopped():
         done = check(tree.path / "never looked up" / "place")
@@ -267,7 +265,7 @@ def test_directory_on_the_way_that_hangs(tree: Mount) -> None:
     assert "does not answer" in done.out
 
 
-def test_object_for_programs(tree: Mount, tmp_path: Path) -> None:
+def test_json_output(tree: Mount, tmp_path: Path) -> None:
     tree.checked(0)
     done = ffrfs("check", "--json", tree.path, tmp_path)
 

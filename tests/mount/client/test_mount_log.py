@@ -60,7 +60,7 @@ def logged(tree: Mount) -> str:
 
 
 @pytest.mark.promise("S57")
-def test_live_dead_and_unmounted(tree: Mount) -> None:
+def test_log_of_a_live_a_dead_and_an_unmounted_mount(tree: Mount) -> None:
     pid = mount(tree)
     wait_until(lambda: "mounted at" in logged(tree), "it is logged")
     assert re.fullmatch(rf"\S+ \S+ \[{pid}\] INFO .* mounted at {tree.path}, .*\n", logged(tree))
@@ -78,7 +78,7 @@ def test_live_dead_and_unmounted(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S57")
-def test_file_of_the_user(tree: Mount) -> None:
+def test_log_file_that_the_user_named(tree: Mount) -> None:
     assert tree.mount().status == 0
     assert logged(tree) == tree.log() != ""
     assert ffrfs("umount", tree.path).status == 0
@@ -91,7 +91,7 @@ def test_file_of_the_user(tree: Mount) -> None:
 
 @pytest.mark.promise("S57")
 @pytest.mark.parametrize("command", ["mount", "umount", "ps"])
-def test_it_goes_after_a_week(tree: Mount, new_mount: MakeMount, command: str) -> None:
+def test_log_is_removed_after_a_week(tree: Mount, new_mount: MakeMount, command: str) -> None:
     """If another process holds the directory's lock, the next command removes the log."""
     mount(tree)
     other = new_mount(tree.pack)
@@ -153,7 +153,7 @@ def read_until(output: IO[str], text: str) -> str:
 
 
 @pytest.mark.promise("S57")
-def test_followed_to_the_end_of_the_mount(tree: Mount) -> None:
+def test_log_is_followed_until_the_mount_ends(tree: Mount) -> None:
     mount(tree)
     with following(tree.path) as process:
         assert process.stdout is not None
@@ -168,7 +168,7 @@ def test_followed_to_the_end_of_the_mount(tree: Mount) -> None:
 
 @pytest.mark.promise("S57")
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
-def test_following_ends_with_a_daemon_that_ends(tree: Mount, signal_number: int) -> None:
+def test_following_ends_when_the_daemon_ends(tree: Mount, signal_number: int) -> None:
     mount(tree)
     with following(tree.path) as process:
         assert process.stdout is not None
@@ -180,7 +180,7 @@ def test_following_ends_with_a_daemon_that_ends(tree: Mount, signal_number: int)
 
 
 @pytest.mark.promise("S57")
-def test_following_goes_on_with_the_next_daemon(tree: Mount) -> None:
+def test_following_continues_with_the_next_daemon(tree: Mount) -> None:
     mount(tree)
     with following(tree.path) as process:
         assert process.stdout is not None
@@ -194,7 +194,7 @@ def test_following_goes_on_with_the_next_daemon(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S57")
-def test_following_goes_on_in_the_file_of_a_new_configuration(tree: Mount, tmp_path: Path) -> None:
+def test_following_continues_in_the_log_file_of_a_reload(tree: Mount, tmp_path: Path) -> None:
     config = tmp_path / "ffrfs.toml"
     config.touch()
     done = ffrfs("mount", "--config", config, *tree.engine_words, tree.pack, tree.path)
@@ -213,7 +213,7 @@ def test_following_goes_on_in_the_file_of_a_new_configuration(tree: Mount, tmp_p
     assert rest.endswith(f"{tree.path}: ended\n")
 
 
-def test_following_ends_by_ctrl_c(tree: Mount) -> None:
+def test_ctrl_c_ends_following(tree: Mount) -> None:
     mount(tree)
     with following(tree.path) as process:
         assert process.stdout is not None
@@ -223,7 +223,7 @@ def test_following_ends_by_ctrl_c(tree: Mount) -> None:
     assert (process.returncode, err) == (130, "ffrfs: interrupted\n")
 
 
-def test_daemon_that_lingers_is_told_apart(tree: Mount) -> None:
+def test_log_shows_a_lingering_daemon_and_the_new_one(tree: Mount) -> None:
     lingering = mount(tree)
     process = tree.process
     assert process is not None
@@ -238,7 +238,7 @@ def test_daemon_that_lingers_is_told_apart(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S57")
-def test_journal_is_named(tree: Mount, tmp_path: Path) -> None:
+def test_log_in_the_journal_names_the_journalctl_command(tree: Mount, tmp_path: Path) -> None:
     with open(tmp_path / "journal", "w") as journal:
         status = os.fstat(journal.fileno())
         environment = os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
@@ -274,12 +274,12 @@ def test_unit_is_found_by_the_control_group(group: str, match: str) -> None:
     assert daemon_log.match_in_group(group) == match.format(pid=os.getpid())
 
 
-def test_standard_error_is_named(known: state.MountState) -> None:
+def test_log_on_standard_error_is_an_error_that_names_it(known: state.MountState) -> None:
     with pytest.raises(MountError, match=f"process {known.process.pid}.* standard error"):
         find_log(known.mountpoint)
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_log_of_a_path_without_a_mount(tmp_path: Path) -> None:
     done = ffrfs("log", tmp_path)
     mount_command_fails(done, 1, f"{tmp_path}: not mounted, and no mount of this user has ended")
     mount_command_fails(ffrfs("log", "/proc"), 1, "not an ffrfs mount, but one of type proc")
@@ -294,7 +294,7 @@ def log_of(path: Path, older: Path | None = None, daemon: Process = NOBODY) -> M
     return MountLog(str(path), str(older) if older else None, mount)
 
 
-def test_older_part_comes_first(tmp_path: Path) -> None:
+def test_older_part_of_the_log_comes_first(tmp_path: Path) -> None:
     older, log = tmp_path / "x.log.1", tmp_path / "x.log"
     older.write_bytes(b"one\ntwo\n")
     log.write_bytes(b"three\nhal")
@@ -304,7 +304,7 @@ def test_older_part_comes_first(tmp_path: Path) -> None:
     assert [line for some in read_log(log_of(log, older)) for line in some] == [b"three", b"hal"]
 
 
-def test_file_that_is_moved_away_or_emptied_is_followed(tmp_path: Path) -> None:
+def test_moved_or_emptied_log_file_is_still_followed(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(b"one\n")
     daemon = subprocess.Popen(["cat"], stdin=subprocess.PIPE)

@@ -100,7 +100,7 @@ def test_unmounts_when_the_block_fails(pack_tree: PackTree) -> None:
     assert not root.exists()
 
 
-def test_file_left_open_can_be_read_on(pack_tree: PackTree) -> None:
+def test_file_left_open_stays_readable_after_the_unmount(pack_tree: PackTree) -> None:
     with mounted(pack_tree({"a": b"alpha" * 100_000})) as root:
         daemon = daemon_of(root)
         reader = child(probes.hold_open, str(root / "a"))
@@ -114,13 +114,15 @@ def test_file_left_open_can_be_read_on(pack_tree: PackTree) -> None:
     assert daemon.wait(20)
 
 
-def test_somebody_else_may_unmount_it(pack_tree: PackTree) -> None:
+def test_mount_may_be_unmounted_inside_the_block(pack_tree: PackTree) -> None:
     with mounted(pack_tree(TREE)) as root:
         unmount(root)
     assert not root.exists()
 
 
-def test_the_next_mount_at_the_place_stays(pack_tree: PackTree, places: Path) -> None:
+def test_leaving_the_block_keeps_a_newer_mount_at_the_same_path(
+    pack_tree: PackTree, places: Path
+) -> None:
     pack, place = pack_tree({"a": b"alpha" * 100_000}), places / "here"
     with mounted(pack, place), child(probes.hold_open, str(place / "a")) as reader:
         reader.next()  # an open file keeps the daemon alive
@@ -130,7 +132,7 @@ def test_the_next_mount_at_the_place_stays(pack_tree: PackTree, places: Path) ->
     unmount(place)
 
 
-def test_failure_is_raised_in_a_program_that_ignores_the_ends_of_children(tmp_path: Path) -> None:
+def test_failure_is_raised_in_a_program_that_ignores_sigchld(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with pytest.raises(MountError, match=r"absent\.ffr"), mounted(tmp_path / "absent.ffr"):
@@ -214,7 +216,7 @@ def test_program_with_closed_stdin_beside_files_named_like_modules(
     assert not Path(done.stdout.strip()).exists()
 
 
-def test_two_at_once(pack_tree: PackTree) -> None:
+def test_two_mounts_at_once(pack_tree: PackTree) -> None:
     pack = pack_tree(TREE)
     with mounted(pack) as first, mounted(pack) as second:
         assert first != second
@@ -235,7 +237,7 @@ def test_every_option_of_a_mount_has_a_parameter() -> None:
 
 
 @pytest.mark.parametrize("umask", ["027", 0o27, np.int64(0o27)])
-def test_words_of_every_kind(pack_tree: PackTree, places: Path, umask: Any) -> None:
+def test_options_of_every_kind(pack_tree: PackTree, places: Path, umask: Any) -> None:
     config = places / "config.toml"
     config.write_text("cache_mb = 8\nprefetch_ttl = 7\n")
     with mounted(
@@ -279,7 +281,7 @@ def test_mount_stays_until_it_is_unmounted(pack_tree: PackTree, places: Path) ->
         unmount(root)
 
 
-def test_mount_at_a_given_place_twice(pack_tree: PackTree, places: Path) -> None:
+def test_second_mount_at_the_same_mount_point_fails(pack_tree: PackTree, places: Path) -> None:
     (places / "here").mkdir()
     root = mount(pack_tree(TREE), places / "here")
     try:
@@ -291,7 +293,7 @@ def test_mount_at_a_given_place_twice(pack_tree: PackTree, places: Path) -> None
     assert (places / "here").exists()
 
 
-def test_failure_of_mount_leaves_nothing(tmp_path: Path, places: Path) -> None:
+def test_failed_mount_leaves_nothing(tmp_path: Path, places: Path) -> None:
     with pytest.raises(MountError, match=r"absent\.ffr"):
         mount(tmp_path / "absent.ffr")
     assert list(places.iterdir()) == []

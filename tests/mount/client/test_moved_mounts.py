@@ -49,7 +49,7 @@ def bound(root_user: None, tree: Mount, tmp_path: Path) -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", place], check=True, timeout=60)
 
 
-def test_bound_mount(tree: Mount, bound: Path) -> None:
+def test_bind_mount(tree: Mount, bound: Path) -> None:
     check_told(tree, bound)
 
 

@@ -74,7 +74,7 @@ def test_paths_and_numbers(known: state.MountState, taker: HintTaker) -> None:
     assert done == Done(0, b"/a\0/d/b\0/c\x0012\x0012\0/12\0/12\0/1a\0\0")
 
 
-def test_mount_point_by_another_name(
+def test_mount_point_through_a_symlink(
     known: state.MountState, taker: HintTaker, tmp_path: Path
 ) -> None:
     Path(known.mountpoint).mkdir()
@@ -84,7 +84,7 @@ def test_mount_point_by_another_name(
 
 
 @pytest.mark.parametrize("path", ["/usr/a", "../a", "d/../../a", "x" * 9000, ".", "/"])
-def test_what_is_not_in_the_mount_is_an_error(
+def test_path_outside_the_mount_is_an_error(
     known: state.MountState, taker: HintTaker, capfd: pytest.CaptureFixture[str], path: str
 ) -> None:
     done = prefetch(known, taker, "a", path)
@@ -124,7 +124,7 @@ def test_large_file_of_paths(known: state.MountState, taker: HintTaker, tmp_path
     assert done == Done(0, b"".join(b"/%s\0" % name for name in names) + b"\0")
 
 
-def test_file_without_end_of_line(
+def test_file_without_a_final_newline(
     known: state.MountState, taker: HintTaker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "list"
@@ -184,7 +184,7 @@ def resident_kb(pid: int) -> int:
 
 
 @pytest.mark.long
-def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker) -> None:
+def test_any_number_of_hints_in_constant_memory(known: state.MountState, taker: HintTaker) -> None:
     size = len(b"/a/longer/path/than/most\0")
     with endless() as source, running(known, source.stdout) as process, taker.client() as client:
         receive(client, 10_000 * size)
@@ -198,7 +198,7 @@ def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker
         assert not received(client).endswith(b"\0\0")  # without the mark that would keep the hints
 
 
-def test_pipe_that_does_not_block_is_followed(known: state.MountState, taker: HintTaker) -> None:
+def test_nonblocking_pipe_is_followed(known: state.MountState, taker: HintTaker) -> None:
     theirs, ours = os.pipe()
     os.set_blocking(theirs, False)
     with (
@@ -214,7 +214,7 @@ def test_pipe_that_does_not_block_is_followed(known: state.MountState, taker: Hi
         assert received(client) == b"\0"
 
 
-def test_mount_that_ends_is_one_line(known: state.MountState, taker: HintTaker) -> None:
+def test_mount_that_ends_gives_one_error_line(known: state.MountState, taker: HintTaker) -> None:
     with running(known) as process:
         client = taker.client()
         assert process.stdin is not None
@@ -229,6 +229,8 @@ def test_mount_that_ends_is_one_line(known: state.MountState, taker: HintTaker) 
         assert err.count(b"\n") == 1
 
 
-def test_places_without_a_mount(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_path_without_a_mount_is_an_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert main(["prefetch", str(tmp_path / "absent"), "a"]) == 1
     assert capfd.readouterr().err == f"ffrfs: {tmp_path / 'absent'}: not mounted\n"

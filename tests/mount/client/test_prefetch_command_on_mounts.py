@@ -90,7 +90,7 @@ def write(process: subprocess.Popen[bytes], data: bytes) -> None:
     process.stdin.write(data)
 
 
-def test_pipe_is_followed_as_it_comes(tree: Mount) -> None:
+def test_paths_from_a_pipe_are_hinted_as_they_arrive(tree: Mount) -> None:
     with command(tree) as process:
         for count in range(1, 6):
             write(process, f"d/{NAMES[count - 1]}\n".encode())
@@ -112,7 +112,7 @@ def test_command_that_is_killed_drops_its_hints(tree: Mount) -> None:
     assert settled(tree)["prefetch.dropped"] == COUNT
 
 
-def test_paths_that_are_not_there_are_named_and_do_no_harm(tree: Mount) -> None:
+def test_missing_paths_are_named_and_the_other_hints_hold(tree: Mount) -> None:
     done = ffrfs("prefetch", tree.path, "absent", "d", "d/0001", "99999")
     mount_command_fails(done, 1, f"/absent: not in the mount at {tree.path}; the other hints hold")
     found = settled(tree)
@@ -129,7 +129,7 @@ def write_numbers(path: Path, count: int) -> Path:
     return path
 
 
-def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path) -> None:
+def test_command_waits_while_the_mount_accepts_no_more_hints(tree: Mount, tmp_path: Path) -> None:
     numbers = write_numbers(tmp_path / "list", 100_000)
     before = tree.statistics()["resident_bytes"]
     process = start_ffrfs("prefetch", tree.path, "--from", numbers)
@@ -158,7 +158,7 @@ def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path
 
 
 @pytest.mark.long
-def test_command_ends_when_all_was_taken(tree: Mount, tmp_path: Path) -> None:
+def test_command_ends_when_all_hints_were_accepted(tree: Mount, tmp_path: Path) -> None:
     """A reader that reads each file again and again makes room for more hints."""
     count = 10_000
     numbers = write_numbers(tmp_path / "list", count)

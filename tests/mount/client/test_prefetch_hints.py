@@ -43,7 +43,7 @@ def threads_end() -> Iterator[None]:
     wait_until(lambda: not any(t.name == "ffrfs-hints" for t in threading.enumerate()), "ended")
 
 
-def test_paths_of_a_list(place: Path, taker: HintTaker) -> None:
+def test_list_of_paths(place: Path, taker: HintTaker) -> None:
     paths = [place / "a", str(place / "d" / "b"), os.fsencode(place / "c"), 12]
     with ffrfs.prefetch(paths) as hints, taker.client() as client:
         assert receive(client, 14) == b"/a\0/d/b\0/c\x0012\0"
@@ -57,7 +57,7 @@ def test_given_mount_point(place: Path, taker: HintTaker) -> None:
             assert receive(client, 8) == b"/a\x007\0/7\0"
 
 
-def test_no_paths_are_known_at_once(
+def test_all_skipped_of_no_paths_returns_at_once(
     place: Path, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hints_of_programs, "_LOOK_TIMEOUT_S", 2 * TIMEOUT_S)
@@ -66,7 +66,7 @@ def test_no_paths_are_known_at_once(
             assert not hints.all_skipped()
 
 
-def test_what_is_outside_is_passed_over(place: Path, taker: HintTaker) -> None:
+def test_paths_outside_the_mount_are_skipped(place: Path, taker: HintTaker) -> None:
     paths = ["/usr/a", place / "a", place, place.parent / "b", -5, place / "c"]
     with ffrfs.prefetch(paths) as hints, taker.client() as client:
         assert receive(client, 6) == b"/a\0/c\0"
@@ -74,7 +74,7 @@ def test_what_is_outside_is_passed_over(place: Path, taker: HintTaker) -> None:
         assert (hints.sent, hints.skipped) == (2, 4)
 
 
-def test_each_path_is_sent_as_it_comes(place: Path, taker: HintTaker) -> None:
+def test_each_path_is_sent_as_the_iterator_yields_it(place: Path, taker: HintTaker) -> None:
     coming: queue.Queue[str | None] = queue.Queue()
     paths = iter(coming.get, None)
     with ffrfs.prefetch(paths, place) as hints, taker.client() as client:
@@ -87,7 +87,7 @@ def test_each_path_is_sent_as_it_comes(place: Path, taker: HintTaker) -> None:
         assert hints.sent == 100
 
 
-def test_nobody_is_held_up_by_a_mount_that_takes_no_more(place: Path, taker: HintTaker) -> None:
+def test_prefetch_does_not_block_if_the_mount_reads_no_hints(place: Path, taker: HintTaker) -> None:
     before = files_in_calls(os.getpid())  # hint threads of other tests wait for ever
     hints = ffrfs.prefetch(range(MANY), place)  # returns before any hint is read
     with taker.client() as client:
@@ -103,7 +103,7 @@ def test_nobody_is_held_up_by_a_mount_that_takes_no_more(place: Path, taker: Hin
         assert received(client) == b""
 
 
-def test_closing_drops_what_is_left(place: Path, taker: HintTaker) -> None:
+def test_closing_drops_hints_that_were_not_sent_yet(place: Path, taker: HintTaker) -> None:
     hints = ffrfs.prefetch(range(MANY), place)
     with taker.client() as client:
         wait_until(lambda: hints.sent > 0, "some were sent")
@@ -115,7 +115,7 @@ def test_closing_drops_what_is_left(place: Path, taker: HintTaker) -> None:
     hints.close()
 
 
-def test_closing_also_drops_what_was_handed_over(place: Path, taker: HintTaker) -> None:
+def test_closing_also_drops_hints_that_were_sent(place: Path, taker: HintTaker) -> None:
     hints = ffrfs.prefetch(["a"], place)
     with taker.client() as client:
         assert hints.wait(TIMEOUT_S)
@@ -124,14 +124,16 @@ def test_closing_also_drops_what_was_handed_over(place: Path, taker: HintTaker) 
 
 
 @pytest.mark.parametrize("count", [2, MANY])
-def test_hints_that_are_forgotten_hold(place: Path, taker: HintTaker, count: int) -> None:
+def test_hints_stay_valid_when_their_object_is_collected(
+    place: Path, taker: HintTaker, count: int
+) -> None:
     ffrfs.prefetch(range(count), place)
     gc.collect()
     with taker.client() as client:
         assert received(client) == b"".join(b"%d\0" % i for i in range(count)) + b"\0"
 
 
-def test_hints_that_are_kept_stay_open(place: Path, taker: HintTaker) -> None:
+def test_connection_stays_open_while_the_hints_object_exists(place: Path, taker: HintTaker) -> None:
     hints = ffrfs.prefetch(["a"], place)
     with taker.client() as client:
         assert receive(client, 3) == b"/a\0"
@@ -145,12 +147,12 @@ def test_hints_that_are_kept_stay_open(place: Path, taker: HintTaker) -> None:
 
 
 @pytest.mark.parametrize("paths", ["/mnt/a", b"/mnt/a", Path("/mnt/a")])
-def test_one_path_is_a_type_error(paths: Any) -> None:
+def test_single_path_instead_of_a_list_is_a_type_error(paths: Any) -> None:
     with pytest.raises(TypeError, match="a sequence of paths, not one"):
         ffrfs.prefetch(paths)
 
 
-def test_no_mount_of_ours_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefetch_without_any_ffrfs_mount_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hint_paths, "read_mount_table", list)
     with pytest.raises(MountError, match="none of the paths is in an ffrfs mount"):
         ffrfs.prefetch(["a"])
@@ -161,7 +163,7 @@ def test_wrong_mount_point_is_an_error_at_once(tmp_path: Path) -> None:
         ffrfs.prefetch(["a"], tmp_path / "absent")
 
 
-def test_daemon_that_cannot_be_asked(
+def test_unreachable_daemon(
     place: Path, known: state.MountState, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(MountError, match="cannot ask its daemon"):
@@ -174,7 +176,7 @@ def test_daemon_that_cannot_be_asked(
     hints.close()
 
 
-def test_mount_that_ends_ends_the_hints(place: Path, taker: HintTaker) -> None:
+def test_end_of_the_mount_ends_the_hints(place: Path, taker: HintTaker) -> None:
     hints = ffrfs.prefetch(range(MANY), place)
     taker.client().close()
     with pytest.raises(MountError, match="takes no more hints"):
@@ -182,7 +184,7 @@ def test_mount_that_ends_ends_the_hints(place: Path, taker: HintTaker) -> None:
     assert hints.sent < MANY
 
 
-def test_mount_that_ends_when_it_has_all_is_no_news(
+def test_mount_that_ends_after_the_last_hint_logs_nothing(
     place: Path, taker: HintTaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     hints = ffrfs.prefetch(["a"], place)
@@ -195,7 +197,7 @@ def test_mount_that_ends_when_it_has_all_is_no_news(
     assert caplog.messages == []
 
 
-def test_what_iterating_raises_ends_the_hints(
+def test_exception_of_the_iterator_ends_the_hints(
     place: Path, taker: HintTaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def paths() -> Iterator[str]:
@@ -211,7 +213,7 @@ def test_what_iterating_raises_ends_the_hints(
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_forked_child_has_no_part_in_them(place: Path, taker: HintTaker) -> None:
+def test_forked_child_does_not_affect_the_hints(place: Path, taker: HintTaker) -> None:
     coming: queue.Queue[str | None] = queue.Queue()
     hints = ffrfs.prefetch(iter(coming.get, None), place)
     with taker.client() as client:

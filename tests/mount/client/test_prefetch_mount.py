@@ -50,7 +50,7 @@ def shuffled() -> list[str]:
 
 
 @by_both
-def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
+def test_hinted_files_are_prefetched_before_they_are_read(tree: Mount) -> None:
     tree.ask(probes.listdir, "d")  # the kernel knows their inodes
     names = shuffled()
     with package.prefetch([tree.path / "d" / name for name in names]) as hints:
@@ -67,7 +67,7 @@ def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
 
 
 @by_both
-def test_mount_that_goes_ends_the_hints(tree: Mount) -> None:
+def test_unmounting_ends_the_hints(tree: Mount) -> None:
     def forever() -> Any:
         while True:
             yield from range(COUNT)
@@ -110,7 +110,7 @@ def test_options_reach_the_engine(mount: MakeMount, pack_tree: PackTree) -> None
     check_files(tree, list(TREE))
 
 
-def test_stopped_worker_holds_up_neither_hints_nor_daemon(tree: Mount) -> None:
+def test_stopped_worker_blocks_neither_hints_nor_daemon(tree: Mount) -> None:
     assert tree.worker is not None
     with tree.stopped():
         assert tree.process is not None
@@ -126,7 +126,7 @@ def test_stopped_worker_holds_up_neither_hints_nor_daemon(tree: Mount) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_killed_worker_that_the_kernel_holds_is_replaced(
+def test_killed_worker_with_a_thread_in_the_kernel_is_replaced(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, number: signal.Signals
 ) -> None:
     worker = tmp_path / "worker"

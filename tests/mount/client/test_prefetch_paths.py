@@ -64,18 +64,18 @@ def test_hints_of_a_given_mount(paths: MakePaths, given_path: Any, hint: bytes |
 
 
 @pytest.mark.parametrize("wrong", [None, 1.5, ["/m/a"], object()])
-def test_what_is_no_path_is_a_type_error(paths: MakePaths, wrong: Any) -> None:
+def test_hint_of_a_wrong_type_is_a_type_error(paths: MakePaths, wrong: Any) -> None:
     with pytest.raises(TypeError):
         paths("/m").hint(wrong)
 
 
-def test_long_hints_are_none(paths: MakePaths) -> None:
+def test_path_that_is_too_long_gives_no_hint(paths: MakePaths) -> None:
     longest = "d/" * (HINT_SIZE_MAX // 2 - 1) + "a"
     assert paths("/m").hint(longest) == b"/" + longest.encode()
     assert paths("/m").hint("d" + longest) is None
 
 
-def test_mount_of_the_first_path_that_is_in_one(paths: MakePaths) -> None:
+def test_mount_is_that_of_the_first_path_inside_a_mount(paths: MakePaths) -> None:
     found = paths()
     assert found.has_mounts
     assert found.hint("/elsewhere/a") is None
@@ -88,7 +88,7 @@ def test_mount_of_the_first_path_that_is_in_one(paths: MakePaths) -> None:
     assert found.hint(3) == b"3"
 
 
-def test_relative_paths_are_of_the_working_directory_then(
+def test_relative_paths_use_the_initial_working_directory(
     paths: MakePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mount = tmp_path / "mount"
@@ -106,15 +106,13 @@ def test_no_mounts(paths: MakePaths) -> None:
     assert found.hint("/m/a") is None
 
 
-def test_mount_that_is_covered_by_another_is_none(
-    paths: MakePaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_covered_mount_is_ignored(paths: MakePaths, monkeypatch: pytest.MonkeyPatch) -> None:
     table = [MountEntry("/m", FSTYPE, "x", "0:1"), MountEntry("/m", "ext4", "x", "8:2")]
     monkeypatch.setattr(hint_paths, "read_mount_table", lambda: table)
     assert not HintPaths(None).has_mounts
 
 
-def test_links_on_the_way_are_followed(paths: MakePaths, tmp_path: Path) -> None:
+def test_symlinks_to_the_mount_are_followed(paths: MakePaths, tmp_path: Path) -> None:
     mount, links = tmp_path / "mount", tmp_path / "links"
     (mount / "d").mkdir(parents=True)
     links.mkdir()
@@ -132,7 +130,7 @@ def test_links_on_the_way_are_followed(paths: MakePaths, tmp_path: Path) -> None
         assert found.hint(links / way / "a") is None
 
 
-def test_nothing_in_the_mount_is_touched(
+def test_paths_inside_the_mount_are_not_looked_up(
     paths: MakePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mount = tmp_path / "mount"
@@ -158,7 +156,7 @@ NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=[
 
 
 @given(st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=6))
-def test_any_name_below_the_mount_is_itself(names: list[str]) -> None:
+def test_names_below_the_mount_become_the_hint_unchanged(names: list[str]) -> None:
     below = "/".join(names)
     found = HintPaths("/no/such/mount")
     hint = found.hint(f"/no/such/mount/{below}")

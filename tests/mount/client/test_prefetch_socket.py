@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.sock"
 
 
-def test_connection_changes_hands(path: Path) -> None:
+def test_connection_is_handed_over_with_its_unread_bytes(path: Path) -> None:
     with hint_taker(path, echo=echo) as taker, control_socket.connect(str(path), TIMEOUT_S) as own:
         own.sendall(ECHO)
         assert json.loads(own.recv(4096)) == {"result": {"command": "echo"}}
@@ -44,7 +44,9 @@ def test_connection_changes_hands(path: Path) -> None:
         assert own.recv(1) == b""  # nobody else has the connection
 
 
-def test_server_forgets_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_handed_over_has_no_idle_timeout(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 1)
     with hint_taker(path) as taker, control_socket.connect(str(path), TIMEOUT_S) as own:
         own.sendall(PREFETCH)
@@ -56,7 +58,7 @@ def test_server_forgets_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert receive(client, 2) == b"1\0"
 
 
-def test_it_counts_as_a_client_no_longer(path: Path) -> None:
+def test_connection_handed_over_is_not_counted_as_a_client(path: Path) -> None:
     clients = []
     with hint_taker(path, echo=echo) as taker:
         for _ in range(3 * CLIENTS_MAX):
@@ -69,7 +71,7 @@ def test_it_counts_as_a_client_no_longer(path: Path) -> None:
 
 
 @pytest.mark.parametrize("behind", [b"/a\0", b"\0", ECHO])
-def test_bytes_behind_the_request_are_an_error(path: Path, behind: bytes) -> None:
+def test_bytes_after_the_request_are_an_error(path: Path, behind: bytes) -> None:
     with hint_taker(path, echo=echo) as taker, control_socket.connect(str(path), TIMEOUT_S) as own:
         own.sendall(PREFETCH + behind)
         answer = json.loads(received(own))
@@ -90,7 +92,9 @@ def raiser(error: Exception) -> Callable[[object], None]:
     return fail
 
 
-def test_who_cannot_take_it_lets_it_end(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_handover_closes_only_its_connection(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     broken = HandOver(raiser(ZeroDivisionError("oh")))
     with (
         hint_taker(path, echo=echo, broken=lambda _: broken),
@@ -104,7 +108,7 @@ def test_who_cannot_take_it_lets_it_end(path: Path, caplog: pytest.LogCaptureFix
     assert "ZeroDivisionError: oh" in caplog.text
 
 
-def test_refusal_is_told_and_not_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_refusal_is_answered_and_not_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     refuse = raiser(MountError("not here"))
     with (
         hint_taker(path, refuse=refuse, echo=echo),
@@ -117,7 +121,7 @@ def test_refusal_is_told_and_not_logged(path: Path, caplog: pytest.LogCaptureFix
     assert caplog.messages == []
 
 
-def test_no_descriptor_is_left_behind(path: Path) -> None:
+def test_handover_leaks_no_descriptor(path: Path) -> None:
     with hint_taker(path) as taker:
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(ROUNDS):

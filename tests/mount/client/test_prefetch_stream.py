@@ -32,7 +32,7 @@ def in_thread(function: object, *arguments: object) -> threading.Thread:
     return thread
 
 
-def test_hints_and_their_end(stream: HintStream, taker: HintTaker) -> None:
+def test_hints_and_their_end_mark(stream: HintStream, taker: HintTaker) -> None:
     with taker.client() as client:
         stream.send([b"/a", b"/d/b c", b"12"])
         stream.send([])
@@ -45,7 +45,7 @@ def test_hints_and_their_end(stream: HintStream, taker: HintTaker) -> None:
     assert not thread.is_alive()
 
 
-def test_who_takes_them_may_close_at_the_end_mark(stream: HintStream, taker: HintTaker) -> None:
+def test_receiver_may_close_at_the_end_mark(stream: HintStream, taker: HintTaker) -> None:
     with taker.client() as client:
         thread = in_thread(stream.finish)
         assert receive(client, 1) == b"\0"
@@ -53,14 +53,14 @@ def test_who_takes_them_may_close_at_the_end_mark(stream: HintStream, taker: Hin
     assert not thread.is_alive()
 
 
-def test_end_without_a_mark_is_a_death(stream: HintStream, taker: HintTaker) -> None:
+def test_closing_sends_no_end_mark(stream: HintStream, taker: HintTaker) -> None:
     stream.send([b"1"])
     stream.close()
     with taker.client() as client:
         assert received(client) == b"1\0"
 
 
-def test_sending_waits_for_as_long_as_it_takes(known: state.MountState, taker: HintTaker) -> None:
+def test_sending_has_no_timeout(known: state.MountState, taker: HintTaker) -> None:
     own, _ = control_client.connect(known.mountpoint, "prefetch", timeout_s=1)
     with own:
         many = b"12345678\0" * 500_000
@@ -73,7 +73,9 @@ def test_sending_waits_for_as_long_as_it_takes(known: state.MountState, taker: H
 
 
 @pytest.mark.parametrize("are_read", [False, True])
-def test_who_takes_them_has_gone(stream: HintStream, taker: HintTaker, are_read: bool) -> None:
+def test_sending_to_a_receiver_that_has_closed_fails(
+    stream: HintStream, taker: HintTaker, are_read: bool
+) -> None:
     with taker.client() as client:
         stream.send([b"1"])
         if are_read:
@@ -84,7 +86,9 @@ def test_who_takes_them_has_gone(stream: HintStream, taker: HintTaker, are_read:
     assert "\n" not in str(caught.value)
 
 
-def test_hints_that_were_not_read_are_not_taken_over(stream: HintStream, taker: HintTaker) -> None:
+def test_finishing_fails_if_the_receiver_left_hints_unread(
+    stream: HintStream, taker: HintTaker
+) -> None:
     failures = []
 
     def finish() -> None:
@@ -100,7 +104,7 @@ def test_hints_that_were_not_read_are_not_taken_over(stream: HintStream, taker: 
     assert len(failures) == 1
 
 
-def test_stop_ends_the_waiting(stream: HintStream, taker: HintTaker) -> None:
+def test_stop_ends_a_blocked_send(stream: HintStream, taker: HintTaker) -> None:
     failures = []
 
     def send() -> None:
@@ -120,7 +124,7 @@ def test_stop_ends_the_waiting(stream: HintStream, taker: HintTaker) -> None:
     stream.stop()
 
 
-def test_stop_while_the_next_worker_is_found(
+def test_stop_while_connecting_to_the_next_worker(
     stream: HintStream, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "_starts", 1)
@@ -140,7 +144,7 @@ def test_stop_while_the_next_worker_is_found(
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_forked_child_has_no_part_in_it(stream: HintStream, taker: HintTaker) -> None:
+def test_forked_child_does_not_affect_the_stream(stream: HintStream, taker: HintTaker) -> None:
     with taker.client() as client:
         child = os.fork()
         if child == 0:
@@ -195,7 +199,7 @@ def test_fork_by_a_signal_handler_while_a_stream_begins(
 
 @pytest.mark.promise("S36")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_fork_while_the_next_worker_is_found(
+def test_fork_while_connecting_to_the_next_worker(
     stream: HintStream, taker: HintTaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "_starts", 1)
@@ -233,7 +237,7 @@ def is_client(fd: int) -> bool:
         return False
 
 
-def test_errors_of_connecting_are_those_of_asking(known: state.MountState, tmp_path: Path) -> None:
+def test_connection_errors_name_their_reason(known: state.MountState, tmp_path: Path) -> None:
     with pytest.raises(MountError, match="cannot ask its daemon"):
         HintStream(known.mountpoint)
     with pytest.raises(MountError, match="not mounted"):

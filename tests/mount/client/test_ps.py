@@ -71,7 +71,7 @@ def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> N
 
 
 @pytest.mark.promise("S51")
-def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount: MakeMount) -> None:
+def test_mounts_of_silent_daemons_are_listed_in_time(tree: Mount, mount: MakeMount) -> None:
     trees = [tree, *(mount(tree.pack) for _ in range(3))]
     for one in trees:
         assert one.process is not None
@@ -97,7 +97,7 @@ def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount:
 
 
 @pytest.mark.long
-def test_kernels_list_is_not_read_for_each_mount(
+def test_mount_table_is_not_read_once_per_mount(
     tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
@@ -114,7 +114,7 @@ def test_kernels_list_is_not_read_for_each_mount(
     assert len(reads) <= 2
 
 
-def test_a_mount_is_one_line_whatever_its_name(
+def test_mount_point_with_a_newline_is_shown_on_one_line(
     mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
     tree = mount(pack_tree(TREE), mountpoint=places / "new\nline")
@@ -138,7 +138,7 @@ def test_dead_mount(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S51")
-def test_mount_that_others_detached(root_user: None, tree: Mount) -> None:
+def test_mount_detached_by_another_program(root_user: None, tree: Mount) -> None:
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
         subprocess.run(["umount", "--lazy", str(tree.path)], check=True, timeout=20)
@@ -147,7 +147,7 @@ def test_mount_that_others_detached(root_user: None, tree: Mount) -> None:
     tree.wait_for_daemon()
 
 
-def test_mount_that_no_state_file_tells_of(tree: Mount) -> None:
+def test_mount_without_a_state_file(tree: Mount) -> None:
     found = state.find(str(tree.path))
     assert found is not None
     os.unlink(state._path(found[0], str(tree.path)))
@@ -175,7 +175,7 @@ def test_all_packs_are_named(mount: MakeMount, pack_tree: PackTree, tmp_path: Pa
     assert seen(tree)["packs"] == [str(first), str(second)]
 
 
-def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None:
+def test_columns_of_the_table(tree: Mount, mount: MakeMount, places: Path) -> None:
     other = mount(tree.pack, mountpoint=places / "a longer name")
     other.kill()
     other.wait_for_daemon()
@@ -217,7 +217,7 @@ def alone(
 
 @pytest.mark.long
 @pytest.mark.promise("S51")
-def test_all_of_it_alone(alone: dict[str, Any]) -> None:
+def test_ps_and_umount_all_of_every_kind_of_mount(alone: dict[str, Any]) -> None:
     assert alone["ps of none"] == [0, "", ""]
     assert alone["ps --json of none"] == [0, "[]\n", ""]
     assert alone["umount of none"] == [0, "", ""]

@@ -105,7 +105,7 @@ def read_requests(tree: Mount, folder: str = "d", names: Sequence[str] = NAMES) 
 
 
 @by_both
-def test_all(tree: Mount) -> None:
+def test_warming_the_whole_tree(tree: Mount) -> None:
     done = ffrfs("warm", tree.path)
     assert (done.status, done.out, done.err) == (0, "", "")
     found = figures(tree)
@@ -115,7 +115,7 @@ def test_all(tree: Mount) -> None:
     assert read_requests(tree) == 0
 
 
-def test_a_part(tree: Mount) -> None:
+def test_warming_one_folder(tree: Mount) -> None:
     (tree.path.parent / "link").symlink_to(tree.path)
     for count, form in enumerate(("d", "/d", "{}/d", "{}/../link/d"), 1):
         done = ffrfs("warm", "-q", tree.path, form.format(tree.path))
@@ -135,7 +135,7 @@ def test_files_that_share_a_record(mount: MakeMount, packed: Path, part: str) ->
         assert read_requests(tree, folder, NAMES[1:100]) == 0
 
 
-def test_what_the_kernel_has_dropped_comes_again(tree: Mount) -> None:
+def test_warming_again_restores_dropped_pages(tree: Mount) -> None:
     for _ in range(2):
         assert ffrfs("warm", tree.path).status == 0
         assert read_requests(tree) == 0
@@ -153,7 +153,7 @@ def test_damaged_record_is_left_out(mount: MakeMount, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
 
 
-def test_what_is_not_there(tree: Mount) -> None:
+def test_missing_path_is_an_error(tree: Mount) -> None:
     (tree.path.parent / "d").mkdir()  # next to the mount
     for path in ("nothing", "../d", f"{tree.path}/../d"):
         done = ffrfs("warm", tree.path, path)
@@ -161,7 +161,7 @@ def test_what_is_not_there(tree: Mount) -> None:
         assert path in done.err
 
 
-def test_links_lead_to_what_is_warmed(mount: MakeMount, linked_pack: Path) -> None:
+def test_symlinks_are_followed_to_the_files_to_warm(mount: MakeMount, linked_pack: Path) -> None:
     tree, before = mounted(mount, linked_pack), (0, 0)
     for part, count in (("to_folder", len(NAMES)), ("to_folder/007", 1), ("d/to_file", 1)):
         assert ffrfs("warm", "-q", tree.path, part).status == 0
@@ -172,7 +172,7 @@ def test_links_lead_to_what_is_warmed(mount: MakeMount, linked_pack: Path) -> No
         before = (found["warm.files"], found["warm.pushed"])
 
 
-def test_link_that_leads_out(mount: MakeMount, linked_pack: Path) -> None:
+def test_symlink_out_of_the_mount_is_an_error(mount: MakeMount, linked_pack: Path) -> None:
     tree = mounted(mount, linked_pack)
     for part in ("out", "out/known", "above"):
         done = ffrfs("warm", tree.path, part)
@@ -180,7 +180,7 @@ def test_link_that_leads_out(mount: MakeMount, linked_pack: Path) -> None:
         assert (done.status, done.err) == (1, f"ffrfs: {text}\n")
 
 
-def test_mount_that_others_have_detached(root_user: None, tree: Mount) -> None:
+def test_mount_detached_by_another_program(root_user: None, tree: Mount) -> None:
     with child(probes.hold_open, tree / "e/large") as reader:
         reader.next()
         subprocess.run(["umount", "--lazy", "--internal-only", tree.path], check=True, timeout=20)
@@ -188,7 +188,7 @@ def test_mount_that_others_have_detached(root_user: None, tree: Mount) -> None:
         assert (done.status, done.err) == (1, f"ffrfs: {tree.path}: not mounted there any more\n")
 
 
-def test_what_was_left_out_is_said(
+def test_number_of_files_left_out_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(warming, "warm", lambda *_: warming.Warmed(9000, 2000, 7000))
@@ -197,14 +197,14 @@ def test_what_was_left_out_is_said(
     assert f"ffrfs: /mnt/x: {counts} left out: memory has no room" in capsys.readouterr().err
 
 
-def test_mounted_warm(mount: MakeMount, pack: Path) -> None:
+def test_mounting_with_the_option_warm(mount: MakeMount, pack: Path) -> None:
     tree: Mount = mount(pack, "--warm")
     assert figures(tree)["warm.files"] == len(FILES) + 1
 
 
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("way", ["stream", "no hints", signal.SIGINT, signal.SIGTERM])
-def test_mount_that_cannot_be_warmed_is_not_left(
+def test_mount_that_cannot_be_warmed_is_removed(
     new_mount: MakeMount,
     pack: Path,
     tmp_path: Path,
@@ -228,14 +228,14 @@ def test_mount_that_cannot_be_warmed_is_not_left(
     assert not tree.path.exists()
 
 
-def test_without_prefetch_it_is_refused(mount: MakeMount, pack: Path) -> None:
+def test_warming_without_prefetch_is_refused(mount: MakeMount, pack: Path) -> None:
     tree: Mount = mount(pack, "--prefetch-window", "0")
     done = ffrfs("warm", tree.path)
     assert done.status == 1
     assert "--prefetch-window 0" in done.err
 
 
-def test_few_parts_wait(tree: Mount) -> None:
+def test_too_many_waiting_parts_are_refused(tree: Mount) -> None:
     with tree.stopped():
         assert tree.process is not None
         os.kill(tree.process.pid, signal.SIGCONT)
@@ -245,7 +245,7 @@ def test_few_parts_wait(tree: Mount) -> None:
             ask(str(tree.path), "warm", ino=1)
 
 
-def test_parts_of_others_that_end_before_it_begins(
+def test_end_of_another_clients_part_does_not_end_the_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = [
