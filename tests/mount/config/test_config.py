@@ -45,7 +45,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S45")
-def test_everything_at_once(config: Path) -> None:
+def test_all_settings_at_once(config: Path) -> None:
     config.write_text(ALL)
     folder = os.path.realpath(config.parent)
     request = request_of("--config", str(config))
@@ -101,7 +101,7 @@ def test_a_shared_cache(config: Path) -> None:
     assert request_of("--config", str(config)).remote_settings().cache_shared
 
 
-def test_urls_that_differ_behind_the_question_mark_alone_are_refused() -> None:
+def test_urls_that_differ_only_in_their_query_are_refused() -> None:
     for other in ("http://h/x.ffr?key=hush", "http://h/x.ffr"):
         with pytest.raises(OptionError, match="named twice") as caught:
             request_of("http://h/x.ffr?key=1", other, "/mnt")
@@ -110,7 +110,7 @@ def test_urls_that_differ_behind_the_question_mark_alone_are_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["https://me:hush@s3.example", "https://s3.example/?key=hush"])
-def test_a_password_in_an_endpoint_is_not_repeated(config: Path, value: str) -> None:
+def test_password_in_a_bad_endpoint_is_not_shown_in_the_error(config: Path, value: str) -> None:
     config.write_text(f'endpoint_url = "{value}"\n')
     for words in (
         ["--endpoint-url", value],
@@ -137,7 +137,7 @@ def test_the_command_line_wins(config: Path) -> None:
     assert request.engine == "pyfuse3"  # only the file sets it
 
 
-def test_one_argument_beside_a_file_is_the_mount_point(config: Path) -> None:
+def test_single_argument_with_a_config_file_is_the_mount_point(config: Path) -> None:
     config.write_text(ALL)
     request = request_of("/mnt", "--config", str(config))
     assert request.packs[1] == "/data/b.ffr"
@@ -150,7 +150,7 @@ def test_options_between_the_arguments() -> None:
 
 
 @pytest.mark.promise("S45")
-def test_reread_keeps_what_the_command_line_said(config: Path) -> None:
+def test_rereading_the_file_keeps_command_line_options(config: Path) -> None:
     config.write_text(ALL)
     request = request_of("--config", str(config), "--threads", "4")
     config.write_text(ALL.replace("64", "32").replace("threads = 3", "threads = 6"))
@@ -209,7 +209,7 @@ def test_reread_keeps_what_the_command_line_said(config: Path) -> None:
         ("#" * (1 << 20), ["1 MiB"]),
     ],
 )
-def test_what_is_wrong_is_named(config: Path, text: str, words: list[str]) -> None:
+def test_error_names_the_file_and_the_mistake(config: Path, text: str, words: list[str]) -> None:
     config.write_text(text + "\n", errors="surrogateescape")
     with pytest.raises(OptionError) as caught:
         request_of("/p", "/m", "--config", str(config))
@@ -219,7 +219,7 @@ def test_what_is_wrong_is_named(config: Path, text: str, words: list[str]) -> No
     assert "\n" not in message
 
 
-def test_names_that_the_locale_does_not_have(config: Path, tmp_path: Path) -> None:
+def test_pack_name_that_the_locale_cannot_encode(config: Path, tmp_path: Path) -> None:
     config.write_text('packs = ["pü.ffr"]\n')
     done = ffrfs("mount", "--config", config, env=os.environ | ASCII, cwd=tmp_path)
     mount_command_fails(
@@ -228,7 +228,7 @@ def test_names_that_the_locale_does_not_have(config: Path, tmp_path: Path) -> No
 
 
 @given(st.text(alphabet='ab="[]{}\n\\,.:#\t1é', max_size=60))
-def test_any_text_is_a_config_or_an_error_of_ours(
+def test_any_text_gives_a_config_or_an_option_error(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
@@ -240,7 +240,7 @@ def test_any_text_is_a_config_or_an_error_of_ours(
 
 
 @pytest.mark.parametrize("missing", ["packs", "mountpoint"])
-def test_what_nobody_says(config: Path, missing: str) -> None:
+def test_missing_packs_or_mount_point_is_an_error(config: Path, missing: str) -> None:
     lines = {"packs": "packs = '/p'", "mountpoint": "mountpoint = '/m'"}
     del lines[missing]
     config.write_text("\n".join(lines.values()))
@@ -248,13 +248,13 @@ def test_what_nobody_says(config: Path, missing: str) -> None:
     mount_command_fails(done, 1, str(config), f"no {missing}")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_config_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "absent.toml"
     mount_command_fails(ffrfs("mount", "--config", path), 1, str(path), "No such file")
 
 
 @pytest.mark.promise("S45")
-def test_file_that_may_be_missing(config: Path) -> None:
+def test_optional_config_file(config: Path) -> None:
     arguments = [f"--config=-{config}", "--threads", "2", "--", "/p.ffr", "/m"]
     missing = request_of(*arguments)
     assert (missing.packs, missing.mountpoint, missing.threads) == (("/p.ffr",), "/m", 2)
@@ -266,13 +266,13 @@ def test_file_that_may_be_missing(config: Path) -> None:
     assert reread(there) == missing
 
 
-def test_url_as_the_mount_point_is_refused_as_it_is_written(config: Path) -> None:
+def test_url_as_the_mount_point_is_refused_and_shown_as_written(config: Path) -> None:
     config.write_text("mountpoint = 's3://a/b'\n")
     with pytest.raises(MountError, match=r"^s3://a/b: is a URL"):
         request_of("/p", f"--config={config}")
 
 
-def test_empty_mount_point_is_none(config: Path) -> None:
+def test_empty_mount_point_counts_as_missing(config: Path) -> None:
     """An empty mount point counts as none, because a unit cannot leave an argument out."""
     config.write_text(ALL)
     folder = os.path.realpath(config.parent)
@@ -282,12 +282,12 @@ def test_empty_mount_point_is_none(config: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["umount"], ["mount", "/p", ""]])
-def test_mount_point_of_a_file_that_is_missing(config: Path, arguments: list[str]) -> None:
+def test_missing_optional_file_gives_no_mount_point(config: Path, arguments: list[str]) -> None:
     done = ffrfs(*arguments, f"--config=-{config}")
     mount_command_fails(done, 1, f"{config}: no mountpoint")
 
 
-def test_umount_takes_a_file_or_what_it_names(config: Path) -> None:
+def test_umount_takes_either_a_config_file_or_mount_points(config: Path) -> None:
     for more in (["--all"], ["--dead", "/m"]):
         done = ffrfs("umount", "--config", config, *more)
         assert (done.status, done.out) == (2, "")
@@ -311,12 +311,12 @@ def test_umount_takes_a_file_or_what_it_names(config: Path) -> None:
         (["-o", "remount"], ["remount"]),
     ],
 )
-def test_bad_values_of_the_command_are_one_line(arguments: list[str], words: list[str]) -> None:
+def test_bad_option_values_give_one_error_line(arguments: list[str], words: list[str]) -> None:
     mount_command_fails(ffrfs("mount", *arguments, "/p", "/m"), 1, *words)
 
 
 @pytest.mark.promise("S45")
-def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) -> None:
+def test_mounting_with_only_a_config_file(fuse: None, pack_tree: PackTree, config: Path) -> None:
     """A relative path begins in the folder of the file, whatever the working directory is."""
     pack = pack_tree({"a": b"alpha"})
     pack.rename(config.with_name("here.ffr"))
@@ -331,7 +331,7 @@ def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) ->
     assert "mounted at" in config.with_name("m.log").read_text()
 
 
-def test_a_memory_limit_is_named_as_it_was_written(
+def test_memory_limit_error_names_the_option_or_the_setting(
     fuse: None, pack_tree: PackTree, config: Path
 ) -> None:
     """Whether the limit is too small is known only when the packs are open."""
@@ -361,25 +361,25 @@ def test_a_memory_limit_is_named_as_it_was_written(
         ("a:b\\", ["a", "b\\"]),
     ],
 )
-def test_split(argument: str, packs: list[str]) -> None:
+def test_splitting_a_list_of_packs(argument: str, packs: list[str]) -> None:
     assert split_packs(argument) == packs
 
 
 @pytest.mark.parametrize("argument", ["", ":", "a:", ":a", "a::b"])
-def test_a_pack_without_a_name(argument: str) -> None:
+def test_empty_pack_name_is_refused(argument: str) -> None:
     with pytest.raises(OptionError, match=r"without a name|is empty"):
         split_packs(argument)
 
 
 @pytest.mark.promise("S44")
-def test_a_name_with_a_colon_that_exists_is_one_pack(tmp_path: Path) -> None:
+def test_existing_name_with_a_colon_is_one_pack(tmp_path: Path) -> None:
     (tmp_path / "a:b").touch()
     assert split_packs("a:b", str(tmp_path)) == ["a:b"]
     assert make_config(packs=["a:b"], settings={}, folder=str(tmp_path)).spec is None
 
 
 @given(st.lists(st.text(alphabet="ab:\\ ,", min_size=1, max_size=6), min_size=2, max_size=4))
-def test_split_undoes_the_escapes(names: list[str]) -> None:
+def test_splitting_undoes_the_escapes(names: list[str]) -> None:
     escaped = [name.replace("\\", "\\\\").replace(":", "\\:") for name in names]
     assert split_packs(":".join(escaped)) == names
 
@@ -392,12 +392,12 @@ def test_split_undoes_the_escapes(names: list[str]) -> None:
         ("/" + "a" * 4000 + ":/" + "b" * 4000, "/" + "a" * 4000),  # longer than the kernel takes
     ],
 )
-def test_source_of_several(spec: str, source: str) -> None:
+def test_mount_source_of_several_packs(spec: str, source: str) -> None:
     config = make_config(packs=[spec], mountpoint="/m", settings={})
     assert make_request(config).source == source.format(here=os.getcwd())
 
 
-def test_settings_do_not_meet_options() -> None:
+def test_setting_names_inside_an_option_value_are_no_settings() -> None:
     options: dict[str, Any] = {"uid": 1, "fsname": "config=x,threads=3"}
     config = make_config(
         packs=["/p"], mountpoint="/m", options=["uid=1,fsname=config=x\\,threads=3"], settings={}

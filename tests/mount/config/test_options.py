@@ -20,7 +20,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.promise("S20")
-def test_what_mount_passes_on_is_accepted() -> None:
+def test_options_that_mount8_passes_on_are_accepted() -> None:
     word = "rw,ro,nofail,_netdev,user,noexec,nosuid,nodev,noatime,x-systemd.automount,x-a=b,user=me"
     assert parse_options([word]) == TreeOptions(exec=False)
     assert parse_options([word, "rw"]) == TreeOptions(exec=False, rw=True)
@@ -28,7 +28,7 @@ def test_what_mount_passes_on_is_accepted() -> None:
     assert parse_options(["nosymfollow,symfollow"]) == TreeOptions()
 
 
-def test_values() -> None:
+def test_option_values() -> None:
     options = parse_options(["uid=0,gid=4294967294,umask=0027", r"fsname=a\,b\\c d,xattr"])
     assert (options.uid, options.gid, options.umask) == (0, 2**32 - 2, 0o27)
     assert options.fsname == r"a,b\c d"
@@ -39,12 +39,12 @@ def test_later_options_win() -> None:
     assert parse_options(["noexec,suid,uid=1", "exec,nosuid,uid=2"]) == TreeOptions(uid=2)
 
 
-def test_empty_words_mean_nothing() -> None:
+def test_empty_options_are_ignored() -> None:
     assert parse_options(["", ",", "rw,,ro,"]) == TreeOptions()
 
 
 @pytest.mark.parametrize("value", ["plain", "a,b", "a\\b", "\\,\\", "a b=c", "ü,\\,,"])
-def test_escape_is_undone_by_parsing(value: str) -> None:
+def test_parsing_undoes_escaping(value: str) -> None:
     assert parse_options([f"ro,fsname={escape(value)},xattr"]).fsname == value
 
 
@@ -71,7 +71,7 @@ def test_escape_is_undone_by_parsing(value: str) -> None:
         ("x", "x"),
     ],
 )
-def test_what_is_not_understood_is_named(text: str, named: str) -> None:
+def test_bad_options_are_named_in_the_error(text: str, named: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_options([text])
     assert named in str(caught.value)
@@ -79,7 +79,7 @@ def test_what_is_not_understood_is_named(text: str, named: str) -> None:
 
 
 @pytest.mark.promise("S20")
-def test_unknown_option_of_the_command(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_mount_command_refuses_an_unknown_option(new_mount: MakeMount, pack_tree: PackTree) -> None:
     mount = new_mount(pack_tree({"a": b""}))
     mount_command_fails(mount.mount("-o", "ro", "-o", "nofail,bogus=7"), 1, "bogus=7")
     assert not mount.is_mounted
@@ -97,7 +97,7 @@ def test_rw_is_a_warning(new_mount: MakeMount, pack_tree: PackTree) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--cache-mb", "0"], ["--while-open", "99"], ["--while-open", "0"]]
 )
-def test_bad_values_of_the_command(
+def test_mount_command_refuses_bad_values(
     new_mount: MakeMount, pack_tree: PackTree, arguments: list[str]
 ) -> None:
     mount = new_mount(pack_tree({"a": b""}))
@@ -106,7 +106,7 @@ def test_bad_values_of_the_command(
 
 
 @pytest.mark.parametrize("arguments", [[], ["--bogus"], ["--cache-mb", "much"], ["more"]])
-def test_wrong_usage_is_status_1_as_mount_has_it(
+def test_wrong_usage_gives_status_1_like_mount8(
     new_mount: MakeMount, pack_tree: PackTree, arguments: list[str]
 ) -> None:
     mount = new_mount(pack_tree({"a": b""}))

@@ -71,7 +71,9 @@ def test_wrong_times(text: str) -> None:
         ({"prefetch_records": 0, "prefetch_bytes": 1, "prefetch_ttl_s": 0.0001}, (0, 1, 1)),
     ],
 )
-def test_engines_get_them(fields: dict[str, Any], expected: tuple[int, ...]) -> None:
+def test_engines_get_the_prefetch_options(
+    fields: dict[str, Any], expected: tuple[int, ...]
+) -> None:
     request = MountRequest(packs=("x",), mountpoint="/mnt/x", options=TreeOptions(), **fields)
     options = request.volume_options()
     found = [options[f"prefetch_{name}"] for name in ("records", "bytes", "ttl_ms")]
