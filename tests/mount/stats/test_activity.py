@@ -44,7 +44,7 @@ def test_transport() -> None:
     assert read_answer(answer(1)).transport is None  # a daemon of an older version
 
 
-def test_what_an_answer_lacks_is_zero() -> None:
+def test_fields_missing_from_an_answer_are_zero() -> None:
     for lacks in ({}, {"remote": None}, {"remote": {}}, {"memory_pressure": None}):
         found = read_answer(answer(1) | lacks)
         assert (found["remote.cache_bytes"], found["memory_pressure"]) == (0, 0)
@@ -65,7 +65,7 @@ def test_rates() -> None:
     assert rates == {"bytes_served": 1500, "bytes_memory": 500, "prefetch.late": 2}
 
 
-def test_what_was_fetched() -> None:
+def test_rates_of_the_fetcher() -> None:
     fields = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
     before = answer(10) | {"remote": dict.fromkeys(fields, 1)}
     after = answer(12) | {"remote": {name: 1 + 2 * n for n, name in enumerate(fields)}}
@@ -89,7 +89,7 @@ def test_what_was_fetched() -> None:
         (5000, 0, 1000, 1),  # more than was served: memory is counted a moment earlier
     ],
 )
-def test_hit_rate_is_what_did_not_wait(
+def test_hit_rate_is_the_share_read_without_waiting(
     memory: int, page_cache: int, storage: int, hit: float
 ) -> None:
     found = growing(
@@ -98,11 +98,11 @@ def test_hit_rate_is_what_did_not_wait(
     assert found.hit == pytest.approx(hit)
 
 
-def test_no_bytes_have_no_hit_rate() -> None:
+def test_no_hit_rate_if_no_bytes_were_served() -> None:
     assert growing(bytes_storage=1000).hit is None
 
 
-def test_counters_that_fall_are_no_rates() -> None:
+def test_decreasing_counters_give_a_rate_of_zero() -> None:
     found = between(answer(10, {"bytes_served": [9]}), answer(12))
     assert found.per_s("bytes_served") == 0
 
@@ -121,13 +121,13 @@ def test_times_of_an_interval() -> None:
 
 
 @pytest.mark.parametrize("later", [with_reads(5, [[5.0, 10]]), with_reads(20, [[5.0, 10]], pid=2)])
-def test_interval_of_another_mount_is_all_of_its_time(later: dict[str, Any]) -> None:
+def test_interval_after_a_new_mount_covers_its_whole_age(later: dict[str, Any]) -> None:
     found = between(with_reads(10, [[5.0, 100]]), later)
     assert found.is_since_mount
     assert found.kinds["read"].per_s * found.time_s == 10
 
 
-def test_interval_goes_on_with_the_next_daemon() -> None:
+def test_interval_continues_with_the_next_daemon() -> None:
     before = with_reads(10, [[5.0, 100]])
     after = with_reads(12, [[5.0, 150]], pid=2) | {"daemon_starts": 1}
     found = between(before, after)
@@ -135,7 +135,7 @@ def test_interval_goes_on_with_the_next_daemon() -> None:
     assert found.kinds["read"].per_s == 25
 
 
-def test_kinds_together() -> None:
+def test_times_of_all_request_kinds_together() -> None:
     before, after = with_reads(10, [[5.0, 100]]), with_reads(12, [[5.0, 150]])
     before["requests"]["lookup"] = {"buckets": []}
     after["requests"] |= {
@@ -172,7 +172,7 @@ LIES = st.one_of(
 
 @pytest.mark.long
 @given(where=st.sampled_from(paths_in(HONEST)), lie=LIES)
-def test_a_lie_is_refused_or_harmless(where: tuple[str | int, ...], lie: object) -> None:
+def test_hostile_answer_is_refused_or_harmless(where: tuple[str | int, ...], lie: object) -> None:
     told: Any = copy.deepcopy(HONEST)
     inside = told
     for key in where[:-1]:
@@ -213,7 +213,7 @@ def test_each_second_has_the_value_of_its_middle() -> None:
     assert seconds(*done, now_s=14.6) == [1, 2, 3, None, None]
 
 
-def test_a_late_answer_covers_the_seconds_without_one() -> None:
+def test_late_answer_covers_the_seconds_before_it() -> None:
     assert seconds(did(10, 13, 7), now_s=13, count=4) == [None, 7, 7, 7]
 
 
@@ -222,5 +222,5 @@ def test_a_short_sample_is_not_lost() -> None:
     assert seconds(*done, now_s=12.6, count=3) == [1, 9, None]
 
 
-def test_nothing_is_known() -> None:
+def test_seconds_without_any_sample_are_none() -> None:
     assert seconds(now_s=10) == [None] * 5

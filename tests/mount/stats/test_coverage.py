@@ -51,7 +51,7 @@ def digest_of(names: list[str]) -> str:
     return hashlib.sha256("".join(f"/{name}\0" for name in names).encode()).hexdigest()
 
 
-def test_requests_are_counted_and_marks_forget_them(tree: Mount) -> None:
+def test_requests_are_counted_and_a_mark_resets_the_counts(tree: Mount) -> None:
     tree.ask(probes.read, NAMES[0])
     tree.ask(probes.read, NAMES[3])
     assert counts(tree) == [20, 0, 0, 2, 2, 0, 18]
@@ -95,7 +95,7 @@ def test_hints_are_counted_with_their_order(tree: Mount) -> None:
     assert covered(tree)["orders"][-1]["sha256"] == digest_of([NAMES[17]])
 
 
-def test_what_is_warmed_was_perhaps_read(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_warmed_files_count_as_perhaps_read(mount: MakeMount, pack_tree: PackTree) -> None:
     tree: Mount = mount(pack_tree(dict(TREE)))
     assert ffrfs("warm", tree.path, "0").status == 0
     found = covered(tree)
@@ -103,7 +103,7 @@ def test_what_is_warmed_was_perhaps_read(mount: MakeMount, pack_tree: PackTree) 
     assert found["never_files"] == ORDER[10:]
 
 
-def test_the_next_worker_goes_on(tree: Mount) -> None:
+def test_counts_continue_with_the_next_worker(tree: Mount) -> None:
     tree.ask(probes.read, NAMES[0])
     worker = tree.statistics()["worker_pid"]
     tree.expect_log("the worker was killed")
@@ -114,13 +114,13 @@ def test_the_next_worker_goes_on(tree: Mount) -> None:
 
 
 @pytest.mark.parametrize("engine", ["pyfuse3"], indirect=True)
-def test_the_other_engine_notes_nothing(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_pyfuse3_engine_does_not_count_reads(mount: MakeMount, pack_tree: PackTree) -> None:
     done = ffrfs("stats", "--coverage", mount(pack_tree({"a": b"1"})).path)
     assert done.status == 1
     assert "does not count reads" in done.err
 
 
-def test_usage(tmp_path: Path) -> None:
+def test_refused_combinations_of_options(tmp_path: Path) -> None:
     for options in (["--mark"], ["--coverage", "--errors"], ["--coverage", "--prometheus"]):
         done = ffrfs("stats", *options, tmp_path)
         assert (done.status, done.out) == (2, "")
@@ -142,7 +142,7 @@ def counts_of(noted: bytes, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kinds", [1, 2, 16, 17, 256])
-def test_however_many_kinds_of_records_there_are(kinds: int) -> None:
+def test_counts_for_any_number_of_distinct_bytes(kinds: int) -> None:
     noted = bytes(random.Random(kinds).choices(range(256 - kinds, 256), k=10_000))
     page = CounterPage()
     try:
@@ -154,7 +154,7 @@ def test_however_many_kinds_of_records_there_are(kinds: int) -> None:
         page.close()
 
 
-def test_a_hostile_page() -> None:
+def test_hostile_page() -> None:
     page = CounterPage()
     try:
         with pytest.raises(MountError, match="mount it again"):

@@ -40,7 +40,7 @@ def told_to_prometheus(tree: Mount) -> Figures:
 
 @by_both
 @pytest.mark.promise("S56")
-def test_figures_are_those_of_stats(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_metrics_agree_with_stats(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(dict(TREE)))
     tree.ask(probes.read_all_in, "", list(TREE))
     tree.requests()  # waits until all are counted
@@ -76,7 +76,7 @@ def check_histogram(figures: Figures, times: dict[str, Any], labels: dict[str, s
 
 
 @pytest.mark.promise("S56")
-def test_file_is_there_while_the_mount_is(
+def test_metrics_file_exists_as_long_as_the_mount(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     file = tmp_path / "ffrfs.prom"
@@ -92,7 +92,7 @@ def test_file_is_there_while_the_mount_is(
     assert not file.exists()
 
 
-def test_mount_serves_without_the_folder_of_the_file(
+def test_mount_serves_without_the_folder_of_the_metrics_file(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     tree = new_mount(pack_tree(dict(TREE)))
@@ -104,7 +104,7 @@ def test_mount_serves_without_the_folder_of_the_file(
     assert ffrfs("umount", tree.path).status == 0
 
 
-def test_daemon_that_was_killed_leaves_a_file_which_the_next_one_takes_over(
+def test_next_daemon_takes_over_the_metrics_file_of_a_killed_one(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     file = tmp_path / "ffrfs.prom"
@@ -157,7 +157,7 @@ def test_slow_request_is_logged_and_counted(
 
 
 @pytest.mark.promise("S56")
-def test_rate_of_requests_is_told_to_who_asks_once(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_request_rate_is_shown_by_a_single_query(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(dict(TREE)))
 
     def is_told() -> bool:
@@ -168,7 +168,7 @@ def test_rate_of_requests_is_told_to_who_asks_once(mount: MakeMount, pack_tree: 
     assert tree.statistics()["requests_per_s"] < 10_000
 
 
-def test_two_ways_of_showing_are_refused() -> None:
+def test_json_and_prometheus_together_are_refused() -> None:
     done = ffrfs("stats", "--json", "--prometheus", "/nowhere")
     assert done.status == 2
     assert "not allowed with" in done.err

@@ -48,7 +48,7 @@ def statistics(**more: Any) -> dict[str, Any]:
 
 @settings(max_examples=25)
 @given(st.text(), st.text())
-def test_any_names_can_be_told(mountpoint: str, pack: str) -> None:
+def test_any_mount_point_and_pack_names_give_valid_metrics(mountpoint: str, pack: str) -> None:
     text = prometheus(statistics(mountpoint=mountpoint, pack=pack))
     assert len(text.splitlines()) == text.count("\n")
     (told,) = Figures(text).by_label("ffrfs_mount_info", "pack").items()
@@ -57,14 +57,14 @@ def test_any_names_can_be_told(mountpoint: str, pack: str) -> None:
         assert told[0] == pack
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_are_left_out() -> None:
     assert "memory_limit" not in prometheus(statistics())
     figures = Figures(prometheus(statistics(memory_limit_bytes=1 << 30, memory_pressure=2.5)))
     assert figures.value("ffrfs_memory_limit_bytes", mountpoint="/mnt") == 1 << 30
     assert figures.value("ffrfs_memory_pressure_ratio", mountpoint="/mnt") == 0.025
 
 
-def test_document_names_every_figure() -> None:
+def test_documentation_names_every_metric() -> None:
     path = CHECKOUT / "docs" / "operating.md"
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
     known: dict[str, Any] = {"memory_limit_bytes": 1, "memory_pressure": 1.0}
@@ -124,7 +124,7 @@ class Tries:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.promise("S56")
-def test_reader_never_sees_a_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_never_sees_a_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.prom"
     monkeypatch.setattr(metrics_file, "prometheus", lambda _: LINES)
     seen: list[str] = []
@@ -146,7 +146,7 @@ def test_reader_never_sees_a_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("quick")
-def test_it_ends_after_a_write_that_is_under_way(tmp_path: Path) -> None:
+def test_file_is_removed_after_a_write_in_progress(tmp_path: Path) -> None:
     path = tmp_path / "x.prom"
     is_there = threading.Event()
 
@@ -165,7 +165,7 @@ def test_it_ends_after_a_write_that_is_under_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_it_is_written_again_and_again(tmp_path: Path) -> None:
+def test_file_is_rewritten_periodically(tmp_path: Path) -> None:
     path = tmp_path / "x.prom"
     ages_s = iter(range(1, 10**6))
 
@@ -179,7 +179,7 @@ def test_it_is_written_again_and_again(tmp_path: Path) -> None:
     )
 
 
-def test_it_moves_when_told(tmp_path: Path) -> None:
+def test_changing_the_path_moves_the_file(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     file = MetricsFile(None, statistics)
 
@@ -201,9 +201,7 @@ def test_it_moves_when_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_folder_that_has_gone_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_folder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "folder"
     path = folder / "x.prom"
     caplog.set_level(logging.INFO)
@@ -227,7 +225,7 @@ def test_folder_that_has_gone_is_told_once(
 
 
 @pytest.mark.usefixtures("quick")
-def test_figures_that_cannot_be_made_do_no_harm(
+def test_failure_to_collect_figures_is_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> dict[str, Any]:
@@ -239,7 +237,7 @@ def test_figures_that_cannot_be_made_do_no_harm(
 
 
 @pytest.mark.usefixtures("quick")
-def test_kernel_that_does_not_list_mounts_does_no_harm(
+def test_failure_to_read_the_mount_table_is_retried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def is_mounted() -> bool:
@@ -254,7 +252,7 @@ def test_kernel_that_does_not_list_mounts_does_no_harm(
 
 
 @pytest.mark.promise("S70")
-def test_a_file_of_others_is_neither_replaced_nor_removed(
+def test_file_without_metrics_is_neither_replaced_nor_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "x.prom"
@@ -268,7 +266,7 @@ def test_a_file_of_others_is_neither_replaced_nor_removed(
     replace_file(str(tmp_path / "y.prom"), prometheus(statistics()))
 
 
-def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
+def test_symlink_at_the_path_is_not_followed(tmp_path: Path) -> None:
     victim, path = tmp_path / "victim", tmp_path / "x.prom"
     victim.write_text("untouched")
     path.symlink_to(victim)
@@ -278,7 +276,7 @@ def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [victim]
 
 
-def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_stalling_disk_does_not_delay_the_end(tmp_path: Path) -> None:
     """A file that is written late, when the mount has ended, is removed again."""
     path, may_go = tmp_path / "x.prom", threading.Event()
     begun, written = threading.Event(), threading.Event()
@@ -301,7 +299,7 @@ def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.promise("S56")
 @pytest.mark.usefixtures("quick")
-def test_disk_that_hangs_is_told_and_left_behind(
+def test_hanging_disk_is_logged_and_no_longer_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At most one thread waits for the disk, and figures can be written elsewhere meanwhile."""
@@ -336,7 +334,7 @@ def test_disk_that_hangs_is_told_and_left_behind(
 
 
 @pytest.mark.promise("S56")
-def test_what_is_no_file_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_pipe_at_the_path_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
 
@@ -348,7 +346,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptu
     assert path.is_fifo()
 
 
-def test_rate_is_that_of_the_last_seconds() -> None:
+def test_rate_covers_the_last_seconds() -> None:
     counters: Counters = {"request.read": [0, 0], "request.open": [0], "reads": [10**9]}
 
     async def main() -> None:

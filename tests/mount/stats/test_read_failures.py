@@ -78,7 +78,7 @@ def test_files_that_could_not_be_read(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S58", "S59")
-def test_next_daemon_knows_them(tree: Mount) -> None:
+def test_next_daemon_keeps_the_read_failures(tree: Mount) -> None:
     tree.expect_log("the daemon before this one")
     for name in DAMAGED:
         tree.ask(probes.errno_of, name, "read")
@@ -102,7 +102,7 @@ def test_next_daemon_knows_them(tree: Mount) -> None:
     tree.checked(1, "3 files could not be read")
 
 
-def test_no_form_for_prometheus(tmp_path: Path) -> None:
+def test_errors_cannot_be_shown_for_prometheus(tmp_path: Path) -> None:
     done = ffrfs("stats", "--errors", "--prometheus", tmp_path)
     assert (done.status, done.out) == (2, "")
     assert "--errors" in done.err
@@ -122,7 +122,7 @@ def test_list_has_a_limit() -> None:
     assert ReadFailures(failures.kept()).kept() == failures.kept()
 
 
-def test_failures_that_were_not_logged_count() -> None:
+def test_failures_that_were_not_logged_are_counted() -> None:
     failures = ReadFailures()
     for ino in (7, 8, 9):
         failures.note(ino, f"{ino}", "bad")
@@ -153,7 +153,7 @@ def test_list_fits_into_an_answer() -> None:
         (b"\x1f7 99999\x1fcannot read cut of", "cut of", ""),
     ],
 )
-def test_line_of_a_worker(line: bytes, path: str, error: str) -> None:
+def test_failure_line_of_a_worker_is_noted(line: bytes, path: str, error: str) -> None:
     failures = ReadFailures()
     assert failures.noted(line) == line.rpartition(b"\x1f")[2]
     found: Any = failures.listed({})
@@ -164,13 +164,13 @@ def test_line_of_a_worker(line: bytes, path: str, error: str) -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"cannot read a: b", b"\x1f\x1fcannot read a: b", b"\x1f1 1\x1fother: b"]
 )
-def test_other_lines_stay_as_they_are(line: bytes) -> None:
+def test_other_lines_are_left_unchanged(line: bytes) -> None:
     failures = ReadFailures()
     assert failures.noted(line) == line
     assert failures.file_count == 0
 
 
-def test_failures_that_a_daemon_of_a_later_version_has_kept() -> None:
+def test_failures_kept_by_a_daemon_of_a_later_version() -> None:
     failures = ReadFailures()
     failures.note(7, "a", "bad")
     (kept,) = failures.kept()

@@ -83,7 +83,7 @@ def test_first_read_of_a_file_is_one_request(tree: Mount) -> None:
 
 @by_both
 @pytest.mark.promise("S22")
-def test_second_read_of_a_file_is_none(tree: Mount) -> None:
+def test_second_read_of_a_file_is_no_request(tree: Mount) -> None:
     opened = {"open": 1, "release": 1} if tree.engine == "pyfuse3" else {}
     for name in TREE:
         tree.ask(probes.read, name)
@@ -112,7 +112,7 @@ def test_damaged_record_is_counted(mount: MakeMount, pack_tree: PackTree) -> Non
 
 
 @by_both
-def test_every_field_is_there(tree: Mount) -> None:
+def test_json_output_has_every_field(tree: Mount) -> None:
     done = ffrfs("stats", tree.path, "--json")
     assert (done.status, done.err) == (0, "")
     found = json.loads(done.out)
@@ -144,7 +144,7 @@ def check_memory(found: dict[str, Any]) -> None:
         assert (found["worker_pid"], worker, found["threads"]) == (None, None, 1)
 
 
-def test_lines_for_people(tree: Mount) -> None:
+def test_human_readable_lines(tree: Mount) -> None:
     tree.ask(probes.read, "a")
     wait_until(lambda: counts(tree)["read"] == 1, "the read is counted")
     tree.requests()  # waits until all are counted
@@ -164,7 +164,7 @@ def test_lines_for_people(tree: Mount) -> None:
     assert max(map(len, texts)) < 100
 
 
-def test_asking_asks_nothing_of_the_mount(tree: Mount) -> None:
+def test_stats_command_sends_no_requests_to_the_mount(tree: Mount) -> None:
     before = tree.requests()
     for _ in range(5):
         assert ffrfs("stats", tree.path).status == 0
@@ -174,7 +174,7 @@ def test_asking_asks_nothing_of_the_mount(tree: Mount) -> None:
 
 @by_both
 @pytest.mark.promise("S22")
-def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> None:
+def test_reads_that_wait_for_the_disk_are_shown(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
     size, before = len(content("stalled")), stats(stalling)
     with child(probes.read, stalling / "stalled") as reader:
@@ -194,7 +194,7 @@ def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> Non
     assert found["cache_bytes"] <= found["cache_limit_bytes"]
 
 
-def test_worker_that_is_stopped_does_not_matter(tree: Mount) -> None:
+def test_stats_work_while_the_worker_is_stopped(tree: Mount) -> None:
     worker = stats(tree)["worker_pid"]
     os.kill(worker, signal.SIGSTOP)
     try:
@@ -209,7 +209,7 @@ def socket_of(tree: Mount) -> Path:
     return Path(state.socket_path(found[0], str(tree.path)))
 
 
-def test_socket_is_private_and_goes_with_the_mount(tree: Mount) -> None:
+def test_socket_is_private_and_is_removed_with_the_mount(tree: Mount) -> None:
     path = socket_of(tree)
     assert stat.filemode(path.stat().st_mode) == "srw-------"
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -219,7 +219,7 @@ def test_socket_is_private_and_goes_with_the_mount(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S22")
-def test_dead_daemon_is_told_and_its_socket_goes(tree: Mount) -> None:
+def test_dead_daemon_is_reported_and_umount_removes_its_socket(tree: Mount) -> None:
     path = socket_of(tree)
     tree.kill()
     tree.wait_for_daemon()
@@ -241,9 +241,7 @@ def test_command_does_not_hang_with_a_stopped_daemon(tree: Mount) -> None:
     assert stats(tree)["pack"] == str(tree.pack)
 
 
-def test_mount_that_lingers_does_not_answer_for_a_new_one(
-    tree: Mount, new_mount: MakeMount
-) -> None:
+def test_lingering_mount_does_not_answer_for_a_new_one(tree: Mount, new_mount: MakeMount) -> None:
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
         ffrfs("umount", tree.path)

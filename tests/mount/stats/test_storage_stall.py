@@ -24,7 +24,7 @@ class Engine:
         return self.stall.look()
 
 
-def test_reads_that_wait_in_vain() -> None:
+def test_stall_grows_while_no_read_is_completed() -> None:
     engine = Engine()
     assert engine.after(0, depth=0) == 0
     assert engine.after(50, depth=1) == 0  # the read may just have begun
@@ -36,10 +36,10 @@ def test_reads_that_wait_in_vain() -> None:
     assert engine.after(1, depth=1) == 0
 
 
-def test_reads_that_go_on_are_no_stall() -> None:
+def test_reads_that_make_progress_are_no_stall() -> None:
     engine = Engine()
     assert [engine.after(3, depth=5, read=1) for _ in range(5)] == [0] * 5
 
 
-def test_engine_that_has_not_counted_yet() -> None:
+def test_engine_without_counters_yet_has_no_stall() -> None:
     assert StorageStall(dict, lambda: 1.0).look() == 0
