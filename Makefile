@@ -150,11 +150,12 @@ build-threads: build
 # and either fails the test. Sanitizers change the use of memory, so larger_than_the_cache of
 # test_read is left out. Of the tests that begin and end a mount, only those run in which the
 # worker takes part.
-sanitized_ends := signal_unmounts second_signal_ends_at_once system_umount_ends_the_daemon_too \
+sanitized_ends := signal_unmounts second_signal_ends_the_daemon_at_once \
+        system_umount_ends_the_daemon_too \
         busy_mount_is_detached_and_served_until_its_file_closes \
-        abort_of_the_connection_fails_unless_it_is_an_unmount \
+        aborted_connection_is_a_failure_unless_unmounted \
         killed_daemon_gives_errors_and_umount_cleans_up \
-        place_can_be_used_again_while_the_old_mount_lingers
+        mount_point_is_reusable_while_the_old_mount_lingers
 sanitized_mounts := $(addprefix tests/mount/,engines/test_read.py engines/test_listing.py \
         engines/test_stalled_disk.py engines/test_tfrecord_reads.py \
         engines/test_prefetch_reads.py engines/test_hostile_index.py \

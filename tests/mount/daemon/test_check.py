@@ -33,7 +33,7 @@ def check(*arguments: str | os.PathLike[str]) -> Done:
 @by_both
 @pytest.mark.promise("S45")
 @pytest.mark.parametrize("exists", [True, False])
-def test_nothing_is_left(
+def test_check_leaves_no_files(
     engine: str, pack: Path, places: Path, tmp_path: Path, exists: bool
 ) -> None:
     place = places / "data"
@@ -56,7 +56,7 @@ def test_nothing_is_left(
         ("pyfuse3", "default"),
     ],
 )
-def test_no_cache_is_left(
+def test_check_leaves_no_cache(
     engine: str, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(places / "caches"))
@@ -78,7 +78,7 @@ def test_no_cache_is_left(
         ("pyfuse3", "file"),
     ],
 )
-def test_cache_that_cannot_be_used(
+def test_check_refuses_an_unusable_cache_like_mounting(
     new_mount: MakeMount, pack: Path, places: Path, engine: str, what: str
 ) -> None:
     cache = places / "cache"
@@ -116,7 +116,7 @@ def test_no_sidecar_is_written(fuse: None, places: Path, golden: Path, tmp_path:
         *(("native", what) for what in ("there", "config", "memory")),
     ],
 )
-def test_says_what_mounting_says(
+def test_check_gives_the_same_error_as_mounting(
     fuse: None, new_mount: MakeMount, pack: Path, places: Path, what: str
 ) -> None:
     place, bad = places / "data", pack.with_name("bad.ffr")
@@ -159,7 +159,7 @@ def test_says_what_mounting_says(
 @pytest.mark.parametrize(
     ("engine", "form"), [("native", "{}"), ("native", "file://{}"), ("pyfuse3", "file://{}")]
 )
-def test_memory_that_is_enough_is_so_for_both(
+def test_memory_limit_that_passes_the_check_is_enough_to_mount(
     engine: str, new_mount: MakeMount, pack: Path, form: str
 ) -> None:
     mount, limit_mb = new_mount(form.format(pack)), 64
@@ -172,14 +172,16 @@ def test_memory_that_is_enough_is_so_for_both(
     assert mount.mount(f"--max-memory={limit_mb}M", **alone).status == 0
 
 
-def test_metrics_that_cannot_be_written_are_a_notice(engine: str, pack: Path, places: Path) -> None:
+def test_metrics_file_that_cannot_be_written_is_only_a_notice(
+    engine: str, pack: Path, places: Path
+) -> None:
     file = places / "missing" / "metrics"
     done = check("--engine", engine, "--metrics-file", file, pack, places / "data")
     assert done.status == 0
     assert done.err.startswith(f"ffrfs: metrics cannot be written to {file}: ")
 
 
-def test_a_dead_mount_is_no_hindrance(new_mount: MakeMount, pack: Path) -> None:
+def test_check_passes_over_a_dead_mount_and_leaves_it(new_mount: MakeMount, pack: Path) -> None:
     mount = new_mount(pack)
     assert mount.mount().status == 0
     mount.kill()
@@ -191,7 +193,9 @@ def test_a_dead_mount_is_no_hindrance(new_mount: MakeMount, pack: Path) -> None:
 
 
 @pytest.mark.promise("S45")
-def test_what_an_ordinary_user_may_not(machine: Machine, pack_tree: PackTree, places: Path) -> None:
+def test_check_refuses_an_ordinary_user_as_mounting_does(
+    machine: Machine, pack_tree: PackTree, places: Path
+) -> None:
     machine.open_to_all()
     pack = places / "user.ffr"
     pack.write_bytes(pack_tree({"a": b"alpha"}).read_bytes())

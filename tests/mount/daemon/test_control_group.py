@@ -36,7 +36,7 @@ def limit_mb(tree: Mount) -> float:
 
 
 @pytest.mark.promise("S52")
-def test_mount_lives_within_its_group(
+def test_mount_stays_within_the_memory_of_its_group(
     new_mount: MakeMount, root_user: None, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
@@ -73,7 +73,7 @@ def test_mount_lives_within_its_group(
 
 @pytest.mark.long
 @pytest.mark.promise("S75", "S76")
-def test_what_is_pushed_is_no_cause_of_a_kill(
+def test_pushed_pages_do_not_get_the_mount_killed(
     new_mount: MakeMount, root_user: None, tmp_path: Path
 ) -> None:
     """The pack has twice as much data as the group may hold, which takes some seconds."""
@@ -97,7 +97,7 @@ def test_what_is_pushed_is_no_cause_of_a_kill(
 
 
 @pytest.mark.promise("S52")
-def test_limit_of_the_group_counts_if_it_is_the_smaller(
+def test_limit_of_the_group_applies_if_it_is_smaller(
     new_mount: MakeMount, root_user: None, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree({"a": b"content"}))
@@ -116,7 +116,7 @@ def test_limit_of_the_group_counts_if_it_is_the_smaller(
 
 
 @pytest.mark.promise("S52")
-def test_group_that_is_too_small_is_no_reason_not_to_mount(
+def test_mount_works_in_a_group_that_is_too_small(
     new_mount: MakeMount, root_user: None, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree({"a": b"content"}))
@@ -132,7 +132,7 @@ def test_group_that_is_too_small_is_no_reason_not_to_mount(
 
 @pytest.mark.promise("S52")
 @pytest.mark.parametrize("limit_mb", [60, 100])
-def test_limit_of_a_group_that_is_told_is_enough(
+def test_advised_limit_of_a_group_is_the_least_that_suffices(
     limit_mb: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = make_config(packs=["/x.ffr"], mountpoint="/m", settings={})
@@ -168,7 +168,7 @@ def write_limit(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text)
 
 
-def test_smallest_limit_of_the_groups_above_counts(tmp_path: Path) -> None:
+def test_smallest_limit_of_the_parent_groups_applies(tmp_path: Path) -> None:
     top = tmp_path / "cg"
     mounts = f"30 23 0:26 / {top} rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
     proc = told(tmp_path / "self", "0::/pods/pod1/box\n", mounts)
@@ -183,7 +183,7 @@ def test_smallest_limit_of_the_groups_above_counts(tmp_path: Path) -> None:
     assert memory_limit_bytes(proc) == 100 * MIB
 
 
-def test_container_that_sees_its_own_group_as_the_topmost(tmp_path: Path) -> None:
+def test_container_that_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
     top = tmp_path / "cg"
     write_limit(top, "memory.max", "104857600\n")
     # With a cgroup namespace; and without one, where only that group is mounted.
@@ -198,7 +198,7 @@ def test_container_that_sees_its_own_group_as_the_topmost(tmp_path: Path) -> Non
     assert memory_limit_bytes(proc) is None
 
 
-def test_tree_for_memory_alone(tmp_path: Path) -> None:
+def test_memory_hierarchy_of_cgroup_v1(tmp_path: Path) -> None:
     top = tmp_path / "memory"
     groups = "9:name=systemd:/\n5:cpu,memory:/job\n0::/\n"
     mounts = f"40 23 0:30 / {top} rw - cgroup cgroup rw,cpu,memory\n"

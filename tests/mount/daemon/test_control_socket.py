@@ -95,7 +95,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.sock"
 
 
-def test_socket_is_its_users_alone_from_its_first_moment(path: Path) -> None:
+def test_socket_is_private_from_its_creation(path: Path) -> None:
     before = os.umask(0)
     try:
         with control_socket.listen(str(path)):
@@ -123,7 +123,7 @@ def test_several_requests_on_one_connection(path: Path) -> None:
     assert [answer["result"]["asked"]["number"] for answer in answers] == list(range(100))
 
 
-def test_request_may_come_in_pieces(path: Path) -> None:
+def test_request_may_arrive_in_pieces(path: Path) -> None:
     pieces = [ECHO[i : i + 1] for i in range(len(ECHO))]
     assert served(path, lambda: converse(path, *pieces)) == [ECHOED]
 
@@ -153,7 +153,7 @@ def test_bad_request_is_an_error_and_the_next_is_answered(path: Path, name: str)
     assert good == ECHOED
 
 
-def test_handler_that_fails_is_an_error_in_one_line(
+def test_failing_handler_gives_a_one_line_error(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = served(path, lambda: converse(path, request(command="fail"), ECHO))
@@ -161,7 +161,7 @@ def test_handler_that_fails_is_an_error_in_one_line(
     assert "the command fail failed" in caplog.text
 
 
-def test_line_that_is_too_long_ends_the_connection_only(path: Path) -> None:
+def test_too_long_a_line_closes_only_its_connection(path: Path) -> None:
     def client() -> None:
         fits = b" " * (LINE_SIZE_MAX - len(ECHO)) + ECHO
         assert len(fits) == LINE_SIZE_MAX
@@ -182,7 +182,7 @@ def is_served(path: Path) -> bool:
         return False
 
 
-def test_too_many_clients_are_told_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_beyond_the_limit_gets_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", TIMEOUT_S)  # the server drops no client
 
     def client() -> None:
@@ -215,7 +215,7 @@ def test_idle_client_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch, sen
     assert served(path, client) == (json.dumps(ECHOED).encode() + b"\n" if ECHO in sent else b"")
 
 
-def test_client_that_takes_no_answers_is_dropped(
+def test_client_that_reads_no_answers_is_dropped(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.2)
@@ -232,7 +232,7 @@ def test_client_that_takes_no_answers_is_dropped(
     served(path, client)
 
 
-def test_clients_that_vanish_do_no_harm(path: Path) -> None:
+def test_server_survives_clients_that_disconnect_early(path: Path) -> None:
     def client() -> None:
         for sent in [b"", b"{", ECHO, ECHO * 500] * 20:
             with control_socket.connect(str(path), TIMEOUT_S) as hasty:
@@ -321,24 +321,24 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_answer_without_sense_is_an_error(known: state.MountState, name: str) -> None:
+def test_invalid_answer_is_an_error(known: state.MountState, name: str) -> None:
     with pytest.raises(MountError, match="gave an answer that ffrfs does not understand"):
         answered_with(known, NO_ANSWERS[name])
 
 
-def test_answer_about_as_many_packs_as_can_be_named(known: state.MountState) -> None:
+def test_answer_with_as_many_packs_as_a_mount_can_have(known: state.MountState) -> None:
     packs = ["/" + 300 * "x"] * 6500
     answer = json.dumps({"result": {"packs": packs}}).encode() + b"\n"
     assert answered_with(known, answer) == {"packs": packs}
 
 
-def test_no_answer_is_an_error(known: state.MountState) -> None:
+def test_connection_closed_without_an_answer_is_an_error(known: state.MountState) -> None:
     with pytest.raises(MountError, match="it closed the connection"):
         answered_with(known, b"")
 
 
 @pytest.mark.parametrize("has_guardian", [True, False], ids=["guarded", "between two guardians"])
-def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
+def test_request_is_repeated_to_the_next_daemon_if_one_is_ending(
     known: state.MountState, tmp_path: Path, has_guardian: bool
 ) -> None:
     """A daemon closes its sockets some time before it ends."""
@@ -366,7 +366,7 @@ def test_next_daemon_is_asked_if_one_takes_its_time_to_end(
         thread.join()
 
 
-def test_daemon_of_a_service_has_died_while_it_was_asked(
+def test_daemon_of_a_service_that_dies_during_a_request(
     known: state.MountState, tmp_path: Path
 ) -> None:
     ending = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
@@ -387,13 +387,13 @@ def test_daemon_of_a_service_has_died_while_it_was_asked(
         thread.join()
 
 
-def test_answers_are_told_as_they_are(known: state.MountState) -> None:
+def test_results_and_errors_are_passed_on_unchanged(known: state.MountState) -> None:
     assert answered_with(known, b'{"result": {"a": 1}}\n') == {"a": 1}
     with pytest.raises(MountError, match=r"process \d+\) answers: not now$"):
         answered_with(known, b'{"error": "not now"}\n')
 
 
-def test_daemon_of_a_version_without_restarts(known: state.MountState) -> None:
+def test_daemon_of_a_version_that_cannot_restart(known: state.MountState) -> None:
     answer = json.dumps({"error": "no such command: 'restart'"}).encode() + b"\n"
     with pytest.raises(MountError, match="of a version that cannot be replaced: unmount, and mo"):
         answered_with(known, answer, restart)
@@ -472,7 +472,7 @@ open                 5,000      1.5 ms       1.5 s       1,200
 """
 
 
-def test_lines_for_people(
+def test_human_readable_lines(
     known: state.MountState, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     answer = json.dumps({"result": NUMBERS}).encode() + b"\n"
@@ -489,7 +489,7 @@ def test_lines_for_people(
         ({"read_around": {"pushed": 0}}, "0 pushed of 4.0 MiB, 7 of 14 controls read"),
     ],
 )
-def test_a_row_is_left_out_only_if_all_of_it_is_zero(
+def test_row_is_omitted_only_if_all_its_numbers_are_zero(
     known: state.MountState,
     capfd: pytest.CaptureFixture[str],
     changed: dict[str, dict[str, int]],
@@ -502,7 +502,7 @@ def test_a_row_is_left_out_only_if_all_of_it_is_zero(
     assert row in shown and "\ncache  " not in shown
 
 
-def test_rows_without_a_number_but_zero_are_left_out(
+def test_rows_of_zeros_are_omitted(
     known: state.MountState, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     numbers = NUMBERS | {"pack": "/data/0.ffr", "queue_depth": 0, "unreadable_files": 0}
@@ -515,7 +515,7 @@ def test_rows_without_a_number_but_zero_are_left_out(
 
 
 @pytest.mark.parametrize("changes", [{"age_s": None}, {"requests": []}, {"requests": {"x": 1}}])
-def test_daemon_of_another_version_is_told(
+def test_daemon_of_another_version_is_an_error(
     known: state.MountState, capfd: pytest.CaptureFixture[str], changes: dict[str, object]
 ) -> None:
     answer = json.dumps({"result": NUMBERS | changes}).encode() + b"\n"
@@ -532,7 +532,7 @@ def test_missing_socket_is_an_error_that_names_the_daemon(known: state.MountStat
 
 
 @pytest.mark.parametrize("waiting", [0, 100])
-def test_daemon_that_does_nothing_is_not_waited_for(known: state.MountState, waiting: int) -> None:
+def test_request_to_a_silent_daemon_times_out(known: state.MountState, waiting: int) -> None:
     with control_socket.listen(socket_path(known)) as listener:
         clients = []
         for _ in range(waiting):  # until the listener's queue is full
@@ -549,6 +549,6 @@ def test_daemon_that_does_nothing_is_not_waited_for(known: state.MountState, wai
             client.close()
 
 
-def test_places_without_a_mount_of_ours(tmp_path: Path) -> None:
+def test_stats_of_a_path_without_an_ffrfs_mount(tmp_path: Path) -> None:
     mount_command_fails(ffrfs("stats", tmp_path / "absent"), 1, "absent: not mounted")
     mount_command_fails(ffrfs("stats", "/proc"), 1, "/proc: not an ffrfs mount", "type proc")

@@ -64,7 +64,7 @@ def state_of(tree: Mount) -> str:
 
 
 @lasting
-def test_no_reader_notices_a_death(tree: Mount) -> None:
+def test_readers_do_not_notice_the_death_of_a_daemon(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     worker = tree.statistics()["worker_pid"]
     with (
@@ -86,7 +86,7 @@ def test_no_reader_notices_a_death(tree: Mount) -> None:
     tree.wait_for_daemon()
 
 
-def test_daemon_and_worker_at_once(tree: Mount) -> None:
+def test_daemon_and_worker_killed_at_once(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     tree.expect_log("the worker has ended")
     with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
@@ -119,7 +119,7 @@ def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
         tree.find_daemon()
 
 
-def test_guardian_that_cannot_be_started_is_tried_again(tree: Mount) -> None:
+def test_failed_start_of_a_guardian_is_retried(tree: Mount) -> None:
     """The daemon has no descriptor for another guardian at first, and has one later."""
     tree.expect_log("the guardian has died; another one begins")
     tree.expect_log("Too many open files")  # also from accept(), when a command asks all mounts
@@ -168,7 +168,7 @@ def test_guardian_does_not_give_up(tmp_path: Path) -> None:
         assert guardian.wait(TIMEOUT_S) == 0
 
 
-def test_guardian_without_descriptors_keeps_the_mount_that_it_has(tmp_path: Path) -> None:
+def test_guardian_without_descriptors_keeps_its_mount(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     program = Path(worker_path() or "").with_name("ffrfs-guardian")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -214,7 +214,7 @@ def test_commands_wait_for_the_next_daemon(tree: Mount) -> None:
     mount_command_fails(tree.mount(), 32, str(tree.path), "already")
 
 
-def test_the_guardian_is_recorded_though_others_hold_the_lock(
+def test_guardian_is_recorded_although_others_use_the_lock(
     new_mount: MakeMount, pack: Path
 ) -> None:
     """Others mount and unmount in the same runtime directory meanwhile."""
@@ -239,7 +239,7 @@ def test_the_guardian_is_recorded_though_others_hold_the_lock(
     assert known[1].guardian is not None
 
 
-def test_commands_wait_where_the_guardian_was_replaced_as_well(
+def test_commands_wait_if_the_guardian_was_replaced_too(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command still uses a state that it read while the dead processes lived."""
@@ -264,7 +264,7 @@ def test_commands_wait_where_the_guardian_was_replaced_as_well(
     assert not found
 
 
-def test_command_asks_the_next_daemon_though_none_is_recorded(
+def test_command_reaches_a_next_daemon_that_is_not_recorded(
     tree: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state is out of date (the disk is full), and the daemon ends during the request."""
@@ -288,7 +288,7 @@ def test_command_asks_the_next_daemon_though_none_is_recorded(
 
 
 @pytest.mark.promise("S59")
-def test_check_warns_until_the_next_daemon_comes(tree: Mount) -> None:
+def test_check_warns_until_the_next_daemon_serves(tree: Mount) -> None:
     tree.expect_log(REPLACED)
     assert tree.process is not None
     assert tree.guardian is not None
@@ -346,7 +346,7 @@ def test_mount_of_a_program_ends_with_the_program(pack: Path, tmp_path: Path) ->
         tree.close()
 
 
-def test_log_that_cannot_be_opened_any_more(new_mount: MakeMount, pack: Path) -> None:
+def test_log_file_that_can_no_longer_be_opened(new_mount: MakeMount, pack: Path) -> None:
     """The next daemon writes to a log of its own."""
     tree = new_mount(pack)
     folder = tree.log_file.parent / "logs"
@@ -382,7 +382,7 @@ def test_next_daemon_needs_neither_metrics_nor_the_list_of_files(
     assert metrics.read_text() == "somebody else's"
 
 
-def test_daemon_without_a_guardian_takes_the_mount_along(tree: Mount) -> None:
+def test_killed_daemon_without_a_guardian_leaves_a_dead_mount(tree: Mount) -> None:
     assert tree.process is not None
     kill_for_good(tree.process.pid)
     tree.wait_for_daemon()
@@ -443,7 +443,7 @@ threading.Thread.start = start_or_fail
 """
 
 
-def test_daemon_that_cannot_begin_leaves_the_mount_to_the_next(
+def test_daemon_that_fails_to_start_leaves_the_mount_to_the_next(
     new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_THREADS)

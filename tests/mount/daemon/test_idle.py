@@ -70,7 +70,7 @@ class IdleEngine(NativeEngine):
             os.close(process)
 
 
-def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
+def test_idle_daemon_does_all_its_checks_in_one_wakeup() -> None:
     asked = make_config(packs=["/x.ffr"], mountpoint="/m", settings={})
     engine = IdleEngine()
     wakeups = Wakeups()
@@ -113,7 +113,7 @@ def test_idle_daemon_wakes_for_all_its_looks_together() -> None:
     ("now_s", "time_s", "at_s"),
     [(0, 2.5, 2.5), (2.54, 2.5, 5), (2.54, 5, 7.5), (2.7, 2.5, 7.5), (1, 1.25, 2.5), (2, 1.25, 5)],
 )
-def test_looks_come_together(now_s: float, time_s: float, at_s: float) -> None:
+def test_periodic_checks_share_the_same_ticks(now_s: float, time_s: float, at_s: float) -> None:
     async def main() -> float:
         return tick(time_s)
 
@@ -123,7 +123,7 @@ def test_looks_come_together(now_s: float, time_s: float, at_s: float) -> None:
     assert trio.run(main, clock=clock) == at_s
 
 
-def test_worker_is_not_told_of_small_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_changes_send_the_worker_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory that is available changes all the time, and each message wakes the worker."""
     available = [1600, 1601, 1500, 1501, 1499, 1598, 1610, 0, 0, 1]
     told: list[int] = []

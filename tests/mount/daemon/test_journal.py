@@ -94,7 +94,7 @@ def test_lines_for_the_journal_have_a_priority_and_no_time(
     assert not [line for line in lines if re.search(STAMP, line)]
 
 
-def test_stderr_that_is_not_the_journal_gets_times(
+def test_stderr_that_is_not_the_journal_gets_timestamps(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree({"a": b"alpha"}))
@@ -106,7 +106,9 @@ def test_stderr_that_is_not_the_journal_gets_times(
 
 @by_both
 @pytest.mark.promise("S49")
-def test_many_failures_of_one_cause_become_their_number(mount: MakeMount, damaged: Path) -> None:
+def test_many_failures_of_one_cause_are_summed_up_in_one_line(
+    mount: MakeMount, damaged: Path
+) -> None:
     tree = mount(damaged)
     tree.expect_log("cannot read ")
     read_damaged(tree)
@@ -148,7 +150,7 @@ def record(text: str, *arguments: object, level: int = logging.ERROR) -> logging
     return logging.LogRecord("test", level, __file__, 1, text, arguments, None)
 
 
-def test_each_cause_has_its_own_number() -> None:
+def test_each_cause_is_counted_separately() -> None:
     kept = Kept()
     limited = LimitedHandler(kept)
     for i in range(LINES_MAX + 1234):
@@ -174,7 +176,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     yield now_s
 
 
-def test_number_is_told_in_time_though_nobody_logs(clock: list[float]) -> None:
+def test_number_is_logged_in_time_without_further_lines(clock: list[float]) -> None:
     kept = Kept()
     limited = LimitedHandler(kept, window_s=0.2)
     for i in range(LINES_MAX + 3):
@@ -189,7 +191,7 @@ def test_number_is_told_in_time_though_nobody_logs(clock: list[float]) -> None:
     assert len(kept.lines) == LINES_MAX + 2
 
 
-def test_windows_end_one_after_the_other(clock: list[float]) -> None:
+def test_time_window_of_each_cause_ends_separately(clock: list[float]) -> None:
     kept = Kept()
     limited = LimitedHandler(kept, window_s=0.4)
     for i in range(LINES_MAX + 1):
@@ -204,7 +206,7 @@ def test_windows_end_one_after_the_other(clock: list[float]) -> None:
     assert len(kept.lines) == 2 * LINES_MAX + 2
 
 
-def test_causes_are_bounded() -> None:
+def test_number_of_causes_is_limited() -> None:
     """A log grows by a limited number of lines, however many causes there seem to be."""
     kept = Kept()
     limited = LimitedHandler(kept)
@@ -216,7 +218,7 @@ def test_causes_are_bounded() -> None:
     assert told.startswith(f"ERROR … and {5000 - LINES_MAX:,} more like it")
 
 
-def test_change_of_the_target_loses_nothing() -> None:
+def test_change_of_the_target_loses_no_held_back_lines() -> None:
     first, second = Kept(), Kept()
     limited = LimitedHandler(first)
     for i in range(LINES_MAX + 2):

@@ -70,11 +70,11 @@ def figures_of(kept: KeptMount) -> dict[str, Any]:
     return fields
 
 
-def test_next_daemon_gets_the_same(kept: KeptMount) -> None:
+def test_next_daemon_reads_the_same_kept_mount(kept: KeptMount) -> None:
     assert mount_of(json.dumps(figures_of(kept)).encode(), FOUND) == kept
 
 
-def test_figures_that_cannot_be_written_leave_no_descriptor(kept: KeptMount) -> None:
+def test_failed_write_of_the_figures_leaks_no_descriptor(kept: KeptMount) -> None:
     before = os.listdir("/proc/self/fd")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
@@ -86,7 +86,7 @@ def test_figures_that_cannot_be_written_leave_no_descriptor(kept: KeptMount) -> 
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_daemon_of_an_earlier_version_has_kept_no_counters_of_a_fetcher(kept: KeptMount) -> None:
+def test_kept_mount_of_an_earlier_version_has_no_fetcher_counters(kept: KeptMount) -> None:
     found = {name: fd for name, fd in FOUND.items() if name != "fetched"}
     assert mount_of(json.dumps(figures_of(kept)).encode(), found) == replace(
         kept,
@@ -97,7 +97,7 @@ def test_daemon_of_an_earlier_version_has_kept_no_counters_of_a_fetcher(kept: Ke
     )
 
 
-def test_fields_of_a_later_version_are_left_out(kept: KeptMount) -> None:
+def test_fields_of_a_later_version_are_ignored(kept: KeptMount) -> None:
     fields = figures_of(kept)
     parts = [fields, *(fields[name] for name in ("request", "state", "entry", "engine"))]
     for part in (*parts, fields["request"]["options"], fields["engine"]["deaths"]):
@@ -105,7 +105,7 @@ def test_fields_of_a_later_version_are_left_out(kept: KeptMount) -> None:
     assert mount_of(json.dumps(fields).encode(), FOUND) == kept
 
 
-def test_mount_that_the_service_manager_has_not_got_is_not_kept(
+def test_mount_is_not_kept_if_the_service_manager_is_gone(
     kept: KeptMount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unused: Any = None
@@ -116,7 +116,7 @@ def test_mount_that_the_service_manager_has_not_got_is_not_kept(
 
 
 @pytest.mark.parametrize("part", ["request", "state"])
-def test_version_that_misses_a_field_refuses_the_mount(kept: KeptMount, part: str) -> None:
+def test_kept_mount_with_a_missing_field_is_refused(kept: KeptMount, part: str) -> None:
     fields = figures_of(kept)
     del fields[part]["mountpoint"]
     done = subprocess.run(
@@ -126,12 +126,12 @@ def test_version_that_misses_a_field_refuses_the_mount(kept: KeptMount, part: st
     assert b"mountpoint" in done.stderr.splitlines()[-1]
 
 
-def test_version_that_can_go_on_says_so(kept: KeptMount) -> None:
+def test_kept_mount_with_all_fields_is_accepted(kept: KeptMount) -> None:
     with open(kept.figures(), "rb") as figures:
         assert subprocess.run(TRY, stdin=figures, timeout=60, check=False).returncode == 0
 
 
-def test_damaged_figures_are_given_up() -> None:
+def test_mount_with_damaged_figures_is_given_up() -> None:
     """The process has descriptors as from a service manager, and closes them."""
     names = [name for name in NAMES if name != FIGURES]
     program = (
@@ -160,7 +160,7 @@ def test_damaged_figures_are_given_up() -> None:
     assert b"the mount of the last daemon is given up" in done.stderr
 
 
-def test_descriptors_of_others_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptors_for_another_process_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LISTEN_PID", "1")
     monkeypatch.setenv("LISTEN_FDS", "1")
     monkeypatch.setenv("LISTEN_FDNAMES", "connection")

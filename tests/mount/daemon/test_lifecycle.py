@@ -65,7 +65,7 @@ def test_system_umount_ends_the_daemon_too(root_user: None, tree: Mount) -> None
 
 
 @pytest.mark.parametrize("command", ["restart", "stats"])
-def test_command_during_an_unmount_says_so(tree: Mount, command: str) -> None:
+def test_command_during_an_unmount_names_it_in_the_error(tree: Mount, command: str) -> None:
     found = state.find(str(tree.path))
     assert found is not None
     path = state.socket_path(found[0], str(tree.path))
@@ -108,7 +108,7 @@ def test_busy_mount_is_detached_and_served_until_its_file_closes(tree: Mount, by
     check_nothing_left(tree)
 
 
-def test_working_directory_inside_is_busy_too(tree: Mount) -> None:
+def test_working_directory_inside_makes_the_mount_busy(tree: Mount) -> None:
     with child(probes.work_inside, tree / "d") as worker:
         assert worker.next() == tree / "d"
         assert "busy" in ffrfs("umount", tree.path).err
@@ -116,7 +116,7 @@ def test_working_directory_inside_is_busy_too(tree: Mount) -> None:
     check_nothing_left(tree)
 
 
-def test_place_can_be_used_again_while_the_old_mount_lingers(
+def test_mount_point_is_reusable_while_the_old_mount_lingers(
     tree: Mount, new_mount: MakeMount
 ) -> None:
     with child(probes.hold_open, tree / "a") as reader:
@@ -133,7 +133,7 @@ def test_place_can_be_used_again_while_the_old_mount_lingers(
 
 
 @by_all_ways
-def test_second_signal_ends_at_once(tree: Mount) -> None:
+def test_second_signal_ends_the_daemon_at_once(tree: Mount) -> None:
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
         tree.expect_log("busy: detached")
@@ -166,7 +166,7 @@ def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount) -> None:
     assert tree.mount().status == 0
 
 
-def test_what_ends_the_mounts_of_tests_forgets_killed_ones(tree: Mount) -> None:
+def test_cleanup_of_the_tests_forgets_a_killed_mount(tree: Mount) -> None:
     tree.kill()
     tree.close()
     assert state.find(str(tree.path)) is None
@@ -206,7 +206,7 @@ def test_umount_of_a_copy_leaves_the_mount(root_user: None, tree: Mount) -> None
     check_nothing_left(tree)
 
 
-def test_signal_unmounts_what_was_moved(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_signal_unmounts_a_mount_that_was_moved(new_mount: MakeMount, pack_tree: PackTree) -> None:
     """A directory above the mount point was renamed."""
     pack = pack_tree(TREE)
     above = pack.parent / "before"
@@ -250,7 +250,7 @@ def test_umount_does_not_wait_for_a_stopped_daemon(tree: Mount) -> None:
     check_nothing_left(tree)
 
 
-def test_place_can_be_used_again_while_the_old_daemon_is_stopped(
+def test_mount_point_is_reusable_while_the_old_daemon_is_stopped(
     tree: Mount, new_mount: MakeMount
 ) -> None:
     with tree.stopped():
@@ -264,7 +264,7 @@ def test_place_can_be_used_again_while_the_old_daemon_is_stopped(
     check_nothing_left(again)
 
 
-def test_stopped_daemon_leaves_a_folder_that_is_not_its_own_any_more(tree: Mount) -> None:
+def test_stopped_daemon_leaves_a_folder_made_after_the_unmount(tree: Mount) -> None:
     with tree.stopped():
         assert ffrfs("umount", tree.path).status == 0
         tree.path.mkdir()  # a folder of somebody else
@@ -308,7 +308,7 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     [*((way, False, 32) for way in WAYS), *((engine, True, 0) for engine in ENGINES)],
     indirect=["engine"],
 )
-def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
+def test_aborted_connection_is_a_failure_unless_unmounted(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, is_unmounted: bool, status: int
 ) -> None:
     """The abort is by fusectl or `umount -f`; a service manager restarts only failed services."""
@@ -334,7 +334,9 @@ def test_abort_of_the_connection_fails_unless_it_is_an_unmount(
     assert ("WARNING the connection was aborted; the mount is removed" in err) != is_unmounted
 
 
-def test_foreground_fails_as_the_background_does(new_mount: MakeMount, tmp_path: Path) -> None:
+def test_foreground_mount_fails_like_a_background_mount(
+    new_mount: MakeMount, tmp_path: Path
+) -> None:
     bad = tmp_path / "bad.ffr"
     bad.write_bytes(b"no pack at all")
     tree = new_mount(bad)
@@ -343,7 +345,7 @@ def test_foreground_fails_as_the_background_does(new_mount: MakeMount, tmp_path:
 
 
 @by_all_ways
-def test_daemon_keeps_nothing_of_its_caller(tree: Mount) -> None:
+def test_daemon_detaches_from_its_caller(tree: Mount) -> None:
     assert tree.process is not None
     proc = Path(f"/proc/{tree.process.pid}")
     assert os.readlink(proc / "cwd") == "/"
@@ -352,7 +354,7 @@ def test_daemon_keeps_nothing_of_its_caller(tree: Mount) -> None:
     assert os.getsid(tree.process.pid) not in (os.getsid(0), 0)
 
 
-def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
+def test_worker_stays_in_its_callers_session_in_its_own_group(tree: Mount) -> None:
     """In that session the scheduler groups the worker with the readers (decision 028)."""
     assert tree.process is not None
     if tree.worker is None:
@@ -363,9 +365,7 @@ def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S19")
-def test_caller_that_ignores_the_ends_of_children(
-    new_mount: MakeMount, pack_tree: PackTree
-) -> None:
+def test_caller_that_ignores_sigchld(new_mount: MakeMount, pack_tree: PackTree) -> None:
     """The daemon inherits that, and then the kernel gives it no status of its own children."""
     tree = new_mount(pack_tree(TREE))
     done = tree.mount(prefix=("sh", "-c", 'trap "" CHLD; exec "$@"', "sh"))
@@ -410,7 +410,7 @@ def test_mount_lasts_while_the_owners_pipe_is_open(
     check_nothing_left(tree)
 
 
-def test_default_log_stands_beside_the_state_and_stays(
+def test_default_log_is_beside_the_state_and_outlives_the_mount(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -463,7 +463,7 @@ sys.meta_path.insert(0, Finder())"""
         (NO_MEMORY_FOR_DAEMON, "out of memory"),
     ],
 )
-def test_what_is_missing_is_named(
+def test_failed_mount_names_the_missing_resource(
     new_mount: MakeMount, pack_tree: PackTree, program: str, said: str
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -475,7 +475,9 @@ def test_what_is_missing_is_named(
 
 
 @pytest.mark.promise("S16")
-def test_notice_that_nobody_reads_is_no_failure(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_notice_that_cannot_be_written_is_no_failure(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
     tree = new_mount(pack_tree(TREE))
     with open("/dev/full", "wb") as full:
         done = tree.mount("-o", "rw", stderr=full)
@@ -505,7 +507,7 @@ def test_engine_that_does_not_serve_is_a_failed_mount(
 
 
 @pytest.mark.promise("S16")
-def test_mount_point_without_its_mount_is_no_answer(tmp_path: Path) -> None:
+def test_mount_point_whose_mount_has_ended_is_an_error(tmp_path: Path) -> None:
     """The mount has ended just before the command looks into the mount point."""
     found = tmp_path.stat().st_dev
     look_into(str(tmp_path), f"{os.major(found)}:{os.minor(found)}")

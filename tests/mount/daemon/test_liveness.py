@@ -35,7 +35,7 @@ def test_stopped_worker_is_replaced(mount: MakeMount, pack_tree: PackTree) -> No
 
 
 @pytest.mark.parametrize("what", ["detached", "covered"])
-def test_stopped_worker_whose_tree_cannot_be_asked_is_replaced(
+def test_stopped_worker_of_a_detached_or_covered_mount_is_replaced(
     root_user: None, mount: MakeMount, pack_tree: PackTree, what: str
 ) -> None:
     whole = b"alpha" * 1_000_000
@@ -52,9 +52,7 @@ def test_stopped_worker_whose_tree_cannot_be_asked_is_replaced(
         assert reader.next() == whole[1:]
 
 
-def test_worker_of_a_detached_mount_that_waits_for_a_disk_serves_on(
-    stalling: Mount, disk: Disk
-) -> None:
+def test_worker_of_a_detached_mount_blocked_by_a_disk_is_kept(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
@@ -67,7 +65,7 @@ def test_worker_of_a_detached_mount_that_waits_for_a_disk_serves_on(
     assert "is killed" not in stalling.log()
 
 
-def test_worker_that_a_disk_blocks_serves_on(stalling: Mount, disk: Disk) -> None:
+def test_worker_blocked_by_a_disk_is_kept(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()

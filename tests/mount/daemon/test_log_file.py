@@ -68,7 +68,9 @@ def check_refused(tree: Mount, *arguments: str | Path, words: tuple[str, ...]) -
 
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("only_check", [False, True])
-def test_pack_is_no_log(new_mount: MakeMount, pack_tree: PackTree, only_check: bool) -> None:
+def test_pack_is_refused_as_the_log_file(
+    new_mount: MakeMount, pack_tree: PackTree, only_check: bool
+) -> None:
     tree = new_mount(pack_tree(TREE))
     before = tree.pack.read_bytes()
     arguments = ["--check"] if only_check else []
@@ -77,7 +79,7 @@ def test_pack_is_no_log(new_mount: MakeMount, pack_tree: PackTree, only_check: b
     assert tree.pack.read_bytes() == before
 
 
-def test_log_that_a_crash_has_damaged_goes_on(tmp_path: Path) -> None:
+def test_log_damaged_by_a_crash_is_continued(tmp_path: Path) -> None:
     path = tmp_path / "log"
     for content in (b"", b"a line\n", b"a line\n" + bytes(5000), bytes(5000)):
         path.write_bytes(content)
@@ -85,7 +87,7 @@ def test_log_that_a_crash_has_damaged_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o644)])
-def test_log_is_not_more_open_than_other_files_of_the_user(
+def test_mode_of_the_log_file_follows_the_umask(
     new_mount: MakeMount, pack_tree: PackTree, umask: int, mode: int
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -99,7 +101,7 @@ def test_log_is_not_more_open_than_other_files_of_the_user(
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("option", ["--log-file", "--metrics-file"])
 @pytest.mark.parametrize("only_check", [False, True])
-def test_what_is_no_file_is_refused(
+def test_anything_but_a_regular_file_is_refused(
     new_mount: MakeMount, pack_tree: PackTree, not_a_file: Path, option: str, only_check: bool
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -108,7 +110,7 @@ def test_what_is_no_file_is_refused(
     check_refused(tree, *arguments, option, not_a_file, words=words)
 
 
-def test_pipe_that_is_read_is_refused_too(
+def test_pipe_with_a_reader_is_refused_too(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -162,7 +164,7 @@ def full_pipe() -> Iterator[int]:
         os.close(writing)
 
 
-def test_stderr_that_nobody_reads_holds_up_nothing(
+def test_full_stderr_pipe_does_not_block_the_daemon(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -183,7 +185,7 @@ def test_stderr_that_nobody_reads_holds_up_nothing(
     assert not tree.path.exists()
 
 
-def test_log_whose_place_a_pipe_takes_holds_up_nothing(
+def test_pipe_in_place_of_the_log_does_not_block_the_daemon(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = mount(pack_tree(TREE))
@@ -198,7 +200,7 @@ def test_log_whose_place_a_pipe_takes_holds_up_nothing(
 
 @pytest.mark.promise("S49")
 @pytest.mark.parametrize("setting", ["log_file", "metrics_file"])
-def test_reload_refuses_what_is_no_file(
+def test_reload_refuses_a_pipe_as_a_log_or_metrics_file(
     configured: Configured, tmp_path: Path, setting: str
 ) -> None:
     tree = configured.tree
@@ -217,7 +219,7 @@ def test_reload_refuses_what_is_no_file(
 
 @pytest.mark.long
 @pytest.mark.promise("S49")
-def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
+def test_reload_gives_up_a_log_on_a_hanging_file_system(
     configured: Configured, mount: MakeMount
 ) -> None:
     """The daemon waits five seconds for a file system."""
@@ -251,7 +253,7 @@ def line(text: str) -> logging.LogRecord:
     return logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "levelname": "INFO"})
 
 
-def test_lines_are_written_before_who_logs_goes_on() -> None:
+def test_line_is_written_and_closing_twice_is_harmless() -> None:
     reading, writing = os.pipe()
     target = Pipe(writing)
     writer = LogWriter(target, logging.Formatter())
@@ -267,7 +269,7 @@ def test_lines_are_written_before_who_logs_goes_on() -> None:
         os.close(writing)
 
 
-def test_file_whose_place_is_taken_is_begun_anew_when_it_is_free(tmp_path: Path) -> None:
+def test_log_file_is_reopened_when_its_path_is_free_again(tmp_path: Path) -> None:
     path, moved = tmp_path / "log", tmp_path / "moved"
     file = LogFile(str(path))
     path.rename(moved)
@@ -283,7 +285,7 @@ def test_file_whose_place_is_taken_is_begun_anew_when_it_is_free(tmp_path: Path)
 
 
 @pytest.mark.parametrize("is_own", [False, True])
-def test_traceback_of_a_crash_goes_where_the_lines_go(tmp_path: Path, is_own: bool) -> None:
+def test_crash_traceback_goes_to_the_current_log_file(tmp_path: Path, is_own: bool) -> None:
     """The old file does not stay open, either: it may be in memory (/run)."""
     path = tmp_path / "log"
     file = OwnLogFile(str(path), 1) if is_own else LogFile(str(path))
@@ -298,7 +300,7 @@ def test_traceback_of_a_crash_goes_where_the_lines_go(tmp_path: Path, is_own: bo
     assert path.read_text() == "last\ncrash\n"
 
 
-def test_lines_beyond_a_number_are_lost_and_counted() -> None:
+def test_lines_beyond_the_queue_limit_are_dropped_and_counted() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, True)
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
@@ -320,14 +322,14 @@ def test_lines_beyond_a_number_are_lost_and_counted() -> None:
     os.close(writing)
 
 
-def test_target_that_hangs_does_not_hold_up_the_end() -> None:
+def test_hanging_target_does_not_delay_the_end() -> None:
     with full_pipe() as pipe:
         writer = LogWriter(Pipe(pipe), logging.Formatter())
         writer.handle(line("never written"))
         writer.close()
 
 
-def test_what_answers_too_late_is_let_go() -> None:
+def test_result_that_comes_too_late_is_released() -> None:
     go, closed = threading.Event(), threading.Event()
     with pytest.raises(FileSystemHangsError, match="place: its file system has not answered"):
         within_limit("place", go.wait, late=lambda _: closed.set(), limit_s=0.05)

@@ -52,7 +52,7 @@ def taken(tree: Mount) -> dict[str, int]:
     }
 
 
-def test_sizes_stay_while_there_is_no_descriptor_for_a_look(
+def test_cache_limit_stays_if_memory_use_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = make_config(packs=["/x.ffr"], mountpoint="/m", settings={"max_memory_bytes": 512 * MIB})
@@ -125,7 +125,7 @@ def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flo
 @pytest.mark.promise("S52")
 @pytest.mark.promise("S15")
 @by_all_ways
-def test_max_memory_holds_in_the_worst_loads(
+def test_max_memory_is_kept_under_the_heaviest_loads(
     engine: str, mount: MakeMount, large_pack: Path
 ) -> None:
     limit_mb = 104 if engine == "uring" else 96  # rings take memory, too
@@ -144,7 +144,7 @@ def test_max_memory_holds_in_the_worst_loads(
 
 @by_both
 @pytest.mark.promise("S15")
-def test_cache_mb_is_all_that_is_held(mount: MakeMount, large_pack: Path) -> None:
+def test_cache_mb_limits_all_buffers(mount: MakeMount, large_pack: Path) -> None:
     """--cache-mb covers all buffers, but not threads' stacks and the memory that malloc keeps."""
     tree = mount(large_pack, "--cache-mb", str(CACHE_MB))
     idle_bytes = held_bytes(tree)
@@ -156,7 +156,7 @@ def test_cache_mb_is_all_that_is_held(mount: MakeMount, large_pack: Path) -> Non
 
 
 @pytest.mark.promise("S52")
-def test_max_memory_that_cannot_hold_is_refused(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_max_memory_that_is_too_small_is_refused(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree({"a": b"content"}))
     done = tree.mount("--max-memory", "16M")
     mount_command_fails(done, 1, "--max-memory 16M", "give it", "--prefetch-window")
@@ -176,7 +176,7 @@ def test_max_memory_that_cannot_hold_is_refused(new_mount: MakeMount, pack_tree:
 
 @by_both
 @pytest.mark.promise("S53")
-def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
+def test_threads_descriptors_and_memory_do_not_grow(mount: MakeMount, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)
     tree = mount(pack, "--cache-mb", "16")
     before: dict[str, int] = {}

@@ -36,7 +36,7 @@ def service(start_service: StartService, pack_tree: PackTree) -> Service:
 
 @pytest.mark.promise("S47")
 @pytest.mark.parametrize("is_abstract", [False, True], ids=["path", "abstract"])
-def test_ready_and_what_is_mounted(
+def test_ready_message_names_the_pack_and_the_mount_point(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, is_abstract: bool
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -101,7 +101,7 @@ def test_not_ready_while_the_tree_does_not_answer(
 
 @by_both
 @pytest.mark.promise("S47")
-def test_stopping_comes_before_the_end(service: Service, manager: ServiceManager) -> None:
+def test_stopping_message_comes_before_the_end(service: Service, manager: ServiceManager) -> None:
     tree = service.tree
     tree.expect_log("busy: detached")
     with child(probes.hold_open, tree / "a") as reader:
@@ -116,7 +116,7 @@ def test_stopping_comes_before_the_end(service: Service, manager: ServiceManager
 
 
 @pytest.mark.promise("S18", "S47")
-def test_signal_before_it_is_ready_ends_it_well(
+def test_signal_before_readiness_ends_the_service_with_status_0(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree
 ) -> None:
     service = start_service(pack_tree(TREE))
@@ -129,14 +129,16 @@ def test_signal_before_it_is_ready_ends_it_well(
 
 
 @pytest.mark.promise("S47")
-def test_umount_ends_the_service_well(service: Service, manager: ServiceManager) -> None:
+def test_umount_ends_the_service_with_status_0(service: Service, manager: ServiceManager) -> None:
     assert ffrfs("umount", service.tree.path).status == 0
     manager.wait_for("STOPPING")
     assert service.end() == 0
 
 
 @pytest.mark.promise("S47")
-def test_service_lives_on_when_its_worker_dies(service: Service, manager: ServiceManager) -> None:
+def test_service_survives_the_death_of_its_worker(
+    service: Service, manager: ServiceManager
+) -> None:
     tree = service.tree
     tree.expect_log("killed by SIGKILL")
     os.kill(tree.statistics()["worker_pid"], signal.SIGKILL)
@@ -149,7 +151,7 @@ def test_service_lives_on_when_its_worker_dies(service: Service, manager: Servic
 @pytest.mark.promise("S47")
 @pytest.mark.parametrize("engine", ["uring"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
-def test_mount_that_is_made_anew_is_ready_again(
+def test_mount_made_again_is_ready_again(
     service: Service, manager: ServiceManager, number: signal.Signals
 ) -> None:
     tree = service.tree
@@ -175,7 +177,7 @@ def test_pack_that_cannot_be_opened_is_never_ready(
     assert manager.heard_within(0) == []
 
 
-def test_children_do_not_speak_for_the_service(service: Service) -> None:
+def test_children_do_not_inherit_the_notify_socket(service: Service) -> None:
     for process in service.tree.processes():
         if process.pid != service.process.pid:
             # A child that looks at the mount for the daemon may have ended.
@@ -199,7 +201,7 @@ def test_names_cannot_forge_a_message(
 
 
 @pytest.mark.promise("S47")
-def test_background_daemon_says_who_it_is(
+def test_background_daemon_sends_its_process_number(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -214,7 +216,7 @@ def test_background_daemon_says_who_it_is(
     manager.wait_for("STOPPING")
 
 
-def test_background_daemon_of_a_service_is_not_the_service(
+def test_background_daemon_of_a_script_is_not_the_main_process(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     """The manager has started a script, which mounts."""
@@ -223,7 +225,7 @@ def test_background_daemon_of_a_service_is_not_the_service(
     assert "MAINPID" not in manager.wait_for("READY")
 
 
-def test_mount_of_a_program_says_nothing(
+def test_mount_of_a_program_sends_no_notifications(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -241,7 +243,7 @@ def test_mount_of_a_program_says_nothing(
 # Sockets without a working manager.
 
 
-def test_manager_that_has_gone_is_one_warning(
+def test_missing_service_manager_gives_one_warning(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree
 ) -> None:
     os.unlink(manager.address)
@@ -255,7 +257,7 @@ def test_manager_that_has_gone_is_one_warning(
 
 
 @pytest.mark.parametrize("address", ["vsock:2:1234", "relative", ""])
-def test_address_that_is_none_is_left_out(address: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_notify_socket_is_ignored(address: str, caplog: pytest.LogCaptureFixture) -> None:
     environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "PATH": "/bin"}
     notifier = Notifier.from_environment(environment)
     assert environment == {"PATH": "/bin"}
@@ -278,7 +280,7 @@ def test_address_that_is_none_is_left_out(address: str, caplog: pytest.LogCaptur
         ("soon", None, None),
     ],
 )
-def test_watchdog_is_as_the_environment_says(
+def test_watchdog_interval_comes_from_the_environment(
     usec: str, pid: str | None, interval_s: float | None
 ) -> None:
     environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": usec}
@@ -288,7 +290,7 @@ def test_watchdog_is_as_the_environment_says(
     assert environment == {}
 
 
-def test_nothing_is_told_after_stopping(manager: ServiceManager) -> None:
+def test_nothing_is_sent_after_stopping(manager: ServiceManager) -> None:
     notifier = Notifier(manager.address)
     notifier.status("well")
     notifier.stopping()
@@ -298,7 +300,7 @@ def test_nothing_is_told_after_stopping(manager: ServiceManager) -> None:
     assert manager.heard_within(0.1) == ["STATUS", "STOPPING"]
 
 
-def test_manager_that_takes_nothing_holds_nobody_up_for_long(
+def test_manager_that_reads_nothing_causes_only_a_short_delay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     notifier = Notifier(str(tmp_path / "notify"))

@@ -103,7 +103,9 @@ def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path
     assert "memory is short (pressure 43.21 %)" in tree.log()
 
 
-def test_figure_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_pressure_values_are_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "pressure"
     monkeypatch.setenv(WATCH_VARIABLE, str(file))
     missing = Pressure()
@@ -133,14 +135,14 @@ def test_figure_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert source.percent() is None
 
 
-def test_null_device_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_null_device_turns_pressure_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WATCH_VARIABLE, os.devnull)
     source = Pressure()
     assert source.percent() is None
     source.close()
 
 
-def test_kernel_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pressure_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.access(SYSTEM_FILE, os.R_OK):
         pytest.skip("this kernel does not tell memory pressure")
     monkeypatch.delenv(WATCH_VARIABLE, raising=False)

@@ -61,7 +61,7 @@ def check_serves(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S49")
-def test_limits_of_memory_change(configured: Configured) -> None:
+def test_memory_limits_change(configured: Configured) -> None:
     configured.write(cache_mb=64)
     configured.mount()
     assert configured.tree.statistics()["cache_limit_bytes"] == 64 << 20
@@ -98,7 +98,7 @@ def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path:
 
 
 @pytest.mark.parametrize("engine", ["uring"], indirect=True)
-def test_mount_that_is_made_anew_has_the_new_configuration(configured: Configured) -> None:
+def test_mount_made_again_has_the_new_configuration(configured: Configured) -> None:
     configured.write(cache_mb=64)
     configured.mount()
     configured.write(cache_mb=32)
@@ -112,7 +112,7 @@ def test_mount_that_is_made_anew_has_the_new_configuration(configured: Configure
 
 
 @pytest.mark.promise("S49")
-def test_metrics_of_the_next_mount_stay(
+def test_lingering_mount_leaves_the_metrics_file_of_the_next_one(
     configured: Configured, new_mount: MakeMount, tmp_path: Path
 ) -> None:
     metrics = tmp_path / "metrics"
@@ -130,7 +130,7 @@ def test_metrics_of_the_next_mount_stay(
 
 
 @pytest.mark.promise("S49")
-def test_command_line_wins_over_the_file_again(configured: Configured) -> None:
+def test_command_line_still_wins_over_the_file(configured: Configured) -> None:
     configured.write(cache_mb=64)
     configured.mount("--cache-mb", "16")
     configured.write(cache_mb=32)
@@ -139,7 +139,7 @@ def test_command_line_wins_over_the_file_again(configured: Configured) -> None:
 
 
 @pytest.mark.promise("S49")
-def test_metrics_file_comes_and_goes(configured: Configured, tmp_path: Path) -> None:
+def test_metrics_file_can_be_set_and_unset(configured: Configured, tmp_path: Path) -> None:
     first, second = tmp_path / "first.prom", tmp_path / "second.prom"
     configured.write()
     configured.mount()
@@ -171,7 +171,7 @@ def test_log_file_changes(configured: Configured, tmp_path: Path) -> None:
     assert old.stat().st_size == length
 
 
-def test_log_that_was_moved_away_begins_anew(configured: Configured) -> None:
+def test_log_file_that_was_moved_away_is_reopened(configured: Configured) -> None:
     tree = configured.tree
     configured.write()
     configured.mount()
@@ -187,7 +187,7 @@ def test_log_that_was_moved_away_begins_anew(configured: Configured) -> None:
 
 
 @pytest.mark.promise("S49")
-def test_what_cannot_change_is_one_warning(configured: Configured) -> None:
+def test_settings_that_cannot_change_give_one_warning(configured: Configured) -> None:
     tree = configured.tree
     configured.write(threads=2, prefetch_window="64,8M", options="ro")
     configured.mount()
@@ -205,7 +205,7 @@ def test_what_cannot_change_is_one_warning(configured: Configured) -> None:
     ["cache_mb = ", "cache_mb = 0", "cache = 5", None],
     ids=["syntax", "value", "key", "gone"],
 )
-def test_mistake_changes_nothing(configured: Configured, text: str | None) -> None:
+def test_mistake_in_the_file_changes_nothing(configured: Configured, text: str | None) -> None:
     tree = configured.tree
     configured.write(cache_mb=64)
     configured.mount()
@@ -221,7 +221,7 @@ def test_mistake_changes_nothing(configured: Configured, text: str | None) -> No
 
 
 @by_both
-def test_many_signals_at_once_are_obeyed(configured: Configured) -> None:
+def test_many_sighups_at_once_reload_the_file(configured: Configured) -> None:
     configured.write(cache_mb=64)
     configured.mount()
     configured.write(cache_mb=32)
@@ -241,7 +241,7 @@ def test_other_signals_unmount(configured: Configured) -> None:
 
 
 @pytest.mark.promise("S47", "S49")
-def test_service_manager_is_told(
+def test_service_manager_is_notified_of_a_reload(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree
 ) -> None:
     service = start_service(pack_tree(TREE))
@@ -257,7 +257,7 @@ def test_service_manager_is_told(
 
 
 @pytest.mark.promise("S49")
-def test_without_configuration_or_manager_it_unmounts(
+def test_without_configuration_or_manager_sighup_unmounts(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = mount(pack_tree(TREE))

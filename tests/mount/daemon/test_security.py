@@ -84,7 +84,7 @@ def test_worker_has_no_privilege_and_gains_none(root_user: None, tree: Mount) ->
 
 @needs_filter
 @pytest.mark.promise("S54")
-def test_worker_of_a_url_has_none_either(
+def test_worker_of_a_url_has_no_privilege_either(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     tree = new_mount(f"file://{pack_tree({'d': dict(TREE)})}")
@@ -97,7 +97,7 @@ def test_worker_of_a_url_has_none_either(
 
 @by_both
 @pytest.mark.promise("S54")
-def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount) -> None:
+def test_daemon_of_root_keeps_only_capabilities_to_unmount(root_user: None, tree: Mount) -> None:
     use(tree)
     assert tree.process is not None
     kept = {KEPT_BY_ROOT}
@@ -117,7 +117,9 @@ def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount
 @needs_filter
 @pytest.mark.promise("S54")
 @by_all_ways
-def test_processes_of_an_ordinary_user(engine: str, as_ordinary_user: AskAsUser) -> None:
+def test_processes_of_an_ordinary_user_have_no_privilege(
+    engine: str, as_ordinary_user: AskAsUser
+) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "has_privileges")
     assert (seen["bytes"], seen["left"]) == ("content", ["ffrfs"])
     nothing = {field: [0] for field in NOTHING}
@@ -138,7 +140,7 @@ def test_worker_that_is_stopped_by_the_filter_is_named(tree: Mount) -> None:
 
 @needs_filter
 @pytest.mark.promise("S54")
-def test_replacement_is_confined_as_well(tree: Mount) -> None:
+def test_replaced_worker_is_confined_too(tree: Mount) -> None:
     tree.expect_log("the worker was killed by SIGKILL")
     assert tree.worker is not None
     before = privileges(tree.worker.pid)
@@ -149,7 +151,7 @@ def test_replacement_is_confined_as_well(tree: Mount) -> None:
 
 @needs_filter
 @pytest.mark.promise("S54")
-def test_without_seccomp_it_goes_on_and_says_so(
+def test_mount_without_seccomp_serves_and_logs_a_warning(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(dict(TREE)))
@@ -188,7 +190,7 @@ def test_a_call_that_a_container_denies_is_named(
 
 
 @pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
-def test_worker_holds_nothing_but_its_mount(tree: Mount) -> None:
+def test_worker_has_only_the_files_of_its_mount_open(tree: Mount) -> None:
     use(tree)
     assert tree.worker is not None
     found = open_files(tree.worker.pid)
@@ -206,7 +208,7 @@ def test_worker_holds_nothing_but_its_mount(tree: Mount) -> None:
 
 
 @by_both
-def test_what_the_caller_has_open_is_not_inherited(
+def test_open_files_of_the_caller_are_not_inherited(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     tree = new_mount(pack_tree({"file": b"content"}))
@@ -230,7 +232,7 @@ def owned_by_another(path: Path, mode: int) -> Iterator[None]:
         path.chmod(0o755)
 
 
-def test_root_mounts_and_unmounts_in_folders_of_others(
+def test_root_mounts_and_unmounts_in_folders_of_other_users(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
     theirs = places / "theirs"
@@ -272,7 +274,7 @@ def test_special_bits_and_devices_are_never_shown(
 
 
 @pytest.mark.promise("S55")
-def test_names_add_no_options(
+def test_names_cannot_add_mount_options(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
     pack = pack_tree({"file": b"content"})
@@ -292,7 +294,7 @@ def test_names_add_no_options(
 
 
 @pytest.mark.promise("S55")
-def test_state_is_not_put_where_another_user_has_laid_something(
+def test_unsafe_runtime_directory_is_refused(
     root_user: None, places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreign, place = places / "foreign", places / "ffrfs"

@@ -103,9 +103,7 @@ def no_warning(pid_one: PidOne) -> bool:
 
 
 @pytest.mark.promise("S46")
-def test_started_means_that_the_tree_answers_and_stop_leaves_nothing(
-    pid_one: PidOne, service: str
-) -> None:
+def test_started_service_answers_and_stop_leaves_nothing(pid_one: PidOne, service: str) -> None:
     """Daemon and worker are confined while they serve."""
     check_served(pid_one)
     told = pid_one.show(service, "ActiveState", "SubState", "StatusText")
@@ -125,7 +123,7 @@ def test_started_means_that_the_tree_answers_and_stop_leaves_nothing(
 
 
 @pytest.mark.promise("S46")
-def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
+def test_operations_denied_to_a_service(pid_one: PidOne) -> None:
     unit, probe = "ffrfs@probed.service", CHECKOUT / "tests/mount" / "confined_probe.py"
     command = f'"{sys.executable}" -I "{probe}" /srv/answer'
     pid_one.add_drop_in(unit, f"[Service]\nExecStartPost={command}\n")
@@ -148,7 +146,7 @@ def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
 
 
 @pytest.mark.promise("S46")
-def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
+def test_reload_applies_the_changed_configuration(pid_one: PidOne) -> None:
     """All settings are in the TOML file; there is no environment file."""
     unit = "ffrfs@toml.service"
     pid_one.forget_log()
@@ -191,7 +189,7 @@ def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
     ) in pid_one.log()
 
 
-def test_stop_takes_the_mount_of_a_daemon_that_hangs(pid_one: PidOne) -> None:
+def test_stop_removes_the_mount_of_a_hanging_daemon(pid_one: PidOne) -> None:
     unit = start_with(pid_one, "hanging", "")
     daemon, _ = pid_one.daemon_and_worker()
     os.kill(daemon, signal.SIGSTOP)
@@ -202,7 +200,7 @@ def test_stop_takes_the_mount_of_a_daemon_that_hangs(pid_one: PidOne) -> None:
     pid_one.systemctl("reset-failed")
 
 
-def test_neither_file_is_an_error_that_names_one(pid_one: PidOne) -> None:
+def test_missing_configuration_is_an_error_that_names_the_file(pid_one: PidOne) -> None:
     unit = "ffrfs@nowhere.service"
     pid_one.forget_log()
     assert pid_one.systemctl("start", unit).status == 1
@@ -287,7 +285,7 @@ def test_stop_while_the_next_daemon_is_awaited(pid_one: PidOne) -> None:
 
 
 @pytest.mark.promise("S19", "S46")
-def test_killed_daemon_is_replaced_though_its_look_at_the_tree_hangs(pid_one: PidOne) -> None:
+def test_killed_daemon_is_replaced_while_its_probe_hangs(pid_one: PidOne) -> None:
     """No signal ends a process that waits for the mount, so nobody may wait for its end."""
     unit = start_with(pid_one, "looking", "[Service]\nWatchdogSec=5s\nWatchdogSignal=SIGCONT\n")
     daemon, worker = pid_one.daemon_and_worker()
@@ -320,7 +318,9 @@ def waits_for_the_mount(state: str, place: str) -> bool:
     return state == "D" or place == "request_wait_answer"
 
 
-def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> None:
+def test_next_daemon_mounts_the_pack_that_is_configured_by_then(
+    pid_one: PidOne, service: str
+) -> None:
     """The next daemon mounts the pack that the file names then, and gives up the old mount."""
     shutil.copy(pid_one.srv / "data.ffr", pid_one.srv / "later.ffr")
     pid_one.write_configuration("data", f'packs = "/srv/later.ffr"\nmountpoint = "{PLACE}"\n')
@@ -334,7 +334,7 @@ def test_killed_daemon_of_another_pack_by_now(pid_one: PidOne, service: str) -> 
         assert "--pack=/srv/later.ffr" in Path(f"/proc/{worker}/cmdline").read_text().split("\0")
 
 
-def test_restart_of_a_busy_service_mounts_anew(pid_one: PidOne) -> None:
+def test_restart_of_a_busy_service_mounts_again(pid_one: PidOne) -> None:
     unit = start_with(pid_one, "busy", "")
     with pid_one.open_file(f"{PLACE}/a"):
         daemon, _ = pid_one.daemon_and_worker()
@@ -358,7 +358,7 @@ def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
     check_stops(pid_one, unit)
 
 
-def test_engine_in_python_is_served_under_the_same(pid_one: PidOne) -> None:
+def test_pyfuse3_engine_serves_in_the_same_unit(pid_one: PidOne) -> None:
     unit = "ffrfs@python.service"
     pid_one.forget_log()
     pid_one.write_configuration("python", f'{CONFIGURED}engine = "pyfuse3"\n')
@@ -368,7 +368,7 @@ def test_engine_in_python_is_served_under_the_same(pid_one: PidOne) -> None:
     assert no_warning(pid_one)
 
 
-def test_umount_by_hand_is_obeyed(pid_one: PidOne, service: str) -> None:
+def test_umount_by_hand_ends_the_service(pid_one: PidOne, service: str) -> None:
     # The watchdog's reads make the mount busy for a moment.
     wait_until(lambda: pid_one.run("umount", PLACE).status == 0, "unmounted")
     wait_until(lambda: pid_one.is_in_state(service, "inactive", "dead"), "ended")
@@ -376,7 +376,7 @@ def test_umount_by_hand_is_obeyed(pid_one: PidOne, service: str) -> None:
     check_nothing_left(pid_one)
 
 
-def test_what_cannot_be_mounted_is_not_tried_again(pid_one: PidOne) -> None:
+def test_service_with_a_missing_pack_is_not_retried(pid_one: PidOne) -> None:
     unit = "ffrfs@absent.service"
     pid_one.write_configuration("absent", f'packs = "/srv/absent.ffr"\nmountpoint = "{PLACE}"\n')
     assert pid_one.systemctl("start", unit).status == 1
@@ -386,7 +386,7 @@ def test_what_cannot_be_mounted_is_not_tried_again(pid_one: PidOne) -> None:
     pid_one.systemctl("reset-failed")
 
 
-def test_living_mount_is_left_alone(pid_one: PidOne, service: str) -> None:
+def test_second_service_leaves_a_live_mount_alone(pid_one: PidOne, service: str) -> None:
     pid_one.write_configuration("second", CONFIGURED)
     assert pid_one.systemctl("start", "ffrfs@second.service").status == 1
     pid_one.systemctl("stop", "ffrfs@second.service")
@@ -420,7 +420,7 @@ def test_automount_unit(pid_one: PidOne) -> None:
     check_nothing_left(pid_one)
 
 
-def test_target_starts_and_stops_what_is_enabled(pid_one: PidOne) -> None:
+def test_target_starts_and_stops_enabled_services(pid_one: PidOne) -> None:
     unit = "ffrfs@enabled.service"
     pid_one.write_configuration("enabled", CONFIGURED)
     pid_one.enable("ffrfs@.service", unit)

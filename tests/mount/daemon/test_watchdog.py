@@ -105,7 +105,7 @@ def test_fed_by_reads_that_the_engine_answers(service: Service, manager: Service
     assert times_s[-1] - times_s[0] > (len(times_s) - 2) * INTERVAL_S  # the first one may be late
 
 
-def test_probe_asks_no_mount_but_its_own(
+def test_probe_does_not_read_a_mount_that_covers_its_own(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
     """A mount that covers this one may hang."""
@@ -159,7 +159,7 @@ def test_not_fed_while_the_disk_stalls(
 
 
 @pytest.mark.promise("S19", "S48")
-def test_probe_that_waits_holds_up_no_kill(
+def test_waiting_probe_does_not_delay_sigabrt(
     stalling_service: Service, disk: Disk, manager: ServiceManager
 ) -> None:
     """SIGABRT is the signal by which a service manager ends a service that it gives up."""
@@ -178,7 +178,7 @@ def test_probe_that_waits_holds_up_no_kill(
 
 @by_both
 @pytest.mark.promise("S48")
-def test_probe_that_waits_holds_up_no_unmounting(
+def test_waiting_probe_does_not_delay_unmounting(
     stalling_service: Service, disk: Disk, manager: ServiceManager
 ) -> None:
     tree = stalling_service.tree
@@ -203,7 +203,7 @@ def test_probe_that_dies_is_replaced(service: Service, manager: ServiceManager) 
     assert len(times_s) >= 4
 
 
-def test_nothing_is_left_of_the_probe(service: Service, manager: ServiceManager) -> None:
+def test_probe_ends_with_the_service(service: Service, manager: ServiceManager) -> None:
     wait_until_fed(manager)
     probe = probe_of(service.tree)
     service.tree.signal(signal.SIGTERM)
@@ -218,7 +218,7 @@ def test_nothing_is_left_of_the_probe(service: Service, manager: ServiceManager)
 @pytest.mark.parametrize(
     "tree", [{}, {"empty": b""}, {"large": bytes(5 << 20)}], ids=["nothing", "empty", "large"]
 )
-def test_tree_without_a_small_file_is_asked_by_statfs(
+def test_tree_without_a_small_file_is_probed_by_statfs(
     start_service: StartService,
     manager: ServiceManager,
     pack_tree: PackTree,
@@ -234,7 +234,7 @@ def test_tree_without_a_small_file_is_asked_by_statfs(
 
 
 @pytest.mark.promise("S48")
-def test_damage_is_an_answer(
+def test_damaged_files_do_not_stop_the_feeding(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree
 ) -> None:
     pack = pack_tree({"a": b"first", "b": b"second", "c": b"third"})
@@ -249,7 +249,7 @@ def test_damage_is_an_answer(
     assert service.tree.log().count("cannot read") == 2
 
 
-def test_tree_that_hides_from_its_owner_is_asked_by_statfs(
+def test_tree_unreadable_for_its_owner_is_probed_by_statfs(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree
 ) -> None:
     service = start_service(
@@ -273,7 +273,7 @@ def test_fed_while_a_detached_mount_serves_its_open_files(
     assert service.end() == 0
 
 
-def test_not_fed_for_another_process(
+def test_watchdog_of_another_process_is_not_fed(
     start_service: StartService, manager: ServiceManager, pack_tree: PackTree
 ) -> None:
     service = start_service(pack_tree(TREE), WATCHDOG_USEC=USEC, WATCHDOG_PID="1")
@@ -283,7 +283,7 @@ def test_not_fed_for_another_process(
     assert len(found) == (2 if service.tree.worker else 1)
 
 
-def test_background_daemon_feeds_for_the_command_that_was_started(
+def test_background_daemon_feeds_the_watchdog_of_its_command(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
