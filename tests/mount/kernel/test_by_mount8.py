@@ -64,7 +64,7 @@ def test_relative_names_with_spaces_and_commas(
 
 
 @pytest.mark.promise("S44")
-def test_several_packs_in_one_word(
+def test_several_packs_in_one_source(
     machine: Machine, pack: Path, places: Path, place: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "more" / "d").mkdir(parents=True)
@@ -78,7 +78,9 @@ def test_several_packs_in_one_word(
 
 
 @pytest.mark.promise("S44")
-def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, place: Path) -> None:
+def test_every_setting_is_a_mount_option(
+    machine: Machine, pack: Path, places: Path, place: Path
+) -> None:
     words = {
         "engine": "native",
         "transport": "dev",
@@ -138,7 +140,7 @@ def test_fake_checks_and_mounts_nothing(machine: Machine, pack: Path, place: Pat
     assert machine.find(place) is None
 
 
-def test_sloppy_passes_over_what_is_unknown(machine: Machine, pack: Path, place: Path) -> None:
+def test_sloppy_ignores_unknown_options(machine: Machine, pack: Path, place: Path) -> None:
     words = "bogus=7,no_extensions,noiversion"
     fails(machine.mount("-t", "ffrfs", pack, place, "-o", words), 1, "'bogus=7'")
     fails(machine.mount("-s", "-t", "ffrfs", pack, place, "-o", "cache_mb=0"), 1, "'cache_mb=0'")
@@ -155,7 +157,7 @@ def test_remount_is_refused(machine: Machine, pack: Path, place: Path) -> None:
 
 
 @pytest.mark.promise("S44")
-def test_statuses_are_those_of_mount(machine: Machine, pack: Path, place: Path) -> None:
+def test_exit_statuses_are_those_of_mount8(machine: Machine, pack: Path, place: Path) -> None:
     missing, bad = pack.with_name("missing.ffr"), pack.with_name("bad.ffr")
     bad.write_bytes(b"no pack at all")
     fails(machine.mount("-t", "ffrfs", missing, place), 1, str(missing))
@@ -167,7 +169,7 @@ def test_statuses_are_those_of_mount(machine: Machine, pack: Path, place: Path) 
     succeeds(machine.umount(place))
 
 
-def test_busy_mount_is_not_taken_away(machine: Machine, pack: Path, place: Path) -> None:
+def test_umount_of_a_busy_mount_fails(machine: Machine, pack: Path, place: Path) -> None:
     succeeds(machine.mount("-t", "ffrfs", pack, place))
     done = machine.run("/usr/bin/umount", place, folder=place)
     assert done.status == 32
@@ -208,7 +210,7 @@ def test_wrong_usage_of_the_helper(arguments: list[str], tmp_path: Path) -> None
     assert "usage: mount.ffrfs SPEC DIR" in done.stderr
 
 
-def test_no_module_is_taken_from_the_working_directory(
+def test_no_module_is_imported_from_the_working_directory(
     machine: Machine, pack: Path, places: Path, place: Path
 ) -> None:
     trap = places / "trap"

@@ -36,9 +36,7 @@ def folders(places: Path) -> list[Path]:
 
 
 @pytest.mark.promise("S44")
-def test_mount_all_of_a_file_and_again(
-    machine: Machine, pack: Path, places: Path, folders: list[Path]
-) -> None:
+def test_mount_all_twice(machine: Machine, pack: Path, places: Path, folders: list[Path]) -> None:
     fstab, log = places / "fstab", places / "log, of it"
     first, second, third = folders
     for_others = "nofail,_netdev,x-systemd.automount,x-systemd.requires-mounts-for=/srv,noatime"
@@ -64,7 +62,7 @@ def test_mount_all_of_a_file_and_again(
     machine.check_nothing_left()
 
 
-def test_mount_by_the_place_alone(machine: Machine, pack: Path, folders: list[Path]) -> None:
+def test_mount_by_mount_point_alone(machine: Machine, pack: Path, folders: list[Path]) -> None:
     machine.set_fstab(line(pack, folders[0], "noauto,noexec"))
     done = machine.mount(folders[0])
     assert (done.status, done.out, done.err) == (0, "", "")
@@ -92,7 +90,7 @@ def test_nofail_of_a_missing_pack(machine: Machine, pack: Path, folders: list[Pa
 
 
 @pytest.mark.promise("S44")
-def test_line_for_users(machine: Machine, pack: Path, folders: list[Path]) -> None:
+def test_entry_with_the_user_option(machine: Machine, pack: Path, folders: list[Path]) -> None:
     machine.open_to_all()
     theirs = folders[0]
     shutil.chown(theirs, ORDINARY_USER_ID, ORDINARY_USER_ID)

@@ -53,7 +53,7 @@ def kept(directory: str) -> set[str]:
 
 
 @pytest.mark.promise("S57")
-def test_log_goes_a_week_after_the_end(directory: str) -> None:
+def test_log_is_removed_a_week_after_the_end(directory: str) -> None:
     end(directory, "/a", KEPT_S - 60)
     end(directory, "/b", KEPT_S + 60)
     remove_old_logs(directory)
@@ -61,7 +61,7 @@ def test_log_goes_a_week_after_the_end(directory: str) -> None:
 
 
 @pytest.mark.promise("S57")
-def test_log_stays_while_its_mount_is_there(directory: str) -> None:
+def test_log_is_kept_while_its_mount_exists(directory: str) -> None:
     """The mount may be dead or alive; the week begins with its end, not with the last line."""
     known = make_mount(directory, "/a")
     log = state.log_path(directory, "/a")
@@ -76,7 +76,7 @@ def test_log_stays_while_its_mount_is_there(directory: str) -> None:
 
 @pytest.mark.promise("S57")
 @pytest.mark.parametrize(("limit", "value"), [("BYTES", 450 << 10), ("COUNT", 2)])
-def test_oldest_go_if_all_take_too_much(
+def test_oldest_logs_are_removed_beyond_the_limits(
     directory: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     for age_s, place in enumerate(("/b", "/c", "/a")):
@@ -86,7 +86,7 @@ def test_oldest_go_if_all_take_too_much(
     assert kept(directory) == {"/b", "/c"}
 
 
-def test_nothing_is_removed_while_another_has_the_lock(directory: str) -> None:
+def test_nothing_is_removed_while_another_process_has_the_lock(directory: str) -> None:
     end(directory, "/a", KEPT_S + 60)
     with runtime_lock.locked(directory):
         remove_old_logs(directory)
@@ -95,7 +95,7 @@ def test_nothing_is_removed_while_another_has_the_lock(directory: str) -> None:
     assert kept(directory) == set()
 
 
-def test_other_files_stay(directory: str) -> None:
+def test_other_files_are_kept(directory: str) -> None:
     for name in ("note.txt", "x.socket", "log"):
         Path(directory, name).touch()
         os.utime(Path(directory, name), (0, 0))
@@ -103,7 +103,7 @@ def test_other_files_stay(directory: str) -> None:
     assert sorted(os.listdir(directory)) == ["log", "note.txt", "x.socket"]
 
 
-def test_socket_of_a_killed_daemon_goes_when_its_state_is_lost(directory: str) -> None:
+def test_old_socket_without_a_state_is_removed(directory: str) -> None:
     make_mount(directory, "/a")
     paths = [Path(state.socket_path(directory, place)) for place in ("/a", "/b", "/c")]
     for path, age_s in zip(paths, (KEPT_S + 60, KEPT_S + 60, KEPT_S - 60), strict=True):
@@ -113,13 +113,11 @@ def test_socket_of_a_killed_daemon_goes_when_its_state_is_lost(directory: str) -
     assert [path.exists() for path in paths] == [True, False, True]
 
 
-def test_directory_that_is_gone(directory: str) -> None:
+def test_missing_directory_is_no_error(directory: str) -> None:
     remove_old_logs(os.path.join(directory, "gone"))
 
 
-def test_of_two_ended_mounts_the_last_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_of_two_ended_mounts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directories = [str(tmp_path / name) for name in ("first", "second")]
     monkeypatch.setattr(state, "runtime_directories", lambda: directories)
     for directory, age_s in zip(directories, (10, 20), strict=True):

@@ -67,7 +67,7 @@ def test_mount_in_a_container_leaves_the_mount(
     check_serves(tree)
 
 
-def test_check_in_a_container_asks_the_daemon(root_user: None, tree: Mount) -> None:
+def test_check_in_a_container_queries_the_daemon(root_user: None, tree: Mount) -> None:
     def is_live() -> bool:  # on a busy machine an answer may be late
         script = 'exec unshare --pid --fork --mount-proc "$@"'
         done = run(with_copy_of(tree.path, script, *FFRFS, "check", str(tree.path)))
@@ -87,7 +87,7 @@ def test_umount_of_a_copy_in_a_container_leaves_the_mount(root_user: None, tree:
 
 
 @pytest.mark.promise("S18")
-def test_signal_unmounts_what_another_daemon_has_noted_as_its_own(tree: Mount) -> None:
+def test_signal_unmounts_a_mount_recorded_for_another_daemon(tree: Mount) -> None:
     """Daemons of earlier versions did this in another mount namespace."""
     found = state.find(str(tree.path))
     assert found is not None

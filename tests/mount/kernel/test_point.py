@@ -115,7 +115,7 @@ def test_mount_point_that_is_not_empty_is_refused(
     assert (tree.path / "file").read_text() == "kept"
 
 
-def test_mount_points_that_cannot_be(
+def test_unusable_mount_points_are_refused(
     new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
     pack = pack_tree(TREE)
@@ -142,7 +142,9 @@ def test_mount_point_on_a_file_system_that_hangs_is_refused(
 
 
 @pytest.mark.parametrize("name", ["a b", "tab\there", "back\\slash", "comma,", "ümlaut", "-o"])
-def test_odd_names(mount: MakeMount, pack_tree: PackTree, places: Path, name: str) -> None:
+def test_odd_names_of_the_mount_point(
+    mount: MakeMount, pack_tree: PackTree, places: Path, name: str
+) -> None:
     tree = mount(pack_tree(TREE), mountpoint=places / name)
     assert tree.ask(probes.read, "a") == b"alpha"
     assert ffrfs("umount", tree.path).status == 0
@@ -186,9 +188,7 @@ def test_second_mount_at_the_same_place_is_refused(
     assert first.is_served
 
 
-def test_of_many_mounts_at_once_at_one_place_one_wins(
-    new_mount: MakeMount, pack_tree: PackTree
-) -> None:
+def test_one_of_many_simultaneous_mounts_wins(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
     commands = [start_ffrfs(*arguments) for _ in range(5)]
@@ -203,14 +203,14 @@ def test_of_many_mounts_at_once_at_one_place_one_wins(
     assert tree.ask(probes.read, "a") == b"alpha"
 
 
-def test_umount_of_what_is_not_ours(fuse: None, places: Path) -> None:
+def test_umount_of_a_path_without_an_ffrfs_mount_fails(fuse: None, places: Path) -> None:
     for path in (places, places / "absent", Path("/proc")):
         done = ffrfs("umount", path)
         mount_command_fails(done, 1, str(path))
     assert os.path.exists("/proc/self")
 
 
-def test_umount_leaves_a_mount_that_covers_ours(
+def test_umount_leaves_another_mount_on_top(
     root_user: None, mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = mount(pack_tree(TREE))
@@ -223,7 +223,7 @@ def test_umount_leaves_a_mount_that_covers_ours(
 
 
 @pytest.mark.promise("S17")
-def test_mount_over_a_mount_that_covers_ours_is_refused(
+def test_mounting_below_another_mount_on_top_is_refused(
     root_user: None, mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = mount(pack_tree(TREE))

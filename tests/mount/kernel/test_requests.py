@@ -86,14 +86,14 @@ def check_next_touch(tree: Mount, expected: dict[str, int]) -> None:
 
 
 @pytest.mark.promise("S6", "S23")
-def test_after_the_first_touch_nothing_is_asked(tree: Mount) -> None:
+def test_repeated_access_sends_no_requests(tree: Mount) -> None:
     assert first_touch(tree).keys() >= {"lookup", "read", "readdir"}
     for _ in range(3):
         check_next_touch(tree, {})
 
 
 @pytest.mark.promise("S8", "S23")
-def test_what_an_engine_does_not_know_is_asked_once_per_mount(tree: Mount) -> None:
+def test_unsupported_requests_are_sent_once_per_mount(tree: Mount) -> None:
     assert new_requests(tree, lambda: tree.ask(probes.read, "small"))["open"] == 1
     asked = new_requests(tree, lambda: tree.ask(probes.read, "file"))
     assert asked.keys() == {"read"}  # mounting has listed the root
@@ -176,7 +176,7 @@ def check_opens_are_sent_but_nothing_else(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S23")
-def test_kernel_that_must_open_keeps_bytes_and_listings(
+def test_kernel_that_sends_opens_still_caches_everything(
     opens_sent: None, mount: MakeMount, pack_tree: PackTree
 ) -> None:
     check_opens_are_sent_but_nothing_else(mount(pack_tree(dict(TREE))))

@@ -139,7 +139,7 @@ def fails(done: Done, status: int, *words: str) -> None:
 
 
 @pytest.mark.promise("S16")
-def test_full(as_root: Place) -> None:
+def test_full_runtime_directory(as_root: Place) -> None:
     as_root.fill()
     for arguments in ([], ["--foreground"], ["--check"]):
         done = as_root.mount(*arguments)
@@ -149,7 +149,7 @@ def test_full(as_root: Place) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_full_while_mounted(as_root: Place, engine: str) -> None:
+def test_runtime_directory_that_fills_up_while_mounted(as_root: Place, engine: str) -> None:
     assert as_root.mount("--engine", engine).status == 0
     as_root.fill()
     assert as_root.listed()["state"] == "live"
@@ -161,7 +161,7 @@ def test_full_while_mounted(as_root: Place, engine: str) -> None:
 
 
 @pytest.mark.promise("S19")
-def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
+def test_full_runtime_directory_when_the_next_daemon_starts(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0
     as_root.fill()
     as_root.kill(Process(as_root.listed()["pid"], 0))
@@ -173,7 +173,7 @@ def test_full_when_the_next_daemon_begins(as_root: Place) -> None:
 
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_one_that_cannot_be_used_when_the_next_daemon_begins(
+def test_unusable_runtime_directory_when_the_next_daemon_starts(
     as_root: Place, is_alone: bool
 ) -> None:
     """The first runtime directory, or each of them, cannot be used."""
@@ -206,7 +206,7 @@ def test_state_is_written_once_there_is_room(as_root: Place) -> None:
 
 
 @pytest.mark.promise("S22")
-def test_commands_find_a_daemon_that_has_gone_to_another_one_and_back(as_root: Place) -> None:
+def test_commands_find_a_daemon_that_changes_its_directory(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0
     as_root.machine.admin(
         f"mount --bind {DIRECTORY} {DIRECTORY} && mount -o remount,bind,ro {DIRECTORY}"
@@ -226,7 +226,7 @@ def test_commands_find_a_daemon_that_has_gone_to_another_one_and_back(as_root: P
 
 
 @pytest.mark.promise("S19")
-def test_log_that_cannot_be_opened_when_the_next_daemon_begins(as_root: Place) -> None:
+def test_log_that_cannot_be_opened_when_the_next_daemon_starts(as_root: Place) -> None:
     assert as_root.mount("--engine", "native").status == 0
     log_path = state.log_path(DIRECTORY, str(as_root.mountpoint))
     as_root.machine.admin(f"rm {log_path} && mkdir {log_path}")
@@ -239,7 +239,7 @@ def test_log_that_cannot_be_opened_when_the_next_daemon_begins(as_root: Place) -
 
 @pytest.mark.long
 @pytest.mark.promise("S19")
-def test_lock_that_another_process_keeps(as_root: Place) -> None:
+def test_lock_held_by_another_process(as_root: Place) -> None:
     """A command hangs; `ffrfs umount`, the next daemon and its end wait 5 seconds each."""
     assert as_root.mount("--engine", "native").status == 0
     daemon = Process(as_root.listed()["pid"], 0)
@@ -283,7 +283,7 @@ def test_state_is_written_once_the_lock_is_free(as_root: Place) -> None:
 
 
 @pytest.mark.promise("S19")
-def test_restart_ends_a_daemon_when_commands_know_its_guardian(as_root: Place) -> None:
+def test_restart_waits_until_the_new_guardian_is_recorded(as_root: Place) -> None:
     """Otherwise commands would take the mount for dead until the next daemon answers."""
     log = as_root.home / "log"
     assert as_root.mount("--engine", "native", "--log-file", str(log)).status == 0
@@ -300,7 +300,7 @@ def test_restart_ends_a_daemon_when_commands_know_its_guardian(as_root: Place) -
     assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
 
 
-def test_read_only(as_root: Place) -> None:
+def test_read_only_runtime_directory(as_root: Place) -> None:
     as_root.machine.admin(
         f"mkdir -m 700 {DIRECTORY} && mount --bind {DIRECTORY} {DIRECTORY} && "
         f"mount -o remount,bind,ro {DIRECTORY}"
@@ -313,7 +313,7 @@ def test_read_only(as_root: Place) -> None:
     assert as_root.runtime_files() == [str(as_root.home / "ffrfs")]
 
 
-def test_something_else_in_its_place(as_root: Place) -> None:
+def test_wrong_file_or_mode_at_the_path_of_the_directory(as_root: Place) -> None:
     refused = "must be a directory of user 0; remove it, or set XDG_RUNTIME_DIR to"
     for make, reason in {
         f"touch {DIRECTORY}": refused,
@@ -329,7 +329,7 @@ def test_something_else_in_its_place(as_root: Place) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.promise("S18")
-def test_removed_under_a_mount(as_user: Place, engine: str) -> None:
+def test_runtime_directory_removed_while_mounted(as_user: Place, engine: str) -> None:
     for end in ("umount", "SIGTERM"):
         assert as_user.mount("--engine", engine).status == 0
         pid = as_user.listed()["pid"]
@@ -348,7 +348,7 @@ def test_removed_under_a_mount(as_user: Place, engine: str) -> None:
 
 
 @pytest.mark.promise("S18", "S22")
-def test_files_outlast_a_program_that_removes_old_ones(as_user: Place) -> None:
+def test_files_survive_a_program_that_removes_old_files(as_user: Place) -> None:
     """Old files may be removed, as in /tmp; files that were removed anyway are made again."""
     assert as_user.mount().status == 0
     files = list((as_user.home / "ffrfs").iterdir())
@@ -382,7 +382,7 @@ def test_daemon_is_found_from_outside_of_the_session(as_user: Place) -> None:
     assert not as_user.mountpoint.exists()
 
 
-def test_log_of_another_session_is_not_taken_for_that_of_an_earlier_mount(as_user: Place) -> None:
+def test_log_of_another_sessions_mount_is_not_shown(as_user: Place) -> None:
     other = as_user.home / "other"
     other.mkdir()
     shutil.chown(other, ORDINARY_USER_ID)
@@ -410,7 +410,7 @@ def test_check_over_a_dead_mount(as_user: Place) -> None:
     assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
 
 
-def test_number_of_a_dead_daemon_is_now_that_of_another_users_process(as_user: Place) -> None:
+def test_process_number_of_a_dead_daemon_reused_by_another_user(as_user: Place) -> None:
     """The files of that process in /proc are closed (hidepid=)."""
     as_user.machine.admin("mount -t proc -o hidepid=1 proc /proc")
     assert as_user.mount().status == 0
@@ -427,7 +427,7 @@ def test_number_of_a_dead_daemon_is_now_that_of_another_users_process(as_user: P
     assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
 
 
-def test_statistics_where_nobody_sees_the_fetcher(as_user: Place) -> None:
+def test_statistics_if_the_fetcher_is_hidden_in_proc(as_user: Place) -> None:
     """As no user may look into the fetcher, /proc with hidepid= hides it."""
     as_user.machine.admin("mount -t proc -o hidepid=1 proc /proc")
     url = f"file://{as_user.pack}"

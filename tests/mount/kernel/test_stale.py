@@ -64,7 +64,7 @@ def mounts_at(place: Path) -> int:
 
 
 @pytest.mark.promise("S50")
-def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
+def test_mount_replaces_a_dead_mount(tree: Mount) -> None:
     tree.expect_log(NOTICE)
     dead = tree.process
     with child(probes.hold_open, tree / "a") as reader:  # it is in use
@@ -114,7 +114,7 @@ def test_kills_under_readers_give_errors_until_the_next_mount(
 
 
 @pytest.mark.promise("S50")
-def test_mount_takes_the_place_of_a_dead_one_that_hangs(root_user: None, tree: Mount) -> None:
+def test_mount_replaces_a_dead_mount_that_hangs(root_user: None, tree: Mount) -> None:
     """The connection stays open, as with a thread of the dead daemon that the kernel blocks."""
     tree.expect_log(NOTICE)
     connection = copied_connection(tree)
@@ -127,7 +127,7 @@ def test_mount_takes_the_place_of_a_dead_one_that_hangs(root_user: None, tree: M
 
 @by_native
 @pytest.mark.promise("S50")
-def test_other_places_do_not_wait_for_a_dead_mount_that_hangs(
+def test_other_mounts_do_not_wait_for_a_dead_mount_that_hangs(
     root_user: None, tree: Mount, new_mount: MakeMount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_mount, "PROBE_TIMEOUT_S", TIMEOUT_S)
@@ -168,7 +168,7 @@ def copied_connection(tree: Mount) -> int:
 
 @by_native
 @pytest.mark.promise("S50")
-def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_log_of_the_dead_mount_is_continued(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
     assert ffrfs(*arguments).status == 0
@@ -196,7 +196,9 @@ def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree
 
 
 @by_native
-def test_folder_that_was_there_stays(mount: MakeMount, pack_tree: PackTree, places: Path) -> None:
+def test_existing_mount_point_stays_after_a_dead_mount(
+    mount: MakeMount, pack_tree: PackTree, places: Path
+) -> None:
     place = places / "there"
     place.mkdir()
     before = place.stat().st_ino
@@ -228,7 +230,7 @@ def bind(source: Path, target: Path) -> None:
 
 @by_native
 @pytest.mark.promise("S50")
-def test_mount_below_a_dead_one_is_left_if_it_lives(
+def test_live_mount_below_a_dead_one_is_left(
     root_user: None, tree: Mount, mount: MakeMount, new_mount: MakeMount
 ) -> None:
     below = mount(tree.pack)
@@ -247,7 +249,7 @@ def test_mount_below_a_dead_one_is_left_if_it_lives(
 
 @by_native
 @pytest.mark.promise("S50")
-def test_mount_whose_state_is_lost_is_left_if_it_lives(tree: Mount, new_mount: MakeMount) -> None:
+def test_live_mount_without_a_state_is_left(tree: Mount, new_mount: MakeMount) -> None:
     lose_state(tree)
     again = new_mount(tree.pack, mountpoint=tree.path)
     mount_command_fails(again.mount(), 32, f"ffrfs umount {tree.path}")
@@ -257,7 +259,7 @@ def test_mount_whose_state_is_lost_is_left_if_it_lives(tree: Mount, new_mount: M
 
 @by_native
 @pytest.mark.promise("S50")
-def test_mount_whose_state_is_lost_is_replaced_if_it_is_dead(tree: Mount) -> None:
+def test_dead_mount_without_a_state_is_replaced(tree: Mount) -> None:
     tree.expect_log("removed a dead mount of .*tree.ffr$")
     kill(tree)
     lose_state(tree)
@@ -271,7 +273,7 @@ def lose_state(tree: Mount) -> None:
 
 
 @by_native
-def test_folder_made_for_a_mount_that_others_detached_goes_with_the_next(
+def test_mount_point_of_a_detached_mount_is_removed_by_the_next(
     root_user: None, tree: Mount, new_mount: MakeMount
 ) -> None:
     with child(probes.hold_open, tree / "a") as reader:
@@ -287,7 +289,7 @@ def test_folder_made_for_a_mount_that_others_detached_goes_with_the_next(
 
 
 @by_native
-def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tree: Mount) -> None:
+def test_state_of_a_mount_that_umount8_removed_is_replaced(root_user: None, tree: Mount) -> None:
     kill(tree)
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
     mount_anew(tree)
@@ -298,7 +300,7 @@ def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tre
 
 @by_native
 @pytest.mark.promise("S50")
-def test_of_many_mounts_over_a_dead_one_one_wins(tree: Mount) -> None:
+def test_one_of_many_mounts_over_a_dead_mount_wins(tree: Mount) -> None:
     kill(tree)
     arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
     commands = [start_ffrfs(*arguments) for _ in range(5)]
@@ -359,7 +361,7 @@ def test_dead_mount_of_another_type_is_left(
 
 @by_native
 @pytest.mark.promise("S51")
-def test_umount_dead_leaves_what_lives(tree: Mount, places: Path) -> None:
+def test_umount_dead_removes_only_dead_mounts(tree: Mount, places: Path) -> None:
     for place in (tree.path, places / "absent", places):
         done = ffrfs("umount", "--dead", place)
         assert (done.status, done.out, done.err) == (0, "", "")
@@ -387,7 +389,7 @@ def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: A
 
 
 @by_native
-def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUser) -> None:
+def test_root_finds_dead_mounts_of_other_users(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "is_killed")
     # Even root may not look into the mount, and the kernel tells it nothing.
     assert seen == {"live": False, "taken": 1, "left": False}
@@ -395,7 +397,7 @@ def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUs
 
 @by_native
 @pytest.mark.promise("S51")
-def test_root_leaves_a_mount_of_others_where_its_own_has_died(
+def test_root_leaves_another_users_mount_where_its_own_has_died(
     engine: str, as_ordinary_user: AskAsUser
 ) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine, "spares_others")

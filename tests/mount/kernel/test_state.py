@@ -51,7 +51,7 @@ def a_mount(mountpoint: str, **changes: object) -> state.MountState:
         ("", 7, 7),
     ],
 )
-def test_user_outside_of_a_namespace(
+def test_user_id_outside_of_a_namespace(
     tmp_path: Path, text: str, user_id: int, outer_id: int
 ) -> None:
     (tmp_path / "uid_map").write_text(text)
@@ -101,7 +101,7 @@ def test_state_is_found_by_its_mount_point(directory: str) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_age_by_a_clock_that_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_age_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     known = a_mount("/mnt/x", began_s=time.time(), began_monotonic_s=time.monotonic() - 10)
     monkeypatch.setattr(time, "time", lambda: 0.0)
     assert 10 <= known.age_s < 600
@@ -110,7 +110,7 @@ def test_age_by_a_clock_that_was_set_back(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"mountpoint": 1}', '"x"', "null"])
-def test_state_that_cannot_be_read_is_none(directory: str, text: str) -> None:
+def test_unreadable_state_is_ignored(directory: str, text: str) -> None:
     state.save(directory, a_mount("/mnt/x"))
     (path,) = Path(directory).glob("*.json")
     path.write_text(text)
@@ -153,7 +153,7 @@ def test_state_of_an_older_version_is_read(directory: str) -> None:
     assert state.load(directory, "/mnt/x") == known
 
 
-def test_of_two_states_that_of_the_living_is_found(
+def test_state_of_the_live_mount_is_found_rather_than_a_dead_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directories = [str(tmp_path / name) for name in ("first", "second")]
@@ -167,7 +167,7 @@ def test_of_two_states_that_of_the_living_is_found(
     assert state.find("/mnt/x") == (directories[1], alive)
 
 
-def test_of_two_states_of_one_mount_that_of_the_living_daemon_is_found(
+def test_state_of_the_live_daemon_is_found_rather_than_a_dead_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both states have the same guardian."""
@@ -188,7 +188,7 @@ def test_of_two_states_of_one_mount_that_of_the_living_daemon_is_found(
     assert state.load_all() == [(directories[1], alive)]
 
 
-def test_release_removes_what_was_made_and_keeps_the_log(directory: str, tmp_path: Path) -> None:
+def test_release_removes_the_mount_point_and_keeps_the_log(directory: str, tmp_path: Path) -> None:
     place = tmp_path / "made"
     place.mkdir()
     known = a_mount(str(place), created_mountpoint=True)
@@ -212,7 +212,9 @@ def test_withdrawn_mount_leaves_nothing(directory: str, tmp_path: Path) -> None:
     assert state.find_ended(known.mountpoint) is None
 
 
-def test_release_leaves_what_another_daemon_has_taken_over(directory: str, tmp_path: Path) -> None:
+def test_release_leaves_a_mount_that_another_daemon_took_over(
+    directory: str, tmp_path: Path
+) -> None:
     place = tmp_path / "made"
     place.mkdir()
     old = a_mount(str(place), created_mountpoint=True, process=Process(1, 1))
@@ -255,7 +257,7 @@ def test_lock_is_held_against_other_processes(directory: str) -> None:
         kill_group(process)
 
 
-def test_command_names_a_lock_that_another_process_keeps(directory: str) -> None:
+def test_command_names_a_lock_held_by_another_process(directory: str) -> None:
     with (
         runtime_lock.locked(directory),
         runtime_lock.locked(directory, wait_s=0) as is_held,
@@ -266,7 +268,7 @@ def test_command_names_a_lock_that_another_process_keeps(directory: str) -> None
             pytest.fail("it was held")
 
 
-def test_process_ends() -> None:
+def test_end_of_a_process_is_noticed() -> None:
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     try:
         process = Process.of(child.pid)
@@ -317,7 +319,7 @@ def test_error_survives_the_pipe(error: Exception) -> None:
     assert vars(copy.copy(error)) == vars(error)
 
 
-def test_description_is_one_line() -> None:
+def test_description_of_an_error_is_one_line() -> None:
     assert describe(FileNotFoundError(2, "No such file", "/a")) == "/a: No such file"
     assert describe(OSError("two\nlines")) == "two lines"
     assert describe(FileNotFoundError(2, "No such file", "a\nb")) == r"a\nb: No such file"

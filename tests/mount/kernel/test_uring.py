@@ -32,7 +32,7 @@ over_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
     ("text", "is_on"),
     [("Y\n", True), ("Y", True), ("N\n", False), ("", False), ("Yes\n", False), ("\xff", False)],
 )
-def test_switch(tmp_path: Path, text: str, is_on: bool) -> None:
+def test_kernel_parameter_that_enables_uring(tmp_path: Path, text: str, is_on: bool) -> None:
     parameter = tmp_path / "enable_uring"
     parameter.write_text(text, encoding="latin-1")
     assert uring.is_enabled(str(parameter)) == is_on
@@ -52,7 +52,7 @@ def test_a_queue_for_each_possible_cpu(tmp_path: Path, text: str, count: int) ->
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x", "0-", "-1", "1,,2", "0-1-2", "9" * 30])
-def test_list_of_cpus_that_makes_no_sense(tmp_path: Path, text: str) -> None:
+def test_invalid_list_of_cpus(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match="not a list of CPUs"):
         uring.count_cpus(text)
     possible = tmp_path / "possible"
@@ -98,7 +98,7 @@ def test_uring_that_is_off_is_refused_with_advice(
 @over_uring
 @pytest.mark.promise("S60")
 @pytest.mark.parametrize("transport", ["auto", "dev"])
-def test_auto_is_dev(mount: MakeMount, pack: Path, transport: str) -> None:
+def test_auto_and_dev_use_dev(mount: MakeMount, pack: Path, transport: str) -> None:
     tree = mount(pack, "--transport", transport)
     assert tree.ask(probes.read, "d/b") == b"beta"
     assert tree.statistics()["transport"] == "dev"
@@ -106,7 +106,7 @@ def test_auto_is_dev(mount: MakeMount, pack: Path, transport: str) -> None:
 
 
 @pytest.mark.promise("S60")
-def test_pyfuse3_knows_no_uring(fuse: None, pack: Path, places: Path) -> None:
+def test_pyfuse3_engine_refuses_uring(fuse: None, pack: Path, places: Path) -> None:
     for words in (["--transport", "uring"], ["-o", "transport=uring"]):
         done = ffrfs("mount", "--engine", "pyfuse3", *words, pack, places / "mount")
         mount_command_fails(done, 1, "uring", "needs the native engine")
@@ -115,7 +115,7 @@ def test_pyfuse3_knows_no_uring(fuse: None, pack: Path, places: Path) -> None:
         assert ffrfs("mount", *words, pack, places / "mount").status == 0
 
 
-def test_uring_where_the_native_engine_was_not_built(
+def test_uring_without_the_native_engine(
     fuse: None, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PATH_VARIABLE, str(places / "absent"))
@@ -128,7 +128,7 @@ def test_uring_where_the_native_engine_was_not_built(
 
 @over_uring
 @pytest.mark.promise("S60")
-def test_uring_is_shown(mount: MakeMount, pack: Path) -> None:
+def test_commands_show_uring(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack)
     assert tree.ask(probes.read, "d/b") == b"beta"
     assert tree.statistics()["transport"] == "uring"
@@ -144,14 +144,14 @@ def test_uring_is_shown(mount: MakeMount, pack: Path) -> None:
 
 @over_uring
 @pytest.mark.promise("S60", "S47")
-def test_status_of_a_service_names_it(start_service: StartService, pack: Path) -> None:
+def test_status_of_a_service_names_uring(start_service: StartService, pack: Path) -> None:
     status = start_service(pack).wait_until_ready()["STATUS"]
     assert "engine native, transport uring" in status
 
 
 @over_uring
 @pytest.mark.promise("S60")
-def test_without_io_uring(new_mount: MakeMount, pack: Path) -> None:
+def test_uring_where_io_uring_is_forbidden(new_mount: MakeMount, pack: Path) -> None:
     """As in most containers, io_uring is forbidden, though the kernel offers it to FUSE."""
     tree = new_mount(pack)
     wrapping = [sys.executable, str(CHECKOUT / "tests/mount/without_call.py"), "io_uring_setup"]
@@ -162,5 +162,5 @@ def test_without_io_uring(new_mount: MakeMount, pack: Path) -> None:
 
 @over_uring
 @pytest.mark.promise("S52")
-def test_memory_that_dev_needs_less_of(new_mount: MakeMount, pack: Path) -> None:
+def test_memory_limit_too_small_for_uring_advises_dev(new_mount: MakeMount, pack: Path) -> None:
     mount_command_fails(new_mount(pack).mount("--max-memory", "16M"), 1, "--transport dev")

@@ -51,7 +51,7 @@ def hide_device(machine: Machine, folder: Path) -> None:
     machine.admin(" && ".join([*script, f"mount --bind {folder} /dev"]))
 
 
-def test_no_device(machine: Machine, places: Path, pack: Path) -> None:
+def test_missing_fuse_device(machine: Machine, places: Path, pack: Path) -> None:
     hide_device(machine, places / "dev")
     place = places / "mount"
     reason = "No such file or directory: FUSE is needed: run: modprobe fuse"
@@ -64,7 +64,9 @@ def test_no_device(machine: Machine, places: Path, pack: Path) -> None:
     assert machine.ffrfs("umount", place).err == f"ffrfs: {place}: not mounted\n"
 
 
-def test_something_else_than_the_device(machine: Machine, places: Path, pack: Path) -> None:
+def test_something_else_at_the_path_of_the_fuse_device(
+    machine: Machine, places: Path, pack: Path
+) -> None:
     hide_device(machine, places / "dev")
     for make, reason in {
         f"touch {DEVICE}": "not a device: remove it, and run: modprobe fuse",
@@ -77,7 +79,7 @@ def test_something_else_than_the_device(machine: Machine, places: Path, pack: Pa
         machine.admin(f"rm -r {DEVICE}")
 
 
-def test_device_that_a_user_may_not_open(machine: Machine, places: Path, pack: Path) -> None:
+def test_fuse_device_that_a_user_may_not_open(machine: Machine, places: Path, pack: Path) -> None:
     machine.open_to_all()
     home = places / "home"
     home.mkdir()
@@ -87,7 +89,7 @@ def test_device_that_a_user_may_not_open(machine: Machine, places: Path, pack: P
 
 
 @pytest.mark.promise("S45")
-def test_user_whose_programs_gain_no_privileges(machine: Machine, places: Path, pack: Path) -> None:
+def test_user_with_no_new_privs(machine: Machine, places: Path, pack: Path) -> None:
     machine.open_to_all()
     home = places / "home"
     home.mkdir()
