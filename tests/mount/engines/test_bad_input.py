@@ -93,26 +93,28 @@ def test_index_that_runs_code(refused: Callable[..., None], tmp_path: Path) -> N
 
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("size", [0, 5, -1], ids=["empty", "in the header", "in the index"])
-def test_truncated(refused: Callable[..., None], tmp_path: Path, size: int) -> None:
+def test_truncated_pack(refused: Callable[..., None], tmp_path: Path, size: int) -> None:
     pack = write_folder(tmp_path / "bad.ffr", TREE)
     pack.write_bytes(pack.read_bytes()[:size])
     refused(pack)
 
 
-def test_grown(refused: Callable[..., None], tmp_path: Path) -> None:
+def test_grown_pack(refused: Callable[..., None], tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "bad.ffr", TREE)
     pack.write_bytes(pack.read_bytes() + b"more")
     refused(pack)
 
 
 @pytest.mark.parametrize("content", [b"a,b,c\n1,2,3\n" * 100, bytes(4096)], ids=["text", "zeros"])
-def test_other_files(refused: Callable[..., None], tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_packs(
+    refused: Callable[..., None], tmp_path: Path, content: bytes
+) -> None:
     pack = tmp_path / "other.ffr"
     pack.write_bytes(content)
     refused(pack)
 
 
-def test_missing_file(refused: Callable[..., None], tmp_path: Path) -> None:
+def test_missing_pack(refused: Callable[..., None], tmp_path: Path) -> None:
     refused(tmp_path / "absent.ffr", "No such file")
 
 
@@ -126,7 +128,7 @@ def test_fifo_and_device_instead_of_a_file(refused: Callable[..., None], tmp_pat
     refused(Path("/dev/zero"))
 
 
-def test_no_permission(refused: Callable[..., None], tmp_path: Path) -> None:
+def test_pack_without_read_permission(refused: Callable[..., None], tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "tree.ffr", TREE)
     pack.chmod(0)
     # Root may read it anyway, unless it loses these capabilities.

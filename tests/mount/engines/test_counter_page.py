@@ -71,7 +71,7 @@ def test_a_request_is_slow_from_about_a_second_on(pack: Path) -> None:
         assert slow_count(buckets_of(histogram_of(pack, [elapsed_ns]))) == count
 
 
-def test_percentiles_of_nothing_and_of_very_long(pack: Path) -> None:
+def test_percentiles_of_no_requests_and_of_very_long_ones(pack: Path) -> None:
     assert percentile_us([], 50) is None
     assert percentile_us(buckets_of([0] * BUCKET_COUNT), 99) is None
     for elapsed_ns in (LAST_BUCKET_NS, 3600 * 10**9, 2**63):
@@ -79,7 +79,7 @@ def test_percentiles_of_nothing_and_of_very_long(pack: Path) -> None:
         assert percentile_us(buckets_of(histogram), 50) == 8 * 2**25 * UNIT_NS / 1000
 
 
-def test_every_kind_and_every_row_is_known(pack: Path) -> None:
+def test_every_counter_of_the_engine_is_known(pack: Path) -> None:
     volume = open_volume(pack)
     counters = parse(volume.counter_page())
     volume.close()
@@ -96,7 +96,7 @@ def test_every_kind_and_every_row_is_known(pack: Path) -> None:
     assert sorted(unknown) == ["on_trial", "uring_queues"]
 
 
-def test_page_that_nobody_has_written_counts_nothing() -> None:
+def test_unwritten_page_counts_nothing() -> None:
     check_harmless(bytes(PAGE_SIZE))
     assert parse(bytes(PAGE_SIZE)) == {}
     assert counted({})["request_count"] == 0
@@ -149,7 +149,7 @@ def test_spoiled_page_is_harmless(true_page: bytes, size: int, offset: int, valu
     check_harmless(bytes(page))
 
 
-def test_huge_histogram_is_only_looked_at() -> None:
+def test_buckets_and_values_beyond_the_expected_are_ignored() -> None:
     counters = {"request.read": [2**64 - 1] * 8000, "reads": [2**64 - 1, 5], "bytes_kept": []}
     fields = counted(counters)
     assert fields["request_count"] == (2**64 - 1) * BUCKET_COUNT

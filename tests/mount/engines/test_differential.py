@@ -125,7 +125,7 @@ SURVEYS = [
 @pytest.mark.promise("S24")
 @pytest.mark.parametrize("way", SURVEYS, ids=[options or "none" for options, _ in SURVEYS])
 @pytest.mark.usefixtures("root_user")
-def test_engines_answer_alike(
+def test_engines_give_the_same_answers(
     mounts: list[Mount], tree: Tree, order: random.Random, way: tuple[str, int | None]
 ) -> None:
     options, user_id = way
@@ -149,7 +149,7 @@ def test_engines_answer_alike(
 
 @pytest.mark.long
 @pytest.mark.promise("S24")
-def test_engines_show_plain_files_alike(mounts: list[Mount], order: random.Random) -> None:
+def test_engines_show_plain_files_the_same(mounts: list[Mount], order: random.Random) -> None:
     write_records(mounts[0].pack, [order.randbytes(size) for size in SIZES])
     for mount in mounts:
         assert mount.mount("-o", "xattr").status == 0
@@ -170,7 +170,7 @@ def random_features(order: random.Random) -> Features:
 
 
 @pytest.mark.promise("S24")
-def test_engines_show_examples_alike(mounts: list[Mount], order: random.Random) -> None:
+def test_engines_show_examples_the_same(mounts: list[Mount], order: random.Random) -> None:
     records = [example(random_features(order)) for _ in range(3)]
     records += [order.randbytes(1000), example(random_features(order)) + b"\0" * 10, b""]
     large = order.randbytes(order.choice(LARGE_SIZES))
@@ -185,7 +185,9 @@ def test_engines_show_examples_alike(mounts: list[Mount], order: random.Random) 
 
 
 @pytest.mark.long
-def test_survey_sees_what_differs(mounts: list[Mount], tree: Tree, order: random.Random) -> None:
+def test_comparison_detects_differences(
+    mounts: list[Mount], tree: Tree, order: random.Random
+) -> None:
     write_folder(mounts[0].pack, tree)
     different = mounts[:2]
     for mount, options in zip(different, ("xattr,umask=0", "umask=1"), strict=True):

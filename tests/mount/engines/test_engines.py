@@ -35,12 +35,14 @@ def check_serves(tree: Mount) -> None:
     assert (found["engine"], found["transport"]) == (engine, transport)
 
 
-def test_engine_is_the_one_that_was_asked_for(tree: Mount) -> None:
+def test_engine_is_the_one_requested(tree: Mount) -> None:
     assert tree.mount().status == 0
     check_serves(tree)
 
 
-def test_auto_takes_native_where_it_was_built(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_uses_the_native_engine_if_it_was_built(
+    tree: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if tree.engine == "pyfuse3":
         monkeypatch.setenv(PATH_VARIABLE, str(tree.path / "absent"))
     assert tree.mount("--engine", "auto").status == 0
@@ -49,7 +51,7 @@ def test_auto_takes_native_where_it_was_built(tree: Mount, monkeypatch: pytest.M
 
 @by_native
 @pytest.mark.promise("S16")
-def test_native_that_was_not_built_is_refused_with_advice(
+def test_native_engine_that_was_not_built_is_refused_with_advice(
     tree: Mount, places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_program = places / "text"
@@ -61,7 +63,7 @@ def test_native_that_was_not_built_is_refused_with_advice(
 
 
 @by_native
-def test_there_are_as_many_threads_as_were_asked_for(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_number_of_threads_is_as_requested(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(dict(TREE))
     one, many = (mount(pack, "--threads", str(count)) for count in (1, THREADS_MAX))
     # A worker also has threads whose number does not depend on --threads. In either mount, one of
@@ -174,7 +176,9 @@ def test_worker_that_does_not_serve_is_a_failed_mount(
 
 
 @by_native
-def test_worker_that_does_not_wait_for_the_connection(tree: Mount, use_worker: UseWorker) -> None:
+def test_worker_that_exits_before_it_serves_is_a_failed_mount(
+    tree: Mount, use_worker: UseWorker
+) -> None:
     use_worker(OPENED + "os._exit(7)")
     tree.expect_log("the worker ended with status 7: it has logged nothing")
     tree.expect_log("5 workers in a row ended without an answer")

@@ -68,14 +68,14 @@ def test_index_and_records_that_fail_at_random(stalling: Mount, disk: Disk) -> N
     check_trouble(stalling, disk, everywhere=True)
 
 
-def test_reads_that_come_short_are_gone_on_with(stalling: Mount, disk: Disk) -> None:
+def test_short_reads_are_continued(stalling: Mount, disk: Disk) -> None:
     disk.come_short()
     contents = [content(name) for name in ALL_NAMES]
     assert stalling.ask(probes.read_all_in, "", ALL_NAMES) == contents
 
 
 @pytest.mark.promise("S12", "S14", "S18")
-def test_disk_that_dies(stalling: Mount, disk: Disk) -> None:
+def test_dead_disk_leaves_a_live_mount(stalling: Mount, disk: Disk) -> None:
     assert sorted(stalling.ask(probes.listdir, "")) == ALL_NAMES
     disk.die()
     stalling.expect_log("cannot read cold: ")
@@ -96,7 +96,7 @@ def has_open(pid: int, path: str) -> bool:
 
 
 @pytest.mark.promise("S18")
-def test_umount_while_the_disk_stalls_is_done_in_time(stalling: Mount, disk: Disk) -> None:
+def test_umount_returns_in_time_while_the_disk_stalls(stalling: Mount, disk: Disk) -> None:
     disk.stall_all()
     with contextlib.ExitStack() as stack:
         readers = [

@@ -37,7 +37,9 @@ def mount_with(tree: Mount, limit: int, *options: str) -> int:
 @by_both
 @pytest.mark.long
 @pytest.mark.promise("S16")
-def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_mount_with_any_limit_works_or_leaves_nothing(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
     """This tries every eighth limit, from a random first one."""
     tree = new_mount(pack_tree(TREE))
     statuses = []
@@ -60,7 +62,7 @@ def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: 
 
 @by_native
 @pytest.mark.promise("S16")
-def test_packs_leave_enough_or_are_refused(
+def test_packs_that_leave_too_few_descriptors_are_refused(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     """The worker has opened all packs, but then lacks the descriptors to serve them."""
@@ -160,7 +162,7 @@ def test_daemon_without_descriptors_unmounts(mount: MakeMount, pack_tree: PackTr
 
 @by_both
 @pytest.mark.promise("S38")
-def test_packs_are_not_left_out_for_want_of_descriptors(
+def test_allow_missing_does_not_skip_packs_for_lack_of_descriptors(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
 ) -> None:
     pack = pack_tree(TREE).read_bytes()
@@ -182,7 +184,7 @@ def test_packs_are_not_left_out_for_want_of_descriptors(
 @by_native
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("limit", [48, 64, 70])
-def test_daemon_of_few_descriptors_is_replaced(
+def test_daemon_with_few_descriptors_is_replaced(
     new_mount: MakeMount, pack_tree: PackTree, limit: int
 ) -> None:
     tree = new_mount(pack_tree(TREE))

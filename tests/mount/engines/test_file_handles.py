@@ -42,7 +42,9 @@ def open_by(root: str, handle: bytes) -> tuple[str, bytes | list[str]] | int:
 
 
 @pytest.mark.promise("S3")
-def test_handles_outlive_what_the_kernel_knows(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_file_handles_work_for_inodes_never_looked_up(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
     """Handles also work in another mount of the pack, where nothing was looked up."""
     pack = pack_tree(TREE)
     tree, other = mount(pack), mount(pack)

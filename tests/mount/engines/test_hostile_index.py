@@ -37,7 +37,9 @@ def lie(index: Index) -> None:
 
 
 @pytest.mark.usefixtures("fuse")
-def test_lies(new_mount: MakeMount, tmp_path: Path) -> None:
+def test_hostile_entries_are_eio_and_the_rest_is_served(
+    new_mount: MakeMount, tmp_path: Path
+) -> None:
     pack = tmp_path / "pack.ffr"
     pack.write_bytes(indexed_pack(TREE, lie))
     mount = new_mount(pack)

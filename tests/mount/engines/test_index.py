@@ -76,7 +76,7 @@ def many_files(path: Path, count: int) -> Path:
 
 @by_both
 @pytest.mark.promise("S4")
-def test_modes_and_times_are_those_that_were_packed(mount: MakeMount, source: Path) -> None:
+def test_modes_and_times_are_shown_as_packed(mount: MakeMount, source: Path) -> None:
     modes = {"run": 0o755, "private": 0o600, "odd": 0o4461, "none": 0o000}
     times_ns = {"run": 1_234_567_890_123_456_789, "private": -5_000_000_001, "odd": 0, "none": 7}
     for name, mode in modes.items():
@@ -110,7 +110,7 @@ def damaged(tmp_path: Path) -> tuple[Path, int]:
 
 @by_both
 @pytest.mark.promise("S40")
-def test_damage_of_the_index_is_eio_for_what_it_tells_and_the_rest_is_there(
+def test_damaged_index_block_is_eio_for_its_entries_only(
     new_mount: MakeMount, damaged: tuple[Path, int]
 ) -> None:
     path, slot = damaged
@@ -165,7 +165,7 @@ def test_pack_that_loses_its_index_while_mounted_gives_errors(
 @by_both
 @pytest.mark.long
 @pytest.mark.promise("S12", "S40")
-def test_pack_that_is_cut_off_and_restored_ends_no_mount(
+def test_truncating_and_restoring_a_pack_ends_no_mount(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     names = [f"{i}/{i}-{k:04d}" for i in range(40) for k in range(60)]
@@ -197,7 +197,7 @@ def spoil_block_checksums(path: Path) -> None:
 
 @pytest.mark.promise("S41")
 @pytest.mark.parametrize("spoil", [spoil_trailer, spoil_block_checksums])
-def test_index_that_cannot_be_used_is_left_aside_but_the_record_must_be_sound(
+def test_unusable_index_in_a_damaged_record_is_refused(
     new_mount: MakeMount, tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
     """The pickle is in the same record, whose checksum shows the damage."""
@@ -211,7 +211,7 @@ def test_index_that_cannot_be_used_is_left_aside_but_the_record_must_be_sound(
 
 
 @pytest.mark.promise("S41")
-def test_index_that_cannot_be_used_in_a_sound_record_is_left_aside_with_a_warning(
+def test_unusable_index_in_a_sound_record_is_only_a_warning(
     new_mount: MakeMount, tmp_path: Path
 ) -> None:
     path = many_files(tmp_path / "many.ffr", 10)
@@ -251,7 +251,7 @@ def test_first_mount_of_a_large_pack_makes_its_sidecar(mount: MakeMount, large: 
 
 
 @pytest.mark.promise("S41")
-def test_stale_and_broken_sidecars_are_made_anew_with_one_warning(
+def test_stale_and_broken_sidecars_are_rebuilt_with_one_warning(
     new_mount: MakeMount, large: Path
 ) -> None:
     sidecar = large.with_name("large.ffr.idx")
@@ -271,7 +271,7 @@ def test_stale_and_broken_sidecars_are_made_anew_with_one_warning(
 
 
 @pytest.mark.promise("S41")
-def test_sidecar_that_cannot_be_written_is_told_and_no_hindrance(
+def test_sidecar_that_cannot_be_written_is_only_a_warning(
     new_mount: MakeMount, large: Path
 ) -> None:
     large.with_name("large.ffr.idx").mkdir()
@@ -284,7 +284,7 @@ def test_sidecar_that_cannot_be_written_is_told_and_no_hindrance(
     assert tree.ask(probes.read, "file") == b"content"
 
 
-def test_worker_program_tells_which_packs_have_no_sound_index(large: Path, tmp_path: Path) -> None:
+def test_worker_program_lists_packs_without_a_sound_index(large: Path, tmp_path: Path) -> None:
     """The daemon makes sidecars for these packs alone; a sound index costs it nothing."""
     own = many_files(tmp_path / "own.ffr", 3)
     absent = tmp_path / "absent.ffr"

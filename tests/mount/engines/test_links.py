@@ -41,7 +41,7 @@ def linked(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S39")
-def test_links_are_shown_as_they_were(mount: MakeMount, linked: Path) -> None:
+def test_symlinks_are_shown_as_packed(mount: MakeMount, linked: Path) -> None:
     tree = mount(linked, "-o", "umask=077")
     for path, target in TARGETS.items():
         found = tree.ask(probes.stat, path)
@@ -54,7 +54,7 @@ def test_links_are_shown_as_they_were(mount: MakeMount, linked: Path) -> None:
 
 
 @pytest.mark.promise("S39")
-def test_links_lead_where_they_say(mount: MakeMount, linked: Path) -> None:
+def test_symlinks_resolve_to_their_targets(mount: MakeMount, linked: Path) -> None:
     tree = mount(linked)
     assert tree.ask(probes.read, "beside") == b"content"
     assert tree.ask(probes.read, "d/up") == b"content"
@@ -72,7 +72,7 @@ def test_links_have_no_extended_attributes(mount: MakeMount, linked: Path) -> No
 
 @pytest.mark.promise("S23", "S39")
 @pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
-def test_a_target_is_asked_for_once(mount: MakeMount, linked: Path) -> None:
+def test_link_target_is_requested_once(mount: MakeMount, linked: Path) -> None:
     tree = mount(linked)
     tree.ask(probes.readlink, "d/up")
     before = tree.requests()
@@ -97,7 +97,7 @@ def test_engines_agree_on_links(
 
 
 @pytest.mark.promise("S32", "S39")
-def test_hints_pass_links_over(mount: MakeMount, linked: Path) -> None:
+def test_hints_skip_symlinks(mount: MakeMount, linked: Path) -> None:
     tree = mount(linked)
     ask(probes.hint_all, str(tree.path), [b"/beside", b"/d/up", b"/d/file", b"/to folder/file"])
     assert tree.ask(probes.read, "d/file") == b"another"

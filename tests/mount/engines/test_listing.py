@@ -34,7 +34,7 @@ def test_big_folder_lists_every_name_once_and_again_after_rewind(tree: Mount) ->
 
 @pytest.mark.long
 @pytest.mark.promise("S5")
-def test_listing_goes_on_from_any_position(tree: Mount) -> None:
+def test_listing_resumes_from_any_position(tree: Mount) -> None:
     counts = [0, 1, 2, 3, 31, 32, 33, 34, 35, 1000, ENTRY_COUNT, ENTRY_COUNT + 1, ENTRY_COUNT + 2]
     for straight, sought in tree.ask(probes.seek_in_listing, "big", counts):
         assert sought == straight
@@ -55,7 +55,7 @@ def test_small_folders(tree: Mount) -> None:
     assert sorted(tree.ask(probes.list_twice, "")[0]) == [".", "..", "big", "empty", "one"]
 
 
-def test_dots_lead_where_they_should(tree: Mount) -> None:
+def test_dot_entries_have_the_right_inodes(tree: Mount) -> None:
     inodes = tree.ask(probes.inodes_of_listing, "one")
     assert inodes["."] == tree.ask(probes.stat, "one").st_ino
     assert inodes[".."] == tree.ask(probes.stat, "").st_ino

@@ -35,14 +35,14 @@ def tree(hinted_tree: Mount) -> Mount:
     return hinted_tree
 
 
-def test_fork_in_the_middle_of_reads(tree: Mount) -> None:
+def test_fork_between_reads(tree: Mount) -> None:
     with hinted(tree, texts(shuffled(1))), hinted(tree, texts(shuffled(2))):
         misread, statuses = tree.ask(forking.fork_while_reading, "d", DIGESTS, 4, FORK_COUNT)
     assert misread == []
     assert statuses == [0] * FORK_COUNT
 
 
-def test_fork_in_the_middle_of_hints(tree: Mount) -> None:
+def test_fork_between_hints(tree: Mount) -> None:
     assert tree.ask(forking.fork_while_hinting, "", PATHS, FORK_COUNT) == [0] * FORK_COUNT
     assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
 
@@ -54,7 +54,7 @@ def is_dropped(tree: Mount) -> bool:
 
 @pytest.mark.promise("S33")
 @pytest.mark.parametrize("act", ["closes", "reads", "sleeps", "executes"])
-def test_hints_are_their_process_s_alone(tree: Mount, act: str) -> None:
+def test_hints_stay_with_their_process_after_a_fork(tree: Mount, act: str) -> None:
     with child(forking.hint_and_fork, tree / "", PATHS, DIGESTS_OF_PATHS, act) as client:
         assert client.next() is True
         assert settled(tree)["prefetch.fetched"] == COUNT
@@ -70,7 +70,7 @@ def test_hints_are_their_process_s_alone(tree: Mount, act: str) -> None:
 
 @pytest.mark.promise("S33")
 @pytest.mark.parametrize("act", ["sleeps", "executes"])
-def test_hints_end_with_their_process_though_its_child_lives(tree: Mount, act: str) -> None:
+def test_hints_end_with_their_process_although_its_child_lives(tree: Mount, act: str) -> None:
     with child(forking.hint_and_fork, tree / "", PATHS, DIGESTS_OF_PATHS, act) as client:
         assert client.next() is True
         assert client.next() is None
@@ -79,7 +79,7 @@ def test_hints_end_with_their_process_though_its_child_lives(tree: Mount, act: s
         wait_until(lambda: is_dropped(tree), "they are dropped", SOON_S)
 
 
-def test_child_has_hints_of_its_own(tree: Mount) -> None:
+def test_forked_child_can_give_its_own_hints(tree: Mount) -> None:
     with child(forking.hint_and_fork, tree / "", PATHS, DIGESTS_OF_PATHS, "hints") as client:
         assert client.next() is True
         wait_until(lambda: figures(tree)["prefetch.hinted"] == COUNT, "all are known")

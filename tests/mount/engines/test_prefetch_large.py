@@ -32,7 +32,7 @@ def mount_files(mount: MakeMount, tmp_path: Path, size: int) -> tuple[Mount, dic
     return tree, files
 
 
-def test_who_hints_what_is_too_large_is_told(mount: MakeMount, tmp_path: Path) -> None:
+def test_command_warns_of_hinted_files_that_are_too_large(mount: MakeMount, tmp_path: Path) -> None:
     tree, files = mount_files(mount, tmp_path, 5 * MIB)
     told = "hinted files of more than 4,194,304 bytes are not read ahead: .* raise --cache-mb"
     tree.expect_log(told)
@@ -50,7 +50,7 @@ def test_who_hints_what_is_too_large_is_told(mount: MakeMount, tmp_path: Path) -
     assert tree.log().count("are not read ahead") == 1
 
 
-def test_program_that_hints_what_is_too_large_is_told(
+def test_library_warns_of_hinted_files_that_are_too_large(
     mount: MakeMount, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tree, files = mount_files(mount, tmp_path, 5 * MIB)

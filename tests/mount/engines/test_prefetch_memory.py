@@ -77,7 +77,7 @@ def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str
     assert highest <= CACHE_MB * MIB
 
 
-def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -> None:
+def test_memory_of_unread_hints_is_freed_after_the_ttl(mount: MakeMount, pack: Path) -> None:
     tree = cold(mount, pack, "--prefetch-ttl", "1")
     with hinted(tree, texts(NAMES)) as stream:
         wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
@@ -91,7 +91,7 @@ def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -
 
 
 @pytest.mark.parametrize("end", ["killed", "closed"])
-def test_client_that_dies_gives_all_back_at_once(mount: MakeMount, pack: Path, end: str) -> None:
+def test_memory_of_an_ended_client_is_freed_at_once(mount: MakeMount, pack: Path, end: str) -> None:
     tree = cold(mount, pack)
     others = NAMES[COUNT // 2 :]
     with hinted(tree, texts(others)):

@@ -49,7 +49,7 @@ def read_all(tree: Mount, names: list[str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_nothing_is_asked_where_the_kernel_knows_the_inode(tree: Mount, order: str) -> None:
+def test_hinted_files_with_known_inodes_need_no_requests(tree: Mount, order: str) -> None:
     names = ORDERS[order]
     tree.ask(probes.sizes, "d")
     start = settled(tree)
@@ -73,7 +73,7 @@ def test_nothing_is_asked_where_the_kernel_knows_the_inode(tree: Mount, order: s
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_bytes_are_held_where_it_does_not(tree: Mount, order: str) -> None:
+def test_hinted_files_with_unknown_inodes_stay_in_memory(tree: Mount, order: str) -> None:
     names = ORDERS[order]
     start = settled(tree)
     with hinted(tree, texts(names)):

@@ -78,7 +78,7 @@ def test_many_clients_and_many_readers(tree: Mount, listed: str) -> None:
 
 
 @pytest.mark.promise("S13")
-def test_pushed_bytes_are_the_files_in_every_way_of_reading(tree: Mount) -> None:
+def test_pushed_bytes_are_right_in_every_way_of_reading(tree: Mount) -> None:
     tree.ask(probes.sizes, "d")
     hint_all(tree, texts(NAMES))
     assert settled(tree)["prefetch.pushed"] > 0.9 * COUNT
@@ -133,7 +133,7 @@ def test_damaged_record_among_the_hints(mount: MakeMount, tmp_path: Path, listed
 
 @pytest.mark.promise("S12")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
-def test_record_that_is_overwritten_when_it_was_read_ahead(tree: Mount, listed: str) -> None:
+def test_record_overwritten_after_it_was_read_ahead(tree: Mount, listed: str) -> None:
     """Readers get the bytes that were verified when they were read ahead."""
     if listed == "listed":
         tree.ask(probes.sizes, "d")

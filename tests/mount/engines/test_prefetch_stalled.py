@@ -52,7 +52,7 @@ def check_others_can_be_read(tree: Mount, names: list[str]) -> None:
 
 @by_both
 @pytest.mark.promise("S14", "S32")
-def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, disk: Disk) -> None:
+def test_stalled_record_delays_no_other_hinted_record(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
     with hinted(stalling, roots(ALL_NAMES)):
         disk.wait_for("stalled")
@@ -67,9 +67,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, di
 
 @by_both
 @pytest.mark.promise("S14", "S35")
-def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
-    stalling: Mount, disk: Disk
-) -> None:
+def test_stalled_record_delays_no_other_record_read_in_order(stalling: Mount, disk: Disk) -> None:
     disk.stall("small12")
     check_others_can_be_read(stalling, SMALL_NAMES[:9])
     disk.wait_for("stalled")  # it is read ahead
@@ -81,7 +79,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
 
 @by_both
 @pytest.mark.promise("S14", "S32")
-def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Disk) -> None:
+def test_stalled_records_leave_room_for_other_hints(stalling: Mount, disk: Disk) -> None:
     """This holds however many clients hint the record that stalls."""
     disk.stall("stalled")
     with ExitStack() as stack:
@@ -97,9 +95,7 @@ def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Di
 
 @by_both
 @pytest.mark.promise("S11", "S32")
-def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
-    stalling: Mount, disk: Disk
-) -> None:
+def test_read_error_of_a_hinted_record_reaches_its_readers(stalling: Mount, disk: Disk) -> None:
     """The error is for a read, not for the hint; and the read can be tried again."""
     disk.fail("stalled")
     with hinted(stalling, roots(ALL_NAMES)):
@@ -113,7 +109,7 @@ def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
 
 @by_both
 @pytest.mark.promise("S11", "S32")
-def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
+def test_read_error_of_a_record_spares_readers_of_its_neighbours(
     stalling: Mount, disk: Disk
 ) -> None:
     """Readers of neighbours may be waiting for the same batch when it fails."""

@@ -55,7 +55,7 @@ def images(tree: Mount, numbers: list[int]) -> list[bytes]:
 
 
 @pytest.mark.promise("S76")
-def test_records_that_are_warmed(mount: MakeMount, pack: Path) -> None:
+def test_files_of_warmed_records_need_no_requests(mount: MakeMount, pack: Path) -> None:
     """Files of features then need no request. record.bin and example.json are not warmed."""
     tree = mount(pack)
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
@@ -74,7 +74,7 @@ def test_records_that_are_warmed(mount: MakeMount, pack: Path) -> None:
 
 
 @pytest.mark.promise("S32", "S34")
-def test_hinted_records_are_there(mount: MakeMount, pack: Path) -> None:
+def test_hinted_records_are_read_from_memory(mount: MakeMount, pack: Path) -> None:
     tree = cold(mount, pack)
     numbers = shuffled()
     with hinted(tree, [text(number) for number in numbers]):
@@ -101,7 +101,7 @@ def test_every_file_of_a_hinted_record_is_right(mount: MakeMount, pack: Path, li
 
 
 @pytest.mark.promise("S34")
-def test_record_whose_files_the_kernel_knows_is_given_to_it(mount: MakeMount, pack: Path) -> None:
+def test_records_with_inodes_known_to_the_kernel_are_pushed(mount: MakeMount, pack: Path) -> None:
     """The files were listed long ago: the mount's memory has nothing of the listing any more."""
     tree: Mount = mount(pack, "--cache-mb", "1")
     tree.ask(probes.inodes, "")
@@ -143,7 +143,7 @@ def disk(new_disk: MakeDisk, pack: Path) -> Disk:
 
 
 @pytest.mark.promise("S14", "S32")
-def test_hinted_record_that_stalls_holds_up_nobody_else(stalling: Mount, disk: Disk) -> None:
+def test_stalled_hinted_record_delays_no_other_reader(stalling: Mount, disk: Disk) -> None:
     disk.stall("7")
     with hinted(stalling, [text(7)]):
         disk.wait_for("stalled")

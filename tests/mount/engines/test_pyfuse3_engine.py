@@ -70,7 +70,7 @@ HANDLERS = {
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_what_nobody_foresaw_is_eio_with_a_traceback_in_the_log(
+def test_unexpected_exception_is_eio_with_a_logged_traceback(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = operations(BrokenVolume(ZeroDivisionError("oh")))
@@ -80,15 +80,13 @@ def test_what_nobody_foresaw_is_eio_with_a_traceback_in_the_log(
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_errors_of_the_system_keep_their_number(name: str) -> None:
+def test_system_errors_keep_their_number(name: str) -> None:
     broken = operations(BrokenVolume(OSError(errno.ESTALE, "gone")))
     assert errno_of(getattr(broken, name)(*HANDLERS[name])) == errno.ESTALE
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_eagain_which_programs_take_for_no_error_is_eio(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_eagain_becomes_eio(name: str, caplog: pytest.LogCaptureFixture) -> None:
     broken = operations(BrokenVolume(OSError(errno.EAGAIN, "cannot start a thread")))
     assert errno_of(getattr(broken, name)(*HANDLERS[name])) == errno.EIO
     assert "cannot start a thread" in caplog.text
@@ -100,7 +98,7 @@ def test_damage_is_eio_with_a_line_that_names_the_path(caplog: pytest.LogCapture
     assert caplog.messages == ["cannot read d/file 7: x.ffr: record 3 at 99: damaged"]
 
 
-def test_without_xattr_the_kernel_is_told_never_to_ask() -> None:
+def test_xattr_requests_without_the_option_are_enosys() -> None:
     plain = operations(BrokenVolume(ZeroDivisionError()), xattr=False)
     assert errno_of(plain.getxattr(1, b"user.ffrfs.record", CONTEXT)) == errno.ENOSYS
     assert errno_of(plain.listxattr(1, CONTEXT)) == errno.ENOSYS
@@ -204,7 +202,7 @@ LATE_HANDLERS = {
 
 @pytest.mark.trio
 @pytest.mark.parametrize("name", LATE_HANDLERS)
-async def test_what_the_tree_cannot_tell_yet_is_waited_for(name: str) -> None:
+async def test_answers_that_are_not_ready_are_waited_for(name: str) -> None:
     volume = LateVolume()
     served = operations(volume)
     results: list[Any] = []
@@ -236,7 +234,7 @@ async def test_what_the_tree_cannot_tell_yet_is_waited_for(name: str) -> None:
 
 @pytest.mark.promise("S18")
 @pytest.mark.parametrize("number", [errno.ECONNABORTED, errno.ENOMEM])
-def test_a_connection_that_ends_while_a_request_is_received_has_ended(number: int) -> None:
+def test_aborted_connection_during_a_receive_is_no_error(number: int) -> None:
     """As in pyfuse3.main(), the error comes from a task of a nursery."""
 
     async def receive() -> None:

@@ -160,9 +160,7 @@ def test_wrong_checksum_in_the_header_is_eio_for_that_record(
 
 
 @by_both
-def test_plain_file_cut_inside_its_last_record_loses_only_that(
-    mount: MakeMount, tmp_path: Path
-) -> None:
+def test_truncated_plain_file_loses_only_its_last_record(mount: MakeMount, tmp_path: Path) -> None:
     records = [content(5000, i) for i in range(3)]
     pack = write_records(tmp_path / "cut.ffr", records)
     pack.write_bytes(pack.read_bytes()[:-1])
@@ -204,7 +202,7 @@ def test_pack_that_is_overwritten_while_mounted_is_eio(
 
 @by_both
 @pytest.mark.promise("S10", "S12")
-def test_large_file_that_is_overwritten_after_its_check_gives_no_new_byte(
+def test_large_file_overwritten_after_its_check_is_eio(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
     data = content(16 << 20)
@@ -220,7 +218,7 @@ def test_large_file_that_is_overwritten_after_its_check_gives_no_new_byte(
 
 @by_both
 @pytest.mark.promise("S3")
-def test_pack_that_is_replaced_stays_what_it_was(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_replaced_pack_keeps_serving_its_old_content(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree({"first": content(5000), "second": content(5000, 1)})
     tree = mount(pack)
     pack.unlink()

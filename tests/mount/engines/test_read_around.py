@@ -53,7 +53,7 @@ def read(tree: Mount, names: list[str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_an_epoch_in_no_order(mount: MakeMount, pack: Path, cached: bool) -> None:
+def test_epoch_in_random_order(mount: MakeMount, pack: Path, cached: bool) -> None:
     tree = listed(mount, pack)
     if not cached:
         forget_pages(pack)
@@ -66,7 +66,7 @@ def test_an_epoch_in_no_order(mount: MakeMount, pack: Path, cached: bool) -> Non
 
 
 @by_native
-def test_without_a_listing_it_comes_into_the_page_cache(mount: MakeMount, pack: Path) -> None:
+def test_without_a_listing_neighbours_fill_the_page_cache(mount: MakeMount, pack: Path) -> None:
     tree: Mount = mount(pack)
     wait_for_limit(tree)
     forget_pages(pack)
@@ -76,21 +76,21 @@ def test_without_a_listing_it_comes_into_the_page_cache(mount: MakeMount, pack: 
 
 
 @by_native
-def test_off(mount: MakeMount, pack: Path) -> None:
+def test_read_around_off_reads_no_neighbours(mount: MakeMount, pack: Path) -> None:
     tree = listed(mount, pack, "--read-around", "off")
     found = read(tree, shuffled(4, NAMES))
     assert found["read_around.read_bytes"] == 0
     assert found["requests.read.count"] >= COUNT
 
 
-def test_on_needs_no_evidence(mount: MakeMount, pack: Path) -> None:
+def test_read_around_on_pushes_after_the_first_read(mount: MakeMount, pack: Path) -> None:
     tree = listed(mount, pack, "--read-around", "on")
     found = read(tree, [NAMES[COUNT // 2]])
     assert found["read_around.pushed"] > 100
 
 
 @by_native
-def test_several_packs(mount: MakeMount, tmp_path: Path) -> None:
+def test_read_around_with_several_packs(mount: MakeMount, tmp_path: Path) -> None:
     half = COUNT // 2
     parts = [dict(list(FILES.items())[:half]), dict(list(FILES.items())[half:])]
     packs = [

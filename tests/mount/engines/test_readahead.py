@@ -46,7 +46,9 @@ def write_in_order(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
-def test_one_reader_in_order(mount: MakeMount, tmp_path: Path, listed: str) -> None:
+def test_single_reader_in_order_is_read_ahead(
+    mount: MakeMount, tmp_path: Path, listed: str
+) -> None:
     tree = cold(mount, write_in_order(tmp_path), listed)
     before = settled(tree)
     assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []

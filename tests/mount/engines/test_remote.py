@@ -93,7 +93,7 @@ URLS: dict[str, Callable[[Nginx, Path], str]] = {
     [("native", "http"), ("pyfuse3", "http"), ("native", "file"), ("pyfuse3", "cached")],
     indirect=["engine"],
 )
-def test_a_tree_is_read_from_afar_and_then_from_the_cache(
+def test_tree_is_read_from_the_server_and_then_from_the_cache(
     reach: Reach, pack: Path, server: Nginx, kind: str
 ) -> None:
     url = URLS[kind](server, pack)
@@ -113,7 +113,7 @@ def test_a_tree_is_read_from_afar_and_then_from_the_cache(
 
 
 @by_native
-def test_the_rest_is_fetched_once_most_of_a_pack_was_read_in_no_order(
+def test_rest_of_a_pack_is_fetched_after_most_was_read_randomly(
     reach: Reach, pack_tree: PackTree
 ) -> None:
     """A block holds nine files, so 110 of the 600 need four fifths of the blocks.
@@ -133,7 +133,7 @@ def test_the_rest_is_fetched_once_most_of_a_pack_was_read_in_no_order(
 
 
 @pytest.mark.promise("S63")
-def test_a_fetcher_that_is_killed_costs_a_delay(reach: Reach, pack: Path, server: Nginx) -> None:
+def test_killed_fetcher_only_delays_readers(reach: Reach, pack: Path, server: Nginx) -> None:
     tree = reach(f"{server.url}/{pack.name}", "--cache-mode", "stream")
     check(tree, NAMES[:20])
     for turn in range(1, 4):
@@ -145,9 +145,7 @@ def test_a_fetcher_that_is_killed_costs_a_delay(reach: Reach, pack: Path, server
 
 
 @pytest.mark.promise("S63")
-def test_a_server_that_is_away_for_a_while_costs_a_delay(
-    reach: Reach, pack: Path, server: Nginx
-) -> None:
+def test_short_server_outage_only_delays_readers(reach: Reach, pack: Path, server: Nginx) -> None:
     tree = reach(f"{server.url}/{pack.name}", "--cache-mode", "stream")
     check(tree, NAMES[:10])
     server.program.kill()
@@ -156,7 +154,9 @@ def test_a_server_that_is_away_for_a_while_costs_a_delay(
 
 
 @pytest.mark.promise("S62")
-def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, server: Nginx) -> None:
+def test_replaced_object_is_not_mixed_with_the_old_one(
+    reach: Reach, pack: Path, server: Nginx
+) -> None:
     tree = reach(f"{server.url}/{pack.name}")
     check(tree, NAMES[:5])
     other = pack.with_name("other")
@@ -210,7 +210,7 @@ def test_next_daemon_knows_that_an_object_was_replaced(
 
 
 @pytest.mark.promise("S65")
-def test_nothing_secret_of_a_url_is_seen(
+def test_secrets_of_a_url_are_not_shown(
     reach: Reach, pack: Path, server: Nginx, tmp_path: Path
 ) -> None:
     file = tmp_path / "mount.toml"
@@ -228,7 +228,7 @@ def test_nothing_secret_of_a_url_is_seen(
 
 
 @pytest.mark.promise("S65")
-def test_credentials_are_the_fetchers_alone(
+def test_only_the_fetcher_gets_credentials(
     reach: Reach, pack: Path, server: Nginx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
@@ -255,7 +255,7 @@ def test_worker_that_lists_packs_gets_no_credentials(
 
 
 @pytest.mark.promise("S61")
-def test_what_is_wrong_is_said_in_one_line(
+def test_missing_object_gives_one_error_line(
     server: Nginx, tmp_path: Path, cache: list[str], engine: str
 ) -> None:
     place = tmp_path / "mnt"
@@ -288,7 +288,9 @@ def test_prefetch_all_brings_everything_into_the_cache(
 
 
 @by_native
-def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server: Nginx) -> None:
+def test_prefetch_all_continues_with_the_next_fetcher(
+    reach: Reach, pack: Path, server: Nginx
+) -> None:
     """Another fetcher fills the cache; until it knows how much, no figure says that all is done."""
     tree = reach(f"{server.url}/{pack.name}")
     with server.program.stopped():
@@ -306,7 +308,7 @@ def test_prefetch_all_goes_on_after_its_fetcher(reach: Reach, pack: Path, server
 
 
 @pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
-def test_prefetch_all_goes_on_after_its_daemon(
+def test_prefetch_all_continues_with_the_next_daemon(
     reach: Reach, pack: Path, server: Nginx, engine: str
 ) -> None:
     """Another daemon, or a mount made again, fetches the blocks that an outage has left."""
@@ -346,7 +348,7 @@ def test_prefetch_all_needs_a_cache_on_disk(
 
 @by_native
 @pytest.mark.promise("S75")
-def test_neighbours_fetch_nothing(reach: Reach, server: Nginx, pack: Path) -> None:
+def test_pushing_neighbours_fetches_no_blocks(reach: Reach, server: Nginx, pack: Path) -> None:
     """The mount pushes from blocks that a reader has fetched; it fetches no other block."""
     tree = reach(f"{server.url}/{pack.name}", "--read-around", "on")
     wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
@@ -359,7 +361,7 @@ def test_neighbours_fetch_nothing(reach: Reach, server: Nginx, pack: Path) -> No
 
 
 @pytest.mark.promise("S76")
-def test_warm(reach: Reach, server: Nginx, pack: Path) -> None:
+def test_warm_pushes_every_file_of_a_remote_tree(reach: Reach, server: Nginx, pack: Path) -> None:
     tree = reach(f"{server.url}/{pack.name}", "--read-around", "off")
     assert ffrfs("warm", tree.path).status == 0
     found = tree.statistics()
@@ -374,7 +376,7 @@ def test_warm(reach: Reach, server: Nginx, pack: Path) -> None:
 
 
 @by_native
-def test_warm_waits_for_a_fetcher_that_is_late(reach: Reach, server: Nginx, pack: Path) -> None:
+def test_warm_waits_for_a_slow_fetcher(reach: Reach, server: Nginx, pack: Path) -> None:
     tree = reach(f"{server.url}/{pack.name}", "--read-around", "off")
     fetcher = tree.statistics()["fetcher_pid"]
     os.kill(fetcher, signal.SIGSTOP)
@@ -390,7 +392,7 @@ def test_warm_waits_for_a_fetcher_that_is_late(reach: Reach, server: Nginx, pack
 
 @by_native
 @pytest.mark.promise("S76")
-def test_warm_brings_what_is_cached_when_the_server_is_gone(
+def test_warm_pushes_cached_files_without_the_server(
     reach: Reach, server: Nginx, pack: Path
 ) -> None:
     url = f"{server.url}/{pack.name}"

@@ -108,7 +108,7 @@ def kill(readers: list[Child], end_s: float = END_S) -> None:
 
 @pytest.mark.promise("S63")
 @pytest.mark.parametrize(("engine", "name"), CASES, indirect=["engine"])
-def test_a_killed_reader_ends_and_its_fetch_goes_on(tree: Mount, server: Nginx, name: str) -> None:
+def test_killed_reader_ends_and_its_fetch_continues(tree: Mount, server: Nginx, name: str) -> None:
     before = remote(tree)["blocks_fetched"]
     with contextlib.ExitStack() as stack:
         with server.program.stopped():
@@ -129,7 +129,7 @@ def test_a_killed_reader_ends_and_its_fetch_goes_on(tree: Mount, server: Nginx, 
     [("native", TIMEOUT_S, END_S), ("uring", 12, 48)],
     indirect=["engine"],
 )
-def test_many_wait_and_hold_up_nobody(
+def test_many_waiting_readers_delay_no_other_requests(
     tree: Mount, server: Nginx, timeout_s: int, end_s: float
 ) -> None:
     with contextlib.ExitStack() as stack, server.program.stopped():

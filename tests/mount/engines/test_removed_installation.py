@@ -40,14 +40,14 @@ def check_unmounts(tree: Mount) -> None:
     tree.wait_for_daemon()
 
 
-def test_is_served_on(orphan: Mount) -> None:
+def test_mount_of_a_removed_installation_keeps_serving(orphan: Mount) -> None:
     assert orphan.ask(probes.contents, "") == TREE
     check_unmounts(orphan)
 
 
 @pytest.mark.promise("S19")
 @by_native
-def test_reads_fail_once_the_worker_has_died(orphan: Mount) -> None:
+def test_reads_fail_after_the_worker_has_died(orphan: Mount) -> None:
     for text in ("killed by SIGKILL", "no other worker", "no worker can begin"):
         orphan.expect_log(text)
     os.kill(orphan.statistics()["worker_pid"], signal.SIGKILL)
@@ -57,7 +57,7 @@ def test_reads_fail_once_the_worker_has_died(orphan: Mount) -> None:
 
 @pytest.mark.promise("S19")
 @by_native
-def test_is_served_on_without_a_guardian(orphan: Mount) -> None:
+def test_mount_keeps_serving_without_a_guardian(orphan: Mount) -> None:
     orphan.expect_log("the guardian has died")
     orphan.expect_log("no guardian: if this daemon dies, the mount ends: ")
     assert orphan.guardian is not None

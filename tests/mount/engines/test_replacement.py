@@ -83,7 +83,7 @@ def worker_figures(tree: Mount) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGSYS])
-def test_no_reader_notices_a_death(tree: Mount, number: signal.Signals) -> None:
+def test_readers_do_not_notice_the_death_of_a_worker(tree: Mount, number: signal.Signals) -> None:
     tree.expect_log(f"the worker was killed by {number.name}: (it has logged nothing|slow )")
     with readers_at_work(tree, "d", TREE), child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
@@ -107,7 +107,7 @@ def test_worker_that_is_killed_as_soon_as_it_serves(tree: Mount) -> None:
             wait_for_reads(tree)
 
 
-def test_requests_in_flight_are_asked_for_again(new_mount: MakeMount, disk: Disk) -> None:
+def test_requests_in_flight_are_resent(new_mount: MakeMount, disk: Disk) -> None:
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
     tree.expect_log("killed by SIGKILL")
@@ -122,7 +122,7 @@ def test_requests_in_flight_are_asked_for_again(new_mount: MakeMount, disk: Disk
     assert worker_figures(tree)["resent"] >= 1
 
 
-def test_what_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: Disk) -> None:
+def test_file_that_ends_the_worker_twice_is_quarantined(new_mount: MakeMount, disk: Disk) -> None:
     """Three workers start: one after each death, and one for the restart."""
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
@@ -197,7 +197,7 @@ def test_daemon_that_dies_while_reads_fail_leaves_the_mount(
     assert all(blocks(fd) for fd in connections(tree.statistics()["worker_pid"]))
 
 
-def test_storage_that_fails_while_a_worker_begins(new_mount: MakeMount, disk: Disk) -> None:
+def test_storage_that_fails_while_a_worker_starts(new_mount: MakeMount, disk: Disk) -> None:
     """Reads fail as long as the storage fails."""
     tree = new_mount(disk.pack)
     assert tree.mount(*OPTIONS).status == 0
@@ -268,7 +268,7 @@ def test_pack_that_was_replaced_is_not_served(
     assert line.endswith(": unmount, and mount it again")
 
 
-def test_mount_of_a_set_goes_on_without_what_is_added(mount: MakeMount, tmp_path: Path) -> None:
+def test_mount_of_a_set_ignores_shards_appended_later(mount: MakeMount, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("first", "added")]
     for folder in folders:
         folder.mkdir()
@@ -287,7 +287,7 @@ def test_mount_of_a_set_goes_on_without_what_is_added(mount: MakeMount, tmp_path
         assert ffrfs("restart", tree.path).status == 0
 
 
-def test_version_that_does_not_start_is_given_up(
+def test_restart_keeps_the_old_version_if_the_new_one_fails(
     new_mount: MakeMount, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(places))
@@ -344,7 +344,7 @@ def test_restart_under_readers(tree: Mount) -> None:
     assert (worker_figures(tree)["restarts"], worker_figures(tree)["deaths"]) == (1, 0)
 
 
-def test_kernel_that_cannot_resend(
+def test_requests_in_flight_fail_if_the_kernel_cannot_resend(
     places: Path, new_mount: MakeMount, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests in flight fail, and nothing hangs."""

@@ -34,7 +34,9 @@ class HangingIndex:
 
 @pytest.mark.trio
 @pytest.mark.promise("S56")
-async def test_what_is_too_much_is_only_counted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_slow_requests_beyond_the_limit_are_only_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
     index: Any = HangingIndex()
     requests = RequestLog(index)
@@ -62,7 +64,7 @@ async def test_what_is_too_much_is_only_counted(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.trio
-async def test_an_index_that_hangs_does_not_hold_up_the_end() -> None:
+async def test_hanging_index_does_not_delay_the_end() -> None:
     index: Any = HangingIndex()
     requests = RequestLog(index)
     with trio.fail_after(LIMIT_S):
@@ -75,7 +77,7 @@ async def test_an_index_that_hangs_does_not_hold_up_the_end() -> None:
 
 
 @pytest.mark.trio
-async def test_slow_request_is_counted_where_no_thread_is_left(
+async def test_logging_continues_after_a_thread_cannot_start(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -95,7 +95,7 @@ def test_folder_of_shards_is_the_tree_that_was_packed(
 
 
 @pytest.mark.promise("S37")
-def test_shards_that_are_named_are_the_same_tree(
+def test_shards_named_one_by_one_are_the_same_tree(
     mount: MakeMount, shards: Path, source: Path
 ) -> None:
     tree = mount(*packs_in(shards))
@@ -109,7 +109,7 @@ def test_shards_that_are_named_are_the_same_tree(
 
 
 @pytest.mark.promise("S37")
-def test_packs_of_no_set_merge(mount: MakeMount, two_packs: list[Path]) -> None:
+def test_packs_of_different_sets_are_merged(mount: MakeMount, two_packs: list[Path]) -> None:
     os.utime(two_packs[0], ns=(0, 1_111_111_111))
     os.utime(two_packs[1], ns=(0, 2_222_222_222))
     tree = mount(*two_packs, "-o", "xattr")
@@ -179,7 +179,7 @@ def test_conflict_is_refused_and_names_the_path_and_both_packs(
         (["-o", "on_conflict=last", "--on-conflict", "first"], b"first"),
     ],
 )
-def test_first_or_last_is_shown_if_asked_for(
+def test_on_conflict_shows_the_first_or_the_last_pack(
     mount: MakeMount, clashing: list[Path], arguments: list[str], shown: bytes
 ) -> None:
     expected = {"a": b"a", "d": None, "d/more": b"m", "d/same": shown}
@@ -188,7 +188,7 @@ def test_first_or_last_is_shown_if_asked_for(
 
 @pytest.mark.promise("S4", "S37")
 @pytest.mark.parametrize(("shown", "root_links"), [("first", 1), ("last", 1), ("error", 4)])
-def test_number_of_links_of_a_directory_where_files_may_hide_others(
+def test_link_count_of_a_directory_with_possible_conflicts(
     mount: MakeMount, tmp_path: Path, shown: str, root_links: int
 ) -> None:
     """A number that is too high makes find(1) look for directories that are not there."""
@@ -250,7 +250,7 @@ def test_set_that_lacks_a_shard_is_refused_or_the_rest_is_shown(
 
 @by_both
 @pytest.mark.promise("S38")
-def test_pack_that_is_not_there_is_refused_or_left_out(
+def test_missing_pack_is_refused_or_left_out(
     new_mount: MakeMount, two_packs: list[Path], tmp_path: Path
 ) -> None:
     absent = tmp_path / "absent.ffr"
@@ -263,16 +263,14 @@ def test_pack_that_is_not_there_is_refused_or_left_out(
 
 
 @pytest.mark.promise("S38")
-def test_where_nothing_is_left_the_first_failure_is_told(
-    new_mount: MakeMount, tmp_path: Path
-) -> None:
+def test_first_failure_is_reported_if_no_pack_is_left(new_mount: MakeMount, tmp_path: Path) -> None:
     tree = new_mount(tmp_path / "x.ffr", tmp_path / "y.ffr")
     mount_command_fails(tree.mount("--allow-missing"), 1, str(tmp_path / "x.ffr"), "No such file")
     assert not tree.path.exists()
 
 
 @pytest.mark.promise("S38")
-def test_appended_shards_are_of_the_set(
+def test_appended_shards_belong_to_the_set(
     new_mount: MakeMount, shards: Path, source: Path, tmp_path: Path
 ) -> None:
     write_files(tmp_path / "new", {"d": {"new": b"new"}})
@@ -291,7 +289,7 @@ def test_one_shard_alone_shows_its_part(mount: MakeMount, shards: Path, source: 
     assert found.items() < contents(source).items()
 
 
-def test_what_is_no_packed_folder_is_refused_among_several(
+def test_only_packed_folders_can_be_mounted_together(
     new_mount: MakeMount, two_packs: list[Path], tmp_path: Path
 ) -> None:
     plain = write_records(tmp_path / "plain.ffr", [b"record"])
@@ -305,7 +303,9 @@ def test_what_is_no_packed_folder_is_refused_among_several(
             mount_command_fails(done, 1, str(other), "only packs can be shown", "alone")
 
 
-def test_folder_of_both_kinds_is_refused(new_mount: MakeMount, two_packs: list[Path]) -> None:
+def test_folder_of_packs_and_tfrecord_files_is_refused(
+    new_mount: MakeMount, two_packs: list[Path]
+) -> None:
     folder = two_packs[0].parent / "folder"
     folder.mkdir()
     shutil.copy(two_packs[0], folder)
@@ -313,7 +313,7 @@ def test_folder_of_both_kinds_is_refused(new_mount: MakeMount, two_packs: list[P
     mount_command_fails(new_mount(folder).mount(), 1, str(folder), "both")
 
 
-def test_hidden_files_and_others_in_the_folder_do_not_count(
+def test_hidden_and_other_files_in_the_folder_are_ignored(
     mount: MakeMount, two_packs: list[Path]
 ) -> None:
     folder = two_packs[0].parent / "folder"

@@ -22,7 +22,7 @@ from tests.mount.makers import MakeMount
 
 
 @pytest.mark.promise("S14")
-def test_other_reads_go_on(stalling: Mount, disk: Disk) -> None:
+def test_other_reads_continue(stalling: Mount, disk: Disk) -> None:
     assert stalling.ask(probes.read, "cached") == content("cached")
     disk.stall("stalled")
     with ExitStack() as stack:
@@ -89,9 +89,7 @@ def test_many_stalled_readers_leave_room_for_others(
             assert reader.answer() == [content("stalled")[i * step : i * step + 1]]
 
 
-def test_read_that_the_disk_refuses_is_its_error_and_can_be_tried_again(
-    stalling: Mount, disk: Disk
-) -> None:
+def test_failed_read_is_an_error_and_can_be_retried(stalling: Mount, disk: Disk) -> None:
     disk.fail("stalled")
     stalling.expect_log("cannot read stalled: .*Input/output error")
     assert stalling.ask(probes.errno_of, "stalled", "read") == errno.EIO
@@ -128,7 +126,7 @@ def test_second_signal_while_a_read_stalls_fails_the_read(stalling: Mount, disk:
         stalling.wait_for_daemon()
 
 
-def test_killed_reader_does_not_hold_up_others(stalling: Mount, disk: Disk) -> None:
+def test_killed_reader_does_not_delay_others(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
@@ -141,7 +139,7 @@ def test_killed_reader_does_not_hold_up_others(stalling: Mount, disk: Disk) -> N
 
 @pytest.mark.long
 @pytest.mark.promise("S14")
-def test_killed_lookup_does_not_hold_up_a_read_that_waits(stalling: Mount, disk: Disk) -> None:
+def test_killed_lookup_does_not_delay_a_waiting_read(stalling: Mount, disk: Disk) -> None:
     """The lookup's request is withdrawn, and no thread may then wait for a next request."""
     with child(probes.kill_in_lookups, stalling / "") as killer:
         killer.next()
@@ -186,7 +184,7 @@ def test_reader_that_waits_for_the_disk_lets_other_threads_run(disk: Disk) -> No
 
 
 @pytest.mark.promise("S14", "S75")
-def test_neighbours_that_stall_hold_up_nobody(new_mount: MakeMount, disk: Disk) -> None:
+def test_stalled_neighbours_delay_no_reader(new_mount: MakeMount, disk: Disk) -> None:
     """The mount, too, ends at once; its daemon ends when the disk has answered."""
     tree = new_mount(disk.pack)
     assert tree.mount("--read-around", "on").status == 0

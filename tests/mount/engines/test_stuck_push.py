@@ -25,7 +25,7 @@ def stores(daemon: int) -> bool:
 
 
 @pytest.mark.parametrize("engine", ["pyfuse3"], indirect=True)
-def test_stuck_thread_keeps_no_reader(tree: Mount, root_user: None) -> None:
+def test_stuck_thread_does_not_keep_a_reader_waiting(tree: Mount, root_user: None) -> None:
     assert tree.process is not None
     assert tree.ask(probes.listdir, "") == ["a", "b"]
     daemon = tree.process.pid
@@ -59,7 +59,7 @@ def test_guardian_ends_with_the_daemon(tree: Mount) -> None:
     assert guardian.wait(20)
 
 
-def test_ending_a_connection_leaves_the_mount(tree: Mount, root_user: None) -> None:
+def test_aborting_a_connection_leaves_the_mount(tree: Mount, root_user: None) -> None:
     assert tree.process is not None
     there = mount_at(str(tree.path))
     assert there is not None

@@ -87,7 +87,7 @@ def test_a_split_is_mounted_alone(mount: MakeMount, data: Path) -> None:
     assert tree.statistics()["packs"] == [str(data / "train")]
 
 
-def test_the_pack_is_the_directory_that_was_named(mount: MakeMount, data: Path) -> None:
+def test_pack_is_shown_as_the_directory_that_was_named(mount: MakeMount, data: Path) -> None:
     tree = mount(data)
     assert tree.statistics()["packs"] == [str(data)]
     mounts = [
@@ -98,7 +98,7 @@ def test_the_pack_is_the_directory_that_was_named(mount: MakeMount, data: Path) 
 
 
 @pytest.mark.promise("S4")
-def test_parents(mount: MakeMount, data: Path) -> None:
+def test_dot_entries_have_the_right_inodes(mount: MakeMount, data: Path) -> None:
     tree = mount(data)
     for path in ("train", "train/000000003", "train/000000003/inner"):
         entries = dict(tree.ask(probes.inodes_of_listing, path))
@@ -165,7 +165,7 @@ def test_missing_shards(new_mount: MakeMount, mount: MakeMount, data: Path) -> N
 
 
 @pytest.mark.promise("S16")
-def test_what_cannot_be_mounted_is_one_line(new_mount: MakeMount, data: Path) -> None:
+def test_unmountable_data_sets_give_one_error_line(new_mount: MakeMount, data: Path) -> None:
     info = data / "dataset_info.json"
     mount_command_fails(new_mount(data / "valid").mount(), 1, f"{data}/valid", "no such split")
     files(data, "test")[1].write_bytes(b"\x1f\x8b\x08" + bytes(40))
@@ -182,7 +182,9 @@ def test_what_cannot_be_mounted_is_one_line(new_mount: MakeMount, data: Path) ->
         mount_command_fails(new_mount(pack).mount(), 1, f"{info}: not JSON")
 
 
-def test_what_is_not_tfds_mounts_as_before(mount: MakeMount, data: Path, tmp_path: Path) -> None:
+def test_folders_other_than_tfds_are_not_taken_for_tfds(
+    mount: MakeMount, data: Path, tmp_path: Path
+) -> None:
     flat = [f"{number:09d}" for number in range(10)]
     (data / "dataset_info.json").write_text('{"splits": {"train": {}}}')  # as by Hugging Face
     assert sorted(mount(data).ask(probes.listdir, "")) == flat

@@ -114,7 +114,7 @@ def test_every_step_of_every_golden_sequence(golden: Path, mount: MakeMount) -> 
 
 
 @pytest.mark.promise("S26")
-def test_record_that_is_no_example_is_record_bin_alone(golden: Path, mount: MakeMount) -> None:
+def test_record_that_is_no_example_shows_only_record_bin(golden: Path, mount: MakeMount) -> None:
     tree = mount(golden / "tf/raw.tfrecord")
     records = tfrecord_records((golden / "tf/raw.tfrecord").read_bytes())
     contents = tree.ask(probes.contents, "")
@@ -208,7 +208,7 @@ def test_xattrs_name_the_record(golden: Path, mount: MakeMount) -> None:
 
 
 @pytest.mark.promise("S26")
-def test_names_that_no_folder_can_hold_are_spelt(mount: MakeMount, tmp_path: Path) -> None:
+def test_feature_names_that_are_no_file_names_are_escaped(mount: MakeMount, tmp_path: Path) -> None:
     features: Features = {
         "..": NUMBERS,
         "a": NUMBERS,
@@ -235,7 +235,9 @@ def test_numpy_loads_and_maps_arrays(tree: Mount, examples: list[dict[str, Any]]
         assert np.array_equal(array, expected)
 
 
-def test_commands_show_what_the_mount_shows(golden: Path, tree: Mount, tmp_path: Path) -> None:
+def test_commands_and_the_mount_show_the_same_files(
+    golden: Path, tree: Mount, tmp_path: Path
+) -> None:
     contents = tree.ask(probes.contents, "")
     copy = tmp_path / "copy"
     assert ffrfs("extract", golden / "tf/examples.tfrecord", copy).status == 0

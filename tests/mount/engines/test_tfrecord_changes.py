@@ -80,7 +80,7 @@ def check_are_errors(tree: Mount, numbers: Iterable[int]) -> None:
 
 @pytest.mark.promise("S12", "S27", "S28")
 @pytest.mark.parametrize("folders", list(CACHE_MB))
-def test_other_record_in_the_place_of_one_that_was_looked_into(
+def test_record_overwritten_after_it_was_listed_is_an_error(
     mount: MakeMount, pack: Path, folders: str
 ) -> None:
     tree = looked_into(mount, pack, folders)
@@ -97,9 +97,7 @@ def test_other_record_in_the_place_of_one_that_was_looked_into(
 
 
 @pytest.mark.promise("S12")
-def test_file_that_is_half_read_gets_no_bytes_of_another_record(
-    mount: MakeMount, pack: Path
-) -> None:
+def test_half_read_file_gets_no_bytes_of_another_record(mount: MakeMount, pack: Path) -> None:
     tree = looked_into(mount, pack, "dropped")
     with child(probes.read_late, tree / "000000007/b", 2 * SIZE - 1) as reader:
         assert reader.next() == b"a"
@@ -113,9 +111,7 @@ def test_file_that_is_half_read_gets_no_bytes_of_another_record(
 
 @pytest.mark.promise("S12", "S32")
 @pytest.mark.parametrize("folders", list(CACHE_MB))
-def test_other_record_is_not_given_to_the_kernel_ahead_of_need(
-    mount: MakeMount, pack: Path, folders: str
-) -> None:
+def test_overwritten_record_is_not_prefetched(mount: MakeMount, pack: Path, folders: str) -> None:
     tree = looked_into(mount, pack, folders)
     overwrite(pack, AFTER)
     forget_pages(pack)

@@ -70,7 +70,7 @@ def test_damaged_record_is_an_error_inside_its_folder_only(mount: MakeMount, pac
 
 
 @pytest.mark.promise("S12", "S29")
-def test_record_damaged_after_it_was_looked_into(mount: MakeMount, pack: Path) -> None:
+def test_record_damaged_after_it_was_listed(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack, "--cache-mb", "1")
     names = sorted(tree.ask(probes.listdir, "000000005"))
     for number in range(6, 20):  # these push its bytes out of memory
@@ -85,9 +85,7 @@ def test_record_damaged_after_it_was_looked_into(mount: MakeMount, pack: Path) -
 
 
 @pytest.mark.promise("S15", "S28")
-def test_folders_that_were_dropped_are_made_again_the_same(
-    mount: MakeMount, tmp_path: Path
-) -> None:
+def test_dropped_folders_are_rebuilt_identically(mount: MakeMount, tmp_path: Path) -> None:
     count = 60
     # Many names, so that few folders fit into the share of one megabyte that they have.
     values: Features = {
@@ -121,7 +119,9 @@ def test_large_record(mount: MakeMount, tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S15", "S26")
-def test_record_too_large_to_be_held_is_record_bin_alone(mount: MakeMount, tmp_path: Path) -> None:
+def test_record_too_large_for_memory_shows_only_record_bin(
+    mount: MakeMount, tmp_path: Path
+) -> None:
     record = example(features(0, 9 * MIB))
     pack = write_tfrecord(tmp_path / "large.tfrecord", [record, example(features(1))])
     tree = mount(pack, "--cache-mb", "16")
@@ -130,9 +130,7 @@ def test_record_too_large_to_be_held_is_record_bin_alone(mount: MakeMount, tmp_p
 
 
 @pytest.mark.promise("S15", "S30")
-def test_array_too_large_to_be_held_is_an_error_that_says_so(
-    mount: MakeMount, tmp_path: Path
-) -> None:
+def test_array_too_large_for_memory_is_efbig_with_advice(mount: MakeMount, tmp_path: Path) -> None:
     values: Features = {
         "long": ("int64_list", [1] * (MIB // 2)),
         "short": ("int64_list", [1]),
@@ -172,7 +170,7 @@ def disk(new_disk: MakeDisk, pack: Path) -> Disk:
 
 
 @pytest.mark.promise("S14")
-def test_looking_into_a_record_that_stalls_holds_up_nobody(stalling: Mount, disk: Disk) -> None:
+def test_listing_a_stalled_record_delays_no_other_reader(stalling: Mount, disk: Disk) -> None:
     folder = "000000003"
     disk.stall(folder)
     with ExitStack() as stack:
@@ -200,7 +198,7 @@ def test_looking_into_a_record_that_stalls_holds_up_nobody(stalling: Mount, disk
 
 
 @pytest.mark.promise("S14")
-def test_killed_while_it_looks_into_a_record_that_stalls(stalling: Mount, disk: Disk) -> None:
+def test_reader_killed_while_it_lists_a_stalled_record(stalling: Mount, disk: Disk) -> None:
     disk.stall("000000003")
     with child(probes.listdir, stalling / "000000003") as reader:
         reader.ask_next()
@@ -218,7 +216,7 @@ def waits_for_answer(pid: int) -> bool:
 
 @by_native
 @pytest.mark.parametrize("killed", [0, 1])
-def test_killed_while_its_request_waits_for_the_trial_of_another(
+def test_reader_killed_while_it_waits_for_the_trial_of_another(
     stalling: Mount, disk: Disk, killed: int
 ) -> None:
     disk.stall("000000003")
@@ -243,7 +241,7 @@ def test_killed_while_its_request_waits_for_the_trial_of_another(
     check_record(stalling, 3, features(3))
 
 
-def test_disk_that_refuses_is_asked_again(stalling: Mount, disk: Disk) -> None:
+def test_failed_read_of_a_record_is_retried(stalling: Mount, disk: Disk) -> None:
     disk.fail("000000003")
     stalling.expect_log("cannot read 000000003: .*Input/output error")
     assert stalling.ask(probes.errno_of, "000000003", "list") == errno.EIO

@@ -75,7 +75,7 @@ def test_attributes_of_files_and_folders(mount: MakeMount, pack_tree: PackTree) 
 
 
 @pytest.mark.promise("S4")
-def test_times_are_those_of_the_pack_where_it_tells_none(mount: MakeMount, tmp_path: Path) -> None:
+def test_entries_without_times_have_the_time_of_the_pack(mount: MakeMount, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "tree.ffr", TREE)
     os.utime(pack, ns=(0, 1_234_567_890_123_456_789))
     tree = mount(pack)
@@ -91,7 +91,7 @@ def test_inode_numbers_are_the_same_at_every_mount(golden: Path, mount: MakeMoun
 
 
 @pytest.mark.promise("S4")
-def test_owner_and_umask_are_as_asked(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_owner_and_umask_are_as_requested(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE), "-o", "uid=1234,gid=567", "-o", "umask=027")
     for path, mode in {"": 0o750, "d": 0o750, "a.txt": 0o640}.items():
         found = tree.ask(probes.stat, path)
@@ -128,7 +128,7 @@ def test_modes_are_enforced(root_user: None, mount: MakeMount, pack_tree: PackTr
         assert tree.ask(probes.errno_of, path, act, user_id=NOBODY - 1) == errno.EACCES
 
 
-def test_others_are_kept_out_unless_allowed(
+def test_other_users_are_kept_out_unless_allowed(
     root_user: None, mount: MakeMount, pack_tree: PackTree
 ) -> None:
     pack = pack_tree(TREE)
@@ -143,7 +143,7 @@ def test_others_are_kept_out_unless_allowed(
 
 
 @pytest.mark.promise("S6")
-def test_kernel_remembers_what_it_has_learnt(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_kernel_caches_missing_names_and_attributes(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
     learnt = {"absent": "stat", "d/absent": "stat", "d/b.bin": "stat", "a.txt": "getxattr"}
     before = {path: tree.ask(probes.errno_of, path, act) for path, act in learnt.items()}
@@ -170,7 +170,7 @@ def test_missing_names_stay_missing(mount: MakeMount, pack_tree: PackTree) -> No
             assert tree.ask(probes.errno_of, path, "stat") == number, path
 
 
-def test_acts_that_do_not_fit_the_kind_fail(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_operations_on_the_wrong_file_type_fail(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
     assert tree.ask(probes.errno_of, "a.txt", "list") == errno.ENOTDIR
     assert tree.ask(probes.errno_of, "d", "read") == errno.EISDIR
@@ -210,7 +210,7 @@ def test_mount_table_names_pack_and_type(mount: MakeMount, pack_tree: PackTree) 
     assert rf"a\040name,with\040comma {lines['named'].path} fuse.ffrfs ro," in text
 
 
-def test_flags_of_mount_are_passed_on(
+def test_mount_flags_reach_the_kernel(
     root_user: None, mount: MakeMount, pack_tree: PackTree
 ) -> None:
     pack = pack_tree(TREE)

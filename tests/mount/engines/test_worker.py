@@ -94,7 +94,7 @@ DEATHS = [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL]
 @only_uring
 @pytest.mark.promise("S19")
 @pytest.mark.parametrize("number", DEATHS)
-def test_mount_whose_worker_dies_idle_is_made_anew(tree: Mount, number: signal.Signals) -> None:
+def test_mount_whose_idle_worker_dies_is_mounted_again(tree: Mount, number: signal.Signals) -> None:
     tree.expect_log("cannot read bad: ")
     assert tree.ask(probes.errno_of, "bad", "read") == errno.EIO
     tree.expect_log(rf"the worker was killed by {number.name}: cannot read bad: .*record 0")
@@ -110,7 +110,7 @@ def test_mount_whose_worker_dies_idle_is_made_anew(tree: Mount, number: signal.S
 
 
 @only_uring
-def test_mount_that_was_unmounted_is_not_made_anew(tree: Mount) -> None:
+def test_unmounted_mount_is_not_mounted_again(tree: Mount) -> None:
     tree.expect_log("the worker was killed by SIGKILL")
     with child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
@@ -165,7 +165,7 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
 @over_transports
 @pytest.mark.long
 @pytest.mark.promise("S25")
-def test_signals_of_terminals_and_service_managers_are_the_daemons(tree: Mount) -> None:
+def test_worker_ignores_signals_of_terminals_and_managers(tree: Mount) -> None:
     numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE]
     with readers_at_work(tree) as readers:
         for number in numbers * 3:
@@ -192,7 +192,7 @@ def worker_stopped(tree: Mount) -> Iterator[None]:
 
 
 @over_transports
-def test_stopped_worker_holds_up_no_unmounting(tree: Mount) -> None:
+def test_stopped_worker_does_not_delay_unmounting(tree: Mount) -> None:
     with worker_stopped(tree):
         tree.signal(signal.SIGTERM)
         wait_until(lambda: not tree.is_mounted, "unmounted")
@@ -331,7 +331,7 @@ def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: P
     assert not re.search("WARNING|ERROR|Traceback", err)
 
 
-def test_a_worker_that_was_let_go_gets_no_limits(pack_tree: PackTree) -> None:
+def test_closed_engine_ignores_new_limits(pack_tree: PackTree) -> None:
     """The daemon's other tasks may run once more after the mount has ended."""
     packs = (str(pack_tree({"a": b"a"})),)
     engine = NativeEngine(MountRequest(packs=packs, mountpoint="/m", options=TreeOptions()))
@@ -340,7 +340,7 @@ def test_a_worker_that_was_let_go_gets_no_limits(pack_tree: PackTree) -> None:
     engine.limit_cache(1 << 20)
 
 
-def test_program_that_cannot_run_leaves_no_descriptor(
+def test_program_that_cannot_run_leaks_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "worker"
@@ -357,7 +357,7 @@ def test_program_that_cannot_run_leaves_no_descriptor(
     page.close()
 
 
-def test_end_of_a_worker_that_was_dropped_meanwhile(
+def test_worker_dropped_while_its_end_is_handled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The descriptor number of its log belongs to another file by then."""
@@ -384,7 +384,7 @@ def test_end_of_a_worker_that_was_dropped_meanwhile(
     os.close(number)
 
 
-def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_reaped_between_two_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its entry in /proc stays only until its parent has reaped it."""
     process = subprocess.Popen("cat", stdin=subprocess.PIPE)
     pidfd = os.pidfd_open(process.pid)
@@ -397,7 +397,7 @@ def test_worker_that_is_gone_between_two_looks(monkeypatch: pytest.MonkeyPatch) 
     os.close(pidfd)
 
 
-def test_worker_that_serves_nobody_is_looked_at_rarely() -> None:
+def test_idle_worker_is_checked_rarely() -> None:
     """It is looked at often only while requests are in flight, or its counters change."""
     counted: list[Counters] = [
         *({"reads": [1]}, {"reads": [2]}, {"reads": [2]}),  # and no more from now on
@@ -427,7 +427,7 @@ def test_worker_that_serves_nobody_is_looked_at_rarely() -> None:
     assert looks_s == pytest.approx([0, 0.5, 1, 2.5, 3, 3.5, 4, 5])
 
 
-def test_worker_of_another_daemon_that_has_ended_is_killed_in_vain() -> None:
+def test_killing_an_ended_worker_of_another_daemon_is_harmless() -> None:
     process = subprocess.Popen("cat", stdin=subprocess.PIPE)
     pidfd = os.pidfd_open(process.pid)
     kept = KeptProcess(pidfd)

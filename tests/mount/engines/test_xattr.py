@@ -26,7 +26,7 @@ def test_files_show_record_and_checksum(mount: MakeMount, pack_tree: PackTree) -
         assert crc32 == b"%08x" % zlib.crc32(data)
 
 
-def test_other_names_and_folders_have_none(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_other_names_and_folders_have_no_xattrs(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE), "-o", "xattr")
     assert tree.ask(probes.errno_of, "a", "getxattr of another name") == errno.ENODATA
     assert tree.ask(probes.errno_of, "d", "getxattr") == errno.ENODATA
@@ -34,7 +34,7 @@ def test_other_names_and_folders_have_none(mount: MakeMount, pack_tree: PackTree
 
 
 @pytest.mark.promise("S8")
-def test_without_the_option_there_are_none(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_without_the_option_there_are_no_xattrs(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
     for path in ("a", "d/b"):
         assert tree.ask(probes.errno_of, path, "getxattr") == errno.ENOTSUP
