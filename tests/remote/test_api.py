@@ -107,7 +107,7 @@ def test_data_sets(pack: str, shards: str, records: str, folder: Path, tmp_path:
         assert bytes(reader[123]) == b"123 " * 100
 
 
-def test_packs_of_a_bucket_are_packed_again(shards: str, bucket: str, folder: Path) -> None:
+def test_packs_in_a_bucket_are_repacked(shards: str, bucket: str, folder: Path) -> None:
     ffrfs.repack(shards, f"s3://{bucket}/one.ffr")
     with ffrfs.PackedFolder(f"s3://{bucket}/one.ffr") as found:
         assert {path: bytes(found[path]) for path in found} == contents(folder)
@@ -124,7 +124,9 @@ def test_in_a_notebook(bucket: str, folder: Path) -> None:
     assert asyncio.run(cell()) == 20
 
 
-def test_what_is_refused(bucket: str, store: S3Store, records: str, tmp_path: Path) -> None:
+def test_refused_urls_and_objects(
+    bucket: str, store: S3Store, records: str, tmp_path: Path
+) -> None:
     base = f"s3://{bucket}/"
     with pytest.raises(RemoteNotFoundError, match="no such object"):
         ffrfs.PackedFolder(base + "none.ffr")
@@ -145,9 +147,7 @@ def test_what_is_refused(bucket: str, store: S3Store, records: str, tmp_path: Pa
 
 @pytest.mark.promise("S62")
 @pytest.mark.parametrize("kind", [None, Kind.NO_VERSION])
-def test_no_index_is_kept_of_what_a_server_does_not_tell_apart(
-    tmp_path: Path, kind: Kind | None
-) -> None:
+def test_no_index_is_kept_of_objects_without_a_version(tmp_path: Path, kind: Kind | None) -> None:
     (tmp_path / "web").mkdir()
     with faulty(tmp_path / "web") as server:
         if kind is not None:

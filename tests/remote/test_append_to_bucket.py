@@ -102,7 +102,7 @@ def test_the_set_is_whole_at_any_time(  # noqa: PLR0917 - fixtures
     assert packed(url) == contents(old, more)
 
 
-def test_twice(url: str, more: Path) -> None:
+def test_a_second_append(url: str, more: Path) -> None:
     """The second command counts the shards that the first one has added."""
     ffrfs.pack_folder(more / "0", url, append=True)
     ffrfs.pack_folder(more / "1", url.removesuffix("/"), append=True, shard_size=20_000)
@@ -111,7 +111,7 @@ def test_twice(url: str, more: Path) -> None:
     assert ffrfs.verify(url)["good"]
 
 
-def test_of_other_sources(url: str, bucket: str, more: Path) -> None:
+def test_packs_and_archives_are_appended(url: str, bucket: str, more: Path) -> None:
     old = more.parent / "old"
     ffrfs.pack_folder(more / "0", f"s3://{bucket}/one.ffr")
     ffrfs.repack(f"s3://{bucket}/one.ffr", url, append=True)
@@ -121,7 +121,7 @@ def test_of_other_sources(url: str, bucket: str, more: Path) -> None:
     assert packed(url) == contents(old, more / "0", more / "1")
 
 
-def test_what_is_refused(url: str, bucket: str, store: S3Store, more: Path, staging: Path) -> None:
+def test_refused_appends(url: str, bucket: str, store: S3Store, more: Path, staging: Path) -> None:
     before = objects(store)
     again = more.parent / "again"
     again.mkdir()
@@ -143,7 +143,7 @@ def test_what_is_refused(url: str, bucket: str, store: S3Store, more: Path, stag
         ffrfs.pack_folder(more, url, append=True)
 
 
-def test_what_fails_is_taken_back(
+def test_shards_of_a_failed_append_are_removed(
     url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = objects(store)
@@ -177,7 +177,7 @@ ffrfs.pack_folder(*sys.argv[1:3], append=True, shards=3, tmp_dir=sys.argv[3])
 
 
 @pytest.mark.parametrize(("stays", "count"), [("2.ffr", 3), ("3.ffr", 4)])
-def test_what_cannot_be_taken_back_is_removed_by_the_next_command(  # noqa: PLR0917 - fixtures
+def test_the_next_command_removes_shards_that_were_left(  # noqa: PLR0917 - fixtures
     url: str, store: S3Store, more: Path, staging: Path, stays: str, count: int
 ) -> None:
     """Until then the lock says which process made the shards, and the set lacks no shard."""
@@ -193,7 +193,7 @@ def test_what_cannot_be_taken_back_is_removed_by_the_next_command(  # noqa: PLR0
     assert packed(url) == contents(old, more)
 
 
-def test_a_process_removes_what_it_could_not_take_back(
+def test_a_process_later_removes_shards_that_it_left(
     url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As above, without a death: the process that failed runs the next command."""
@@ -219,7 +219,7 @@ def test_a_process_removes_what_it_could_not_take_back(
 
 
 @pytest.mark.parametrize("cloud", ["s3", "azure"])
-def test_an_object_is_put_once(
+def test_put_new_does_not_replace_an_object(
     request: pytest.FixtureRequest, bucket: str, cloud: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stores refuse to replace an object, so only one of two commands that put it succeeds."""
@@ -241,7 +241,7 @@ def test_an_object_is_put_once(
     assert put_new(url, b"two", settings)
 
 
-def test_two_at_a_time(url: str, store: S3Store, more: Path) -> None:
+def test_a_second_append_at_the_same_time_is_refused(url: str, store: S3Store, more: Path) -> None:
     """A second command is refused while the first one runs, and while an unknown lock is there."""
     old = more.parent / "old"
     told: list[str] = []
@@ -281,7 +281,9 @@ ffrfs.pack_folder(*sys.argv[1:3], append=True, shards=3, tmp_dir=sys.argv[3])
 
 
 @pytest.mark.parametrize("sent", [0, 2])
-def test_after_a_kill(url: str, store: S3Store, more: Path, staging: Path, sent: int) -> None:
+def test_an_append_after_a_kill(
+    url: str, store: S3Store, more: Path, staging: Path, sent: int
+) -> None:
     """The next command on the machine starts again; other machines cannot know of the kill."""
     old = more.parent / "old"
     command = [sys.executable, "-c", KILLED, more, url, staging, str(sent)]
@@ -300,7 +302,7 @@ def test_after_a_kill(url: str, store: S3Store, more: Path, staging: Path, sent:
     assert packed(url) == contents(old, more)
 
 
-def test_a_kill_whose_shards_cannot_all_be_removed(
+def test_shards_of_a_killed_append_that_cannot_be_removed(
     url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock still says that a dead process made the others; the next command removes them."""
@@ -335,7 +337,7 @@ def test_a_lock_is_taken_over_once(url: str, store: S3Store) -> None:
     assert not put_over(pin, b"of the third", settings)
 
 
-def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
+def test_appends_that_begin_at_the_same_time(url: str, store: S3Store, more: Path) -> None:
     """The later ones are refused, by the store, or since the set is locked or has changed."""
     errors: list[PackError] = []
 
@@ -357,7 +359,7 @@ def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
 
 
 @pytest.mark.parametrize("is_first", [False, True])
-def test_a_lock_that_goes_while_it_is_read(
+def test_a_lock_that_is_removed_while_it_is_read(
     url: str, store: S3Store, more: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
 ) -> None:
     """The process of the lock ends before ours reads it: it was found at once, or refused ours."""

@@ -32,7 +32,7 @@ class OnSlowDisk:
         raise OSError("the disk has failed")
 
 
-def test_closing_holds_up_nothing_else(tmp_path: Path) -> None:
+def test_closing_an_object_does_not_block_the_fetcher(tmp_path: Path) -> None:
     settings = RemoteSettings(cache_dir=str(tmp_path / "cache"))
     url = parse_url(put(tmp_path, "a", b"x"))
     slow = OnSlowDisk()

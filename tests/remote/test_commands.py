@@ -173,7 +173,7 @@ REFUSED = [
 ]
 
 
-def test_what_is_refused(place: str, run: Run) -> None:
+def test_refused_arguments(place: str, run: Run) -> None:
     for arguments, reason in REFUSED:
         status, out, err = run(place, *arguments)
         assert (status, out) == (1, ""), arguments

@@ -32,7 +32,7 @@ def with_idle(port: int, settings: RemoteSettings) -> list[Line]:
 
 
 @pytest.mark.promise("S63")
-def test_idle_connections_that_nobody_answers_cost_one_delay() -> None:
+def test_dead_idle_connections_cost_only_one_delay() -> None:
     """It is as if a router had forgotten them: no answer comes on them, and new ones work."""
     begin_s = time.monotonic()
     settings = RemoteSettings(timeout_s=6)  # a quarter of it for each attempt
@@ -80,7 +80,7 @@ def test_temporary_statuses_are_tried_again(status: int) -> None:
         assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
 
 
-def test_a_part_that_does_not_say_the_size_of_the_whole_is_no_file() -> None:
+def test_a_range_without_the_total_size_is_refused() -> None:
     unknown = good(DATA[:1])[0].replace(b"/10", b"/*")
     why = pytest.raises(RemoteError, match="does not say how many bytes")
     with scripted(lambda _: (unknown, False)) as port, why:
@@ -113,7 +113,7 @@ def test_connections_that_were_idle_for_long_are_not_used(monkeypatch: pytest.Mo
         assert (len(kept), asked[-1].connection) == (1, IDLE)
 
 
-def test_a_thread_that_drops_the_idle_connections_does_no_harm() -> None:
+def test_idle_connections_dropped_by_another_thread() -> None:
     """A request of that thread has timed out, just when this one is about to take a connection."""
 
     class Dropped(list[Line]):
@@ -139,7 +139,7 @@ def test_a_thread_that_drops_the_idle_connections_does_no_harm() -> None:
     ],
     ids=["short", "long", "chunked", "unto the end"],
 )
-def test_a_redirect_is_followed_whatever_its_body(body: bytes, closes: bool) -> None:
+def test_a_redirect_with_any_kind_of_body_is_followed(body: bytes, closes: bool) -> None:
     def answer(asked: Asked) -> Answer:
         if asked.target == "/there":
             return good(DATA[:1])
@@ -149,7 +149,7 @@ def test_a_redirect_is_followed_whatever_its_body(body: bytes, closes: bool) -> 
         assert pin(f"http://127.0.0.1:{port}/a", SETTINGS).size == len(DATA)
 
 
-def test_a_status_that_names_no_other_place_is_said() -> None:
+def test_a_redirect_status_without_a_location_is_reported() -> None:
     answer = b"HTTP/1.1 304 Not Modified\r\nContent-Length: 0\r\n\r\n", False
     refused = pytest.raises(RemoteError, match=r"/a: the server answered 304$")
     with scripted(lambda _: answer) as port, refused:
@@ -190,9 +190,7 @@ def forget_servers() -> None:
         ("http://[127.0.0.1", "its proxy (http_proxy) must be http://HOST:PORT"),
     ],
 )
-def test_what_is_wrong_with_a_proxy_is_said_of_it(
-    proxied: Proxied, proxy: str, reason: str
-) -> None:
+def test_errors_of_a_proxy_name_the_proxy(proxied: Proxied, proxy: str, reason: str) -> None:
     with free_ports(1) as [port], pytest.raises(RemoteError) as caught:
         proxied(proxy.format(port))
         pin("http://192.0.2.1:8400/a", RemoteSettings(timeout_s=2))
@@ -229,7 +227,7 @@ def test_a_proxy_before_a_bucket_is_named(
     assert "hush" not in str(caught.value)
 
 
-def test_a_place_without_a_proxy_is_named_with_or_without_its_port(proxied: Proxied) -> None:
+def test_no_proxy_names_hosts_with_or_without_a_port(proxied: Proxied) -> None:
     with scripted(lambda _: good(DATA[:1])) as port, free_ports(1) as [closed]:
         for but in ("127.0.0.1", f"127.0.0.1:{port}"):
             proxied(f"http://127.0.0.1:{closed}", but)

@@ -106,7 +106,7 @@ def test_from_bucket_to_bucket(bucket: str, store: S3Store, source: Path) -> Non
         ffrfs.convert(f"s3://{bucket}/in/", f"s3://{bucket}/in/all.tfrecord")
 
 
-def test_what_is_refused(bucket: str, store: S3Store, source: Path, staging: Path) -> None:
+def test_refused_conversions(bucket: str, store: S3Store, source: Path, staging: Path) -> None:
     for target, options, reason in (
         ("https://host/x.ffr", {}, "not to HTTP"),
         ("file:///tmp/x.ffr", {}, "without file://"),
@@ -128,7 +128,7 @@ def test_what_is_refused(bucket: str, store: S3Store, source: Path, staging: Pat
     assert objects(store) == {}
 
 
-def test_shards_that_fail_are_taken_back(
+def test_shards_of_a_failed_conversion_are_removed(
     bucket: str, store: S3Store, source: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload = bucket_target.upload
@@ -145,7 +145,9 @@ def test_shards_that_fail_are_taken_back(
     assert objects(store) == {}
 
 
-def test_who_watches_may_end_it(bucket: str, store: S3Store, source: Path, staging: Path) -> None:
+def test_the_progress_callback_may_end_the_conversion(
+    bucket: str, store: S3Store, source: Path, staging: Path
+) -> None:
     """The progress callback may end the conversion, as Ctrl-C and SIGTERM do."""
 
     def end(*_: int) -> None:

@@ -161,7 +161,7 @@ def test_keys_of_a_profile_that_are_replaced(cloud: Cloud, tmp_path: Path) -> No
     timer.join()
 
 
-def test_a_profile_whose_keys_are_gone(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_profile_whose_keys_were_removed(cloud: Cloud, tmp_path: Path) -> None:
     """The read tries again until its time-out of 4 s."""
     file = tmp_path / "credentials"
     file.write_text(f"[work]\n{cloud.aws.make_keys(new_name()).profile()}")
@@ -200,7 +200,7 @@ def test_credentials_of_the_machine_are_renewed(cloud: Cloud, granted: Issuer, r
 
 
 @pytest.mark.promise("S63")
-def test_who_gives_credentials_may_fail_for_a_while(cloud: Cloud, granted: Issuer) -> None:
+def test_a_credential_service_that_fails_for_a_while(cloud: Cloud, granted: Issuer) -> None:
     found = cloud.pin()
     let_obstore_ask_again()
     granted.order(status=503)
@@ -209,7 +209,7 @@ def test_who_gives_credentials_may_fail_for_a_while(cloud: Cloud, granted: Issue
     timer.join()
 
 
-def test_who_gives_credentials_fails(cloud: Cloud, granted: Issuer) -> None:
+def test_a_credential_service_that_fails(cloud: Cloud, granted: Issuer) -> None:
     granted.order(status=503)
     cloud.refuses(RemoteTimeoutError, r"credential service failed \(503\)", timeout_s=4)
 
@@ -255,7 +255,7 @@ def test_wrong_web_identities(
     cloud.refuses(RemoteDeniedError, why)
 
 
-def test_an_sts_that_is_not_there_or_not_trusted(
+def test_an_sts_that_is_unreachable_or_not_trusted(
     cloud: Cloud, granting: Issuer, role: str, tmp_path: Path
 ) -> None:
     environment = granting.web_identity(role)

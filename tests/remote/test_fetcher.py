@@ -32,7 +32,7 @@ def test_a_file_arrives(start: Start, tmp_path: Path, mode: str) -> None:
     assert client.read_all(opened) == data
 
 
-def test_only_what_is_wanted_is_fetched(start: Start, tmp_path: Path) -> None:
+def test_only_requested_blocks_are_fetched(start: Start, tmp_path: Path) -> None:
     running = start()
     client = running.client()
     opened = client.open(put(tmp_path, "a", content()))
@@ -42,7 +42,7 @@ def test_only_what_is_wanted_is_fetched(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S63")
-def test_a_block_that_many_want_is_fetched_once(start: Start, tmp_path: Path) -> None:
+def test_a_block_requested_by_many_is_fetched_once(start: Start, tmp_path: Path) -> None:
     running = start()
     clients = [running.client() for _ in range(4)]
     url = put(tmp_path, "a", content())
@@ -56,9 +56,7 @@ def test_a_block_that_many_want_is_fetched_once(start: Start, tmp_path: Path) ->
     assert running.figure("remote_blocks_fetched") == 6
 
 
-def test_what_a_checksum_refuses_is_fetched_again_twice_a_minute(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_block_is_fetched_again_at_most_twice_a_minute(start: Start, tmp_path: Path) -> None:
     running = start()
     client = running.client()
     opened = client.open(put(tmp_path, "a", content()))
@@ -69,9 +67,7 @@ def test_what_a_checksum_refuses_is_fetched_again_twice_a_minute(
     assert running.figure("remote_blocks_fetched") == 10
 
 
-def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
-    start: Start, tmp_path: Path
-) -> None:
+def test_hits_count_blocks_read_without_a_fetch(start: Start, tmp_path: Path) -> None:
     """The cache is measured every five seconds."""
     url = put(tmp_path, "a", content())
     running = start()
@@ -95,9 +91,7 @@ def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
 
 
 @pytest.mark.promise("S65")
-def test_a_client_of_a_mount_opens_what_was_mounted_and_nothing_else(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_client_of_a_mount_opens_only_the_mounted_urls(start: Start, tmp_path: Path) -> None:
     (tmp_path / "set" / "deep").mkdir(parents=True)
     mounted, inside = put(tmp_path, "a", content()), put(tmp_path / "set", "b", content())
     folder = f"file://{tmp_path}/set/"
@@ -115,7 +109,7 @@ def test_a_client_of_a_mount_opens_what_was_mounted_and_nothing_else(
 
 
 @pytest.mark.promise("S65")
-def test_a_client_of_a_mount_does_not_choose_what_follows_the_question_mark(
+def test_a_client_of_a_mount_does_not_choose_the_query(
     start: Start, web: Nginx, web_root: Path
 ) -> None:
     (web_root / "queries").mkdir(exist_ok=True)
@@ -185,7 +179,7 @@ def test_a_directory_is_listed(start: Start, tmp_path: Path) -> None:
     assert client.list(f"file://{folder}/") == [f"file://{folder}/{name}" for name in names]
 
 
-def test_what_cannot_be_opened_is_said(start: Start, tmp_path: Path) -> None:
+def test_an_open_that_fails_is_answered_with_the_reason(start: Start, tmp_path: Path) -> None:
     client = start().client()
     answer = client.answer(client.send(Ask.OPEN, 0, url=f"file://{tmp_path}/none"))
     assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteNotFoundError")
@@ -197,7 +191,9 @@ def test_what_cannot_be_opened_is_said(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of_mount", [True, False])
-def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path, of_mount: bool) -> None:
+def test_old_and_new_bytes_of_an_object_are_not_mixed(
+    start: Start, tmp_path: Path, of_mount: bool
+) -> None:
     """A mount logs the error, as its readers get EIO; a program raises it."""
     url = put(tmp_path, "a", content())
     running = start(roots=[url] if of_mount else None)
@@ -219,7 +215,7 @@ def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path, of_mount: b
 
 
 @pytest.mark.promise("S63")
-def test_an_object_that_was_away_for_a_moment_is_read_again(
+def test_an_object_that_was_missing_for_a_moment_is_read_again(
     start: Start, tmp_path: Path, web: Nginx, web_root: Path
 ) -> None:
     """The fetcher looks every two seconds whether an object is there again."""
@@ -244,7 +240,7 @@ def test_an_object_that_was_away_for_a_moment_is_read_again(
         assert running.log().count("<4>") == 1
 
 
-def test_changed_objects_are_counted_until_they_are_asked_for_again() -> None:
+def test_changed_objects_are_counted_until_requested_again() -> None:
     """A new fetcher does not know which objects had changed."""
     pins = [Pin(parse_url(f"file:///{name}"), 1, name, None, 0) for name in "abc"]
     counters = FetchCounters()
@@ -305,7 +301,9 @@ BAD = [
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_a_breach_ends_the_link_and_no_other(start: Start, tmp_path: Path, message: bytes) -> None:
+def test_a_protocol_violation_ends_only_its_own_link(
+    start: Start, tmp_path: Path, message: bytes
+) -> None:
     running = start()
     bad, good = running.client(), running.client()
     opened = good.open(put(tmp_path, "a", content()))
@@ -315,7 +313,7 @@ def test_a_breach_ends_the_link_and_no_other(start: Start, tmp_path: Path, messa
     assert "was disconnected" in running.log()
 
 
-def test_breaches_that_only_the_fetcher_can_see(start: Start, tmp_path: Path) -> None:
+def test_protocol_violations_that_only_the_fetcher_detects(start: Start, tmp_path: Path) -> None:
     running = start()
     url = put(tmp_path, "a", content())
     for breach in [
@@ -331,7 +329,9 @@ def test_breaches_that_only_the_fetcher_can_see(start: Start, tmp_path: Path) ->
     assert running.log().count("was disconnected") == 4
 
 
-def test_a_client_that_reads_no_answers_holds_up_no_other(start: Start, tmp_path: Path) -> None:
+def test_a_client_that_reads_no_answers_blocks_no_other_client(
+    start: Start, tmp_path: Path
+) -> None:
     running = start()
     url = put(tmp_path, "a", content())
     greedy, other = running.client(), running.client()
@@ -351,7 +351,7 @@ def read_anew(running: Running, url: str) -> None:
     assert client.read_all(client.open(url)) == content()
 
 
-def test_a_child_after_fork_makes_links(start: Start, tmp_path: Path) -> None:
+def test_a_forked_child_connects_to_its_parents_fetcher(start: Start, tmp_path: Path) -> None:
     running = start()
     url = put(tmp_path, "a", content())
     running.client().open(url)
@@ -359,7 +359,7 @@ def test_a_child_after_fork_makes_links(start: Start, tmp_path: Path) -> None:
     assert running.figure("remote_starts") == 1
 
 
-def test_a_child_after_fork_starts_its_own_if_there_is_none(start: Start, tmp_path: Path) -> None:
+def test_a_forked_child_starts_a_fetcher_if_there_is_none(start: Start, tmp_path: Path) -> None:
     running = start()
     url = put(tmp_path, "a", content())
     client = running.client()
@@ -374,7 +374,7 @@ def test_a_child_after_fork_starts_its_own_if_there_is_none(start: Start, tmp_pa
     in_child(work)
 
 
-def test_no_secret_is_on_its_command_line(start: Start, tmp_path: Path) -> None:
+def test_no_secret_is_on_the_command_line_of_a_fetcher(start: Start, tmp_path: Path) -> None:
     running = start(endpoint_url="http://127.0.0.1:1")
     running.client().open(put(tmp_path, "a", b"x"))
     words = Path(f"/proc/{running.process.pid}/cmdline").read_bytes().split(b"\0")[:-1]

@@ -35,7 +35,7 @@ def without_descriptors(running: Running) -> Iterator[None]:
         resource.prlimit(pid, limit, before)
 
 
-def test_what_was_fetched_is_there_the_next_time(start: Start, tmp_path: Path) -> None:
+def test_fetched_blocks_are_cached_for_the_next_fetcher(start: Start, tmp_path: Path) -> None:
     url = put(tmp_path, "a", content())
     for fetched in (BLOCKS, 0):
         running = start()
@@ -65,9 +65,7 @@ def test_two_fetchers_fetch_each_block_once(start: Start, tmp_path: Path) -> Non
         assert sum(running.figure("remote_blocks_fetched") for running in both) == blocks
 
 
-def test_the_blocks_of_a_fetcher_that_was_killed_are_fetched_by_another(
-    start: Start, tmp_path: Path
-) -> None:
+def test_blocks_of_a_killed_fetcher_are_fetched_by_another(start: Start, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(content())
     with faulty(tmp_path) as server:
         killed, other = start(), start()
@@ -87,7 +85,7 @@ def test_the_blocks_of_a_fetcher_that_was_killed_are_fetched_by_another(
 
 @pytest.mark.promise("S64")
 @pytest.mark.parametrize("lacks_descriptors", [False, True])
-def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
+def test_blocks_of_a_stopped_fetcher_are_fetched_by_another(
     start: Start, tmp_path: Path, lacks_descriptors: bool
 ) -> None:
     (tmp_path / "a.bin").write_bytes(content())
@@ -116,7 +114,7 @@ def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
         assert (other.figure("remote_moved"), other.figure("remote_in_memory")) == (1, 0)
 
 
-def test_an_open_that_is_given_up_leaves_no_file_open(start: Start, tmp_path: Path) -> None:
+def test_a_cancelled_open_leaves_no_file_open(start: Start, tmp_path: Path) -> None:
     running = start()
     client = running.client()
     urls = [put(tmp_path, str(number), content(100)) for number in range(300)]
@@ -189,7 +187,7 @@ def test_an_object_that_is_too_large_leaves_the_cache_in_use(start: Start, tmp_p
     assert running.figure("remote_in_memory") == 0
 
 
-def test_ranges_under_way_leave_room_in_a_small_cache(start: Start, tmp_path: Path) -> None:
+def test_ranges_in_flight_fit_into_a_small_cache(start: Start, tmp_path: Path) -> None:
     """All ranges come at the same rate: no range is whole before much of each has come."""
     blocks = 48
     (tmp_path / "a.bin").write_bytes(content(blocks * BLOCK_SIZE))
@@ -212,7 +210,7 @@ def goes_on_in_memory(running: Running, client, opened) -> None:
 
 
 @pytest.mark.promise("S64")
-def test_a_cache_that_vanishes_is_done_without(start: Start, tmp_path: Path) -> None:
+def test_a_fetcher_goes_on_without_a_removed_cache(start: Start, tmp_path: Path) -> None:
     running = start()
     client = running.client()
     opened = client.open(put(tmp_path, "a", content()))
@@ -224,7 +222,7 @@ def test_a_cache_that_vanishes_is_done_without(start: Start, tmp_path: Path) -> 
 
 
 @pytest.mark.promise("S64")
-def test_a_cache_that_was_named_and_cannot_be_made_is_an_error(
+def test_a_given_cache_directory_that_cannot_be_made_is_an_error(
     start: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").write_text("a file")
@@ -239,7 +237,7 @@ def test_a_cache_that_was_named_and_cannot_be_made_is_an_error(
 
 @pytest.mark.promise("S64")
 @pytest.mark.parametrize("how", ["the user's own", "another fetcher before"])
-def test_a_cache_that_cannot_be_made_is_done_without(
+def test_a_fetcher_works_without_a_cache_that_cannot_be_made(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     url = put(tmp_path, "a", content())
@@ -261,7 +259,7 @@ def read_once(running: Running, url: str) -> bytes:
 
 
 @pytest.mark.promise("S62")
-def test_what_a_server_does_not_tell_apart_outlasts_no_fetcher(
+def test_blocks_without_a_version_do_not_outlive_their_fetcher(
     start: Start, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.bin"
@@ -278,9 +276,7 @@ def test_what_a_server_does_not_tell_apart_outlasts_no_fetcher(
 
 
 @pytest.mark.promise("S64")
-def test_urls_that_differ_behind_the_question_mark_are_two_objects(
-    start: Start, tmp_path: Path
-) -> None:
+def test_urls_with_different_queries_are_two_objects(start: Start, tmp_path: Path) -> None:
     """Even if their ETag, time and size are the same."""
     path = tmp_path / "a.bin"
     with faulty(tmp_path) as server:
@@ -313,7 +309,7 @@ def test_a_small_cache_serves_a_large_object(start: Start, tmp_path: Path) -> No
     assert held <= 16.16 * BLOCK_SIZE
 
 
-def test_many_clients_at_once_get_their_own(start: Start, tmp_path: Path) -> None:
+def test_many_clients_at_once_get_their_own_bytes(start: Start, tmp_path: Path) -> None:
     running = start()
     urls = [put(tmp_path, f"{seed}", content(seed=seed)) for seed in range(6)]
     wrong: list[int] = []

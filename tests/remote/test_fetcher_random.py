@@ -113,7 +113,9 @@ def test_any_order_of_requests(running: Running, urls: list[str], steps) -> None
 
 @few
 @given(messages=st.lists(st.binary(min_size=1, max_size=64), min_size=1, max_size=20))
-def test_any_bytes_end_at_most_the_link(running: Running, urls: list[str], messages) -> None:
+def test_random_bytes_end_at_most_their_own_link(
+    running: Running, urls: list[str], messages
+) -> None:
     bad = FetchClient(running.process.link())
     bad.open(urls[0])
     for message in messages:

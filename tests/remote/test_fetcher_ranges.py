@@ -40,7 +40,7 @@ def range_sizes(server: Faulty) -> list[int]:
     return [-(-size // BLOCK_SIZE) for size in sizes if size > 1]
 
 
-def test_neighbours_come_together(start: Start, server: Faulty) -> None:
+def test_neighbouring_blocks_are_fetched_in_one_range(start: Start, server: Faulty) -> None:
     client = start().client()
     opened = client.open(url(server))
     assert client.read_all(opened) == DATA
@@ -49,7 +49,7 @@ def test_neighbours_come_together(start: Start, server: Faulty) -> None:
     assert len(first) <= BLOCKS / 2  # the fetcher knew nothing of the server yet
 
 
-def test_every_block_comes_once_in_whatever_order(start: Start, server: Faulty) -> None:
+def test_each_block_is_fetched_once_for_any_request_order(start: Start, server: Faulty) -> None:
     running = start()
     client = running.client()
     opened = client.open(url(server))
@@ -65,7 +65,7 @@ def test_every_block_comes_once_in_whatever_order(start: Start, server: Faulty) 
     assert running.figure("remote_bytes") == len(DATA)
 
 
-def test_as_many_ranges_are_under_way_as_may_be(start: Start, server: Faulty) -> None:
+def test_many_ranges_are_in_flight_up_to_the_limit(start: Start, server: Faulty) -> None:
     server.shape(latency_s=0.25)
     client = start().client()
     opened = client.open(url(server))
@@ -79,7 +79,7 @@ def test_as_many_ranges_are_under_way_as_may_be(start: Start, server: Faulty) ->
 
 
 @pytest.mark.promise("S63")
-def test_what_someone_waits_for_comes_before_what_is_hinted(start: Start, server: Faulty) -> None:
+def test_requested_blocks_come_before_hinted_blocks(start: Start, server: Faulty) -> None:
     server.shape(latency_s=0.005, bytes_per_s=10e6)
     client = start().client()
     opened = client.open(url(server))
@@ -108,7 +108,7 @@ def test_a_hint_that_is_cancelled_is_not_fetched(start: Start, server: Faulty) -
     assert running.figure("remote_blocks_fetched") < BLOCKS
 
 
-def test_a_client_that_goes_takes_its_hints_along(start: Start, server: Faulty) -> None:
+def test_hints_of_a_disconnected_client_are_dropped(start: Start, server: Faulty) -> None:
     server.shape(latency_s=0.05, bytes_per_s=10e6)
     running = start()
     gone = running.client()
@@ -132,7 +132,7 @@ def test_a_server_that_wants_fewer_requests_gets_fewer(start: Start, server: Fau
 
 
 @pytest.mark.promise("S63")
-def test_what_passes_is_tried_again(start: Start, server: Faulty) -> None:
+def test_temporary_faults_are_retried(start: Start, server: Faulty) -> None:
     client = start(timeout_s=30.0).client()
     opened = client.open(url(server))
     server.do(Kind.SHORT, times=3)
@@ -140,9 +140,7 @@ def test_what_passes_is_tried_again(start: Start, server: Faulty) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.WRONG_RANGE, Kind.CHANGED])
-def test_what_is_wrong_is_said_and_nothing_is_kept(
-    start: Start, server: Faulty, kind: Kind
-) -> None:
+def test_wrong_answers_are_reported_and_not_kept(start: Start, server: Faulty, kind: Kind) -> None:
     running = start()
     client = running.client()
     opened = client.open(url(server))

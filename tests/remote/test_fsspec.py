@@ -73,7 +73,7 @@ def test_options_that_are_not_of_a_store(web: Nginx) -> None:
             fsspec.filesystem("ffr", target_options={"secret": "x"}, **options)
 
 
-def test_what_follows_the_question_mark_is_shown_nowhere(web: Nginx) -> None:
+def test_the_query_of_a_url_is_shown_nowhere(web: Nginx) -> None:
     fs = fsspec.filesystem("ffr", fo=f"{web.url}/fsspec/x.ffr?k=hush", skip_instance_cache=True)
     for call in (fs.open, fs.ls, fs.info):
         with pytest.raises(FileNotFoundError) as failed:

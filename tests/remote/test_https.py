@@ -68,9 +68,7 @@ def test_a_mount(fuse: None, server: Nginx, trusting: dict[str, str], tmp_path: 
 
 
 @pytest.mark.parametrize("path", ["set/", "set/none.ffr"])
-def test_an_authority_that_nobody_trusts(
-    server: Nginx, trusting: dict[str, str], path: str
-) -> None:
+def test_an_untrusted_authority(server: Nginx, trusting: dict[str, str], path: str) -> None:
     del trusting["SSL_CERT_FILE"]
     done = ffrfs("ls", f"{server.url}/{path}", env=trusting)
     mount_command_fails(done, 1, "TLS: ", "set SSL_CERT_FILE")

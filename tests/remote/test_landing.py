@@ -84,7 +84,7 @@ def claimed(kept: CachedObject, *blocks: int) -> list[int]:
     return list(blocks)
 
 
-def test_claimed_blocks_are_stored_and_no_others(kept: CachedObject) -> None:
+def test_only_claimed_blocks_are_stored(kept: CachedObject) -> None:
     size = kept.size - BLOCK_SIZE
     landing = Landing(kept, claimed(kept, 1, 2, 5), 1, size)
     data = sent(1, size)
@@ -146,7 +146,7 @@ def test_a_block_stays_claimed_until_its_write_ends(kept: CachedObject, gate: Ga
     claimed(kept, 0, 1)
 
 
-def test_another_cache_takes_the_place_of_one_that_fails(kept: CachedObject, gate: Gate) -> None:
+def test_a_failed_cache_is_replaced_by_another(kept: CachedObject, gate: Gate) -> None:
     landing = Landing(kept, claimed(kept, 2, 3), 2, 2 * BLOCK_SIZE)
     first, *_ = pieces(sent(2, BLOCK_SIZE))
     landing.take(first)

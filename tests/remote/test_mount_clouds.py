@@ -124,7 +124,7 @@ def test_a_pack_and_a_set(mounted: Callable[[str], Mount]) -> None:
     assert read(mounted("set/").path) == Epoch(COUNT, 0, {})
 
 
-def test_what_is_not_there_is_one_line(place: Place, tmp_path: Path, fuse: None) -> None:
+def test_a_missing_object_gives_one_line(place: Place, tmp_path: Path, fuse: None) -> None:
     url, words, environment = place
     done = ffrfs(
         "mount",
@@ -140,7 +140,7 @@ def test_what_is_not_there_is_one_line(place: Place, tmp_path: Path, fuse: None)
 
 
 @pytest.mark.parametrize("place", ["s3", "az"], indirect=True, scope="module")
-def test_wrong_credentials_are_one_line_without_them(
+def test_wrong_credentials_give_one_line_without_secrets(
     place: Place, tmp_path: Path, fuse: None
 ) -> None:
     url, words, environment = place

@@ -70,7 +70,7 @@ def reach(aws: Moto, bucket: str, tmp_path: Path, fuse: None) -> Iterator[Reach]
 
 @pytest.mark.promise("S63", "S65")
 @pytest.mark.parametrize("way", ["metadata", "web identity"])
-def test_credentials_that_end_are_renewed(
+def test_expired_credentials_are_renewed(
     reach: Reach, aws: Moto, machine: Issuer, way: str
 ) -> None:
     first, second = (aws.make_role(f"role{secrets.token_hex(4)}") for _ in range(2))

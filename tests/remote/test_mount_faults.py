@@ -126,7 +126,7 @@ def peak_mb(tree: Mount) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", FOR_GOOD)
-def test_what_does_not_pass_is_an_error_and_then_forgotten(
+def test_lasting_faults_are_errors_and_then_forgotten(
     reach: Reach, server: Faulty, kind: Kind
 ) -> None:
     """The reads wait until a time-out of six seconds is over."""
@@ -142,7 +142,7 @@ def test_what_does_not_pass_is_an_error_and_then_forgotten(
 
 
 @pytest.mark.promise("S63", "S76")
-def test_what_could_not_be_fetched_is_left_until_it_is_asked_for_again(
+def test_blocks_that_failed_to_fetch_are_left_to_the_next_warm(
     reach: Reach, server: Faulty, tmp_path: Path
 ) -> None:
     def remote() -> dict[str, int]:
@@ -242,7 +242,7 @@ def test_a_process_that_is_killed_in_mid_epoch_costs_a_delay(
 
 
 @pytest.mark.parametrize("victims", ["daemon", "all"])
-def test_a_mount_that_is_killed_in_mid_epoch_has_kept_what_it_fetched(
+def test_blocks_fetched_by_a_mount_killed_in_mid_epoch_are_kept(
     reach: Reach, server: Faulty, packed: Path, victims: str
 ) -> None:
     tree = reach()
@@ -300,7 +300,7 @@ def test_a_disk_that_is_too_small_for_the_cache_costs_no_error(
 
 @pytest.mark.promise("S64")
 @pytest.mark.parametrize("more", [[], ["--check"]])
-def test_a_named_directory_that_cannot_be_used_is_not_mounted(
+def test_an_unusable_given_cache_directory_fails_the_mount(
     server: Faulty, tmp_path: Path, fuse: None, more: list[str]
 ) -> None:
     (tmp_path / "file").write_text("a file")
@@ -318,7 +318,7 @@ def test_a_named_directory_that_cannot_be_used_is_not_mounted(
 
 @pytest.mark.promise("S64")
 @pytest.mark.promise("S59")
-def test_a_default_directory_that_cannot_be_used_is_reported(
+def test_an_unusable_default_cache_directory_is_reported(
     server: Faulty, tmp_path: Path, fuse: None
 ) -> None:
     """The log of the mount has the warning, though the warning comes before that log is open."""
@@ -346,7 +346,7 @@ def test_a_default_directory_that_cannot_be_used_is_reported(
 
 @pytest.mark.promise("S64")
 @pytest.mark.parametrize("left", [0, 500_000])
-def test_a_cache_that_is_cut_off_under_a_mount_is_fetched_again(
+def test_a_truncated_cache_file_is_fetched_again(
     reach: Reach, server: Faulty, tmp_path: Path, left: int
 ) -> None:
     tree = reach("--remote-timeout", "30")

@@ -46,7 +46,7 @@ def tree(server: Faulty, tmp_path: Path, fuse: None) -> Iterator[Mount]:
         yield new("native", f"{server.url}/tree.ffr")
 
 
-def test_what_is_in_the_cache_is_read(tree: Mount, server: Faulty, tmp_path: Path) -> None:
+def test_cached_blocks_are_read(tree: Mount, server: Faulty, tmp_path: Path) -> None:
     cached = ("--cache-dir", str(tmp_path / "cache"))
     assert tree.mount(*cached).status == 0
     assert read(tree.path) == Epoch(COUNT, 0, {})
@@ -162,6 +162,6 @@ def test_nothing_is_uploaded(tmp_path: Path) -> None:
     assert done.err == "ffrfs: s3://bucket: offline: nothing is sent to it\n"
 
 
-def test_a_cache_that_keeps_nothing_is_no_cache() -> None:
+def test_offline_refuses_the_stream_cache_mode() -> None:
     with pytest.raises(OptionError, match="offline: the cache mode must be full"):
         RemoteSettings(offline=True, cache_mode="stream")

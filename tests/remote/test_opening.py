@@ -177,7 +177,7 @@ def test_a_program_goes_on_with_another_fetcher(
         session.settings = None
 
 
-def test_one_that_is_about_to_end_gets_no_link(start: Start, tmp_path: Path) -> None:
+def test_a_fetcher_that_is_about_to_end_gets_no_link(start: Start, tmp_path: Path) -> None:
     """A process that is killed may close its log a while before the socket of its links."""
     running = start()
     running.client().open(put(tmp_path, "a", content()))
@@ -193,7 +193,7 @@ def test_one_that_is_about_to_end_gets_no_link(start: Start, tmp_path: Path) -> 
     assert running.process.pid == other
 
 
-def test_those_that_are_killed_before_they_have_a_link_are_replaced(tmp_path: Path) -> None:
+def test_fetchers_killed_before_they_have_a_link_are_replaced(tmp_path: Path) -> None:
     logs: list[int] = []
 
     def take_log(log: int) -> None:
@@ -232,7 +232,7 @@ for _ in range(3):
 """
 
 
-def test_one_that_cannot_be_started_for_want_of_descriptors() -> None:
+def test_a_fetcher_that_cannot_start_for_lack_of_descriptors() -> None:
     done = python("-c", WITHOUT_DESCRIPTORS, timeout=PATIENCE_S, check=True)
     text = (
         "the fetcher cannot be started: a pipe, a socket or a process: Too many open files; a proc"
@@ -251,7 +251,7 @@ sys.exit(main(["verify", *sys.argv[1:]]))
 """
 
 
-def test_one_that_cannot_be_started_is_one_fault_of_several_packs(tmp_path: Path) -> None:
+def test_a_fetcher_that_cannot_start_is_reported_once(tmp_path: Path) -> None:
     urls = [write_folder(tmp_path / name, {"a": b""}).as_uri() for name in ("x.ffr", "y.ffr")]
     done = python("-c", WITHOUT_PROCESSES, *urls, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (1, "")
@@ -261,7 +261,7 @@ def test_one_that_cannot_be_started_is_one_fault_of_several_packs(tmp_path: Path
     )
 
 
-def test_one_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:
+def test_a_fetcher_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:
     """For a while, the machine has no thread left that could follow the log."""
     logs: list[int] = []
     pids: list[int | None] = []
@@ -288,7 +288,7 @@ def test_one_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None:
             os.close(log)
 
 
-def test_one_that_took_over_before_there_was_a_worker_is_brought(tmp_path: Path) -> None:
+def test_a_worker_gets_a_link_to_an_earlier_replacement_fetcher(tmp_path: Path) -> None:
     url = put(tmp_path, "a", content())
     request = MountRequest(
         packs=(url,),
@@ -315,7 +315,7 @@ def test_one_that_took_over_before_there_was_a_worker_is_brought(tmp_path: Path)
             os.close(link)
 
 
-def test_link_is_brought_back_if_the_next_worker_is_given_up(tmp_path: Path) -> None:
+def test_the_old_worker_gets_a_link_if_its_successor_is_given_up(tmp_path: Path) -> None:
     url = put(tmp_path, "a", content())
     request = MountRequest(
         packs=(url,),

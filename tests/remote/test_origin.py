@@ -81,7 +81,7 @@ def test_hostile_pins(change: dict[str, Any]) -> None:
 
 
 @given(st.text(max_size=40))
-def test_texts_that_are_no_pins(text: str) -> None:
+def test_texts_that_are_not_pins(text: str) -> None:
     with pytest.raises(RemoteError):
         Pin.from_text(text, parse_url("s3://b/k"))
 
@@ -119,7 +119,7 @@ def test_a_file_that_changed(tmp_path: Path, how: str) -> None:
         read(found, 0, 10)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_paths_that_are_not_regular_files(tmp_path: Path) -> None:
     with pytest.raises(RemoteNotFoundError, match="no such file"):
         pin(tmp_path / "none")
     os.mkfifo(tmp_path / "pipe")

@@ -58,7 +58,7 @@ def read(of: Pin, settings: RemoteSettings, traffic: FetchCounters | None = None
 @pytest.mark.parametrize(
     "kind", [Kind.SLOW_DOWN, Kind.ERROR, Kind.RESET, Kind.SHORT, Kind.ENDLESS_HEADER]
 )
-def test_what_passes_is_tried_again(server: Faulty, kind: Kind) -> None:
+def test_temporary_faults_are_retried(server: Faulty, kind: Kind) -> None:
     found = pin(server)
     traffic = FetchCounters()
     server.do(kind, times=3)
@@ -68,7 +68,7 @@ def test_what_passes_is_tried_again(server: Faulty, kind: Kind) -> None:
     assert traffic["remote_throttled"] == (3 if kind is Kind.SLOW_DOWN else 0)
 
 
-def test_what_has_come_is_not_asked_for_again(server: Faulty, shared_root: Path) -> None:
+def test_bytes_that_have_arrived_are_not_requested_again(server: Faulty, shared_root: Path) -> None:
     data = DATA * 3 + DATA[:-1]
     (shared_root / "b.ffr").write_bytes(data)
     url = parse_url(f"{server.url}/b.ffr")
@@ -81,7 +81,7 @@ def test_what_has_come_is_not_asked_for_again(server: Faulty, shared_root: Path)
     assert (first, second) == (f"bytes=0-{len(data) - 1}", f"bytes={half}-{len(data) - 1}")
 
 
-def test_a_slow_line_is_no_silence(server: Faulty) -> None:
+def test_a_slow_line_is_not_taken_for_silence(server: Faulty) -> None:
     """The range takes longer than the limit for silence; the test waits, and takes no CPU."""
     settings = RemoteSettings(timeout_s=8)
     found = pin(server)
@@ -93,7 +93,7 @@ def test_a_slow_line_is_no_silence(server: Faulty) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.STALL, Kind.STALL_IN_BODY])
-def test_silence_is_not_waited_for_to_the_end(server: Faulty, kind: Kind) -> None:
+def test_a_silent_request_is_retried_before_the_deadline(server: Faulty, kind: Kind) -> None:
     found = pin(server)
     server.do(kind, times=1)
     settings = RemoteSettings(timeout_s=6)
@@ -136,7 +136,7 @@ def test_a_slow_first_byte_is_waited_for(
         (Kind.STALL_IN_BODY, "did not answer in time"),
     ],
 )
-def test_what_does_not_pass_ends_at_the_deadline(server: Faulty, kind: Kind, reason: str) -> None:
+def test_lasting_faults_fail_at_the_deadline(server: Faulty, kind: Kind, reason: str) -> None:
     found = pin(server)
     server.do(kind)
     begin_s = time.monotonic()
@@ -178,7 +178,7 @@ def test_wrong_answers_are_errors_at_once(
     assert (traffic["remote_requests"], traffic["remote_bytes"]) == (1, 0)
 
 
-def test_a_page_to_sign_in_is_no_file(server: Faulty) -> None:
+def test_a_login_page_is_not_taken_for_a_file(server: Faulty) -> None:
     server.do(Kind.LOGIN)
     with pytest.raises(RemoteError, match="a web page, perhaps a login page"):
         pin(server)
@@ -186,7 +186,7 @@ def test_a_page_to_sign_in_is_no_file(server: Faulty) -> None:
 
 @pytest.mark.promise("S65")
 @pytest.mark.parametrize("place", ["localhost:{}", "127.0.0.1:{}"])
-def test_no_other_place_is_asked(
+def test_redirects_to_other_servers_are_not_followed(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Another port is another place, even on the host that gives a cloud's credentials."""
@@ -211,7 +211,7 @@ def test_a_redirect_within_the_server_is_followed(server: Faulty) -> None:
         pin(server, PATIENT)
 
 
-def test_headers_that_nobody_can_read(server: Faulty) -> None:
+def test_unreadable_headers(server: Faulty) -> None:
     server.do(Kind.ODD_HEADERS)
     with pytest.raises(RemoteError, match=r"the server sent an ETag or version over 1024 charact"):
         pin(server)
@@ -240,7 +240,7 @@ def test_memory_is_bounded(server: Faulty) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
 
 
-def test_a_reader_that_goes_away(server: Faulty) -> None:
+def test_the_request_of_a_cancelled_reader_is_given_up(server: Faulty) -> None:
     """Its request is given up, without waiting for the deadline."""
     found = pin(server)
     server.do(Kind.STALL)
@@ -257,7 +257,7 @@ def test_a_reader_that_goes_away(server: Faulty) -> None:
     assert time.monotonic() - begin_s < PATIENT.timeout_s / 2
 
 
-def test_an_endpoint_that_does_wrong(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_of_a_bucket_endpoint(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same holds for buckets; here a folder of the server is the bucket."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")

@@ -136,7 +136,7 @@ def test_a_listing_with_absolute_links(typed: str, linked: str) -> None:
         assert names(parse_url(url)) == [f"{url}a.ffr"]
 
 
-def test_a_listing_that_is_no_html() -> None:
+def test_a_listing_that_is_not_html() -> None:
     why = pytest.raises(RemoteError, match="its listing is not readable HTML")
     with scripted(lambda _: page("<![foo bar")) as port, why:
         names(parse_url(f"http://localhost:{port}/"))
@@ -193,7 +193,7 @@ def test_a_file_that_changed(web: Nginx, folder: Path, how: str) -> None:
         read(found, 0, 6)
 
 
-def test_what_is_no_file(web: Nginx, folder: Path) -> None:
+def test_urls_that_are_not_objects(web: Nginx, folder: Path) -> None:
     with pytest.raises(RemoteNotFoundError, match="there is no such object"):
         pin(at(web, folder, "none"))
     with pytest.raises(RemoteError, match="is not an object; for all packs below it add a /"):
@@ -203,7 +203,7 @@ def test_what_is_no_file(web: Nginx, folder: Path) -> None:
     assert pin(at(web, folder, "data.html")).size == 20  # this page was asked for
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_an_unreachable_server() -> None:
     refused = pytest.raises(RemoteTimeoutError, match=r"no answer for 1\.8 s .*refuses connections")
     with free_ports(1) as [port], refused:
         pin(parse_url(f"http://127.0.0.1:{port}/a"), IMPATIENT)

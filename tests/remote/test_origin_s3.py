@@ -54,7 +54,7 @@ def test_an_object_that_changed(bucket: str, store: S3Store, settings: RemoteSet
         read(found, 0, 6, settings)
 
 
-def test_what_is_not_there(bucket: str, settings: RemoteSettings) -> None:
+def test_missing_objects_and_buckets(bucket: str, settings: RemoteSettings) -> None:
     with pytest.raises(RemoteNotFoundError, match="there is no such object"):
         pin(f"s3://{bucket}/none", settings)
     with pytest.raises(RemoteNotFoundError, match="there is no bucket 'no-such-bucket'"):

@@ -29,14 +29,14 @@ def run(pace: Pace, seconds: float, latency_s: float, one_rate: float, all_rate:
     return sent / now
 
 
-def test_more_ranges_as_long_as_they_bring_more() -> None:
+def test_ranges_are_added_while_the_rate_grows() -> None:
     pace = Pace()
     run(pace, 20, latency_s=0.05, one_rate=50e6, all_rate=1e12)
     assert pace.ranges_max == RANGES_MAX
     assert pace.range_blocks == RANGE_BLOCKS_MAX
 
 
-def test_no_more_ranges_than_a_line_is_filled_by() -> None:
+def test_no_more_ranges_than_needed_to_fill_the_line() -> None:
     pace = Pace()
     rate = run(pace, 20, latency_s=0.02, one_rate=200e6, all_rate=200e6)
     assert pace.ranges_max <= RANGES_FEW * 3 // 2 + 1
@@ -88,7 +88,7 @@ def test_a_gap_is_fetched_if_it_costs_less_than_a_round_trip() -> None:
         )
     )
 )
-def test_limits_hold_whatever_comes(found) -> None:
+def test_limits_hold_for_any_measurements(found) -> None:
     pace = Pace()
     now = 0.0
     for passed, size, seconds, full in found:

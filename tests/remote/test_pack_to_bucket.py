@@ -105,7 +105,7 @@ def test_a_set(bucket: str, store: S3Store, folder: Path, endpoint: Path, source
     assert list(endpoint.iterdir()) == []
 
 
-def test_what_is_replaced(bucket: str, store: S3Store, folder: Path) -> None:
+def test_only_force_replaces_an_object(bucket: str, store: S3Store, folder: Path) -> None:
     url = f"s3://{bucket}/a.ffr"
     obstore.put(store, "a.ffr", b"")
     ffrfs.pack_folder(folder, url)
@@ -124,7 +124,7 @@ def test_what_is_replaced(bucket: str, store: S3Store, folder: Path) -> None:
             ffrfs.repack([folder.parent / f"{name}.ffr" for name in packs], url)
 
 
-def test_what_is_refused(bucket: str, store: S3Store, folder: Path) -> None:
+def test_refused_targets(bucket: str, store: S3Store, folder: Path) -> None:
     obstore.put(store, "set/notes", b"x")
     for url, options, reason in (
         (f"s3://{bucket}/set", {"shards": 2}, "is not empty"),
@@ -148,7 +148,7 @@ def test_a_dry_run(bucket: str, store: S3Store, folder: Path, endpoint: Path) ->
     assert list(endpoint.iterdir()) == []
 
 
-def test_a_set_that_fails_is_taken_back(
+def test_shards_of_a_failed_set_are_removed(
     bucket: str, store: S3Store, folder: Path, endpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload = bucket_target.upload

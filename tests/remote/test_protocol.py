@@ -130,7 +130,7 @@ def test_bad_requests_are_refused(message: bytes) -> None:
 
 
 @given(st.lists(urls, max_size=30), st.integers(1, 200))
-def test_a_list_comes_in_messages_that_are_small_enough(names: list[str], times: int) -> None:
+def test_a_list_is_split_into_small_enough_messages(names: list[str], times: int) -> None:
     messages = [answer.to_bytes() for answer in listed(3, 4, names * times)]
     assert all(len(message) <= MESSAGE_SIZE_MAX for message in messages)
     parsed = [parse_answer(message) for message in messages]

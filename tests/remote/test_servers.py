@@ -81,7 +81,7 @@ def test_ranges_and_etags(server: Faulty) -> None:
         (Kind.WHOLE, 200),
     ],
 )
-def test_another_status(server: Faulty, kind: Kind, status: int) -> None:
+def test_fault_statuses(server: Faulty, kind: Kind, status: int) -> None:
     server.do(kind, seconds=7, location="http://192.0.2.1:1")
     got = Got(server.port, **RANGE)
     assert got.status == status
@@ -128,7 +128,7 @@ def test_bodies_that_end_early(server: Faulty) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.ENDLESS, Kind.ENDLESS_HEADER])
-def test_what_does_not_end(server: Faulty, kind: Kind) -> None:
+def test_endless_bodies_and_headers(server: Faulty, kind: Kind) -> None:
     server.do(kind)
     with socket.create_connection(("127.0.0.1", server.port), 30) as client:
         client.sendall(b"GET /file HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -139,7 +139,7 @@ def test_what_does_not_end(server: Faulty, kind: Kind) -> None:
     assert Got(server.port).status == 200
 
 
-def test_which_requests_a_fault_fits(server: Faulty) -> None:
+def test_a_fault_applies_only_to_matching_requests(server: Faulty) -> None:
     server.do(Kind.ERROR, below="/file", method="GET", after=1, times=2)
     assert [Got(server.port).status for _ in range(4)] == [200, 500, 500, 200]
     server.do(Kind.ERROR, below="/other")
@@ -174,7 +174,7 @@ def test_a_killed_server_starts_again_at_its_port(tmp_path: Path) -> None:
     assert not os.path.exists(f"/proc/{pid}")
 
 
-def test_a_line_that_takes_its_time(server: Faulty) -> None:
+def test_a_line_with_a_delay(server: Faulty) -> None:
     with delay(server.port, 0.04) as line:
         begun_s = time.monotonic()
         assert Got(line.port, **RANGE).body == DATA[1000:301000]

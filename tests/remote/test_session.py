@@ -149,7 +149,7 @@ def test_a_child_outlives_its_parent(program: Program, tmp_path: Path) -> None:
     assert told.read_text() == "4000000"
 
 
-def test_a_program_reads_on_while_it_ends(program: Program) -> None:
+def test_a_program_can_read_in_its_exit_handlers(program: Program) -> None:
     found = program(
         "import atexit\n"
         "def last():\n"
@@ -160,7 +160,7 @@ def test_a_program_reads_on_while_it_ends(program: Program) -> None:
     assert found["read"] == 4_000_000
 
 
-def test_what_the_fetcher_says_is_logged(program: Program, tmp_path: Path) -> None:
+def test_messages_of_the_fetcher_are_logged(program: Program, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     found = program(
         "import logging, threading\n"
@@ -176,7 +176,7 @@ def test_what_the_fetcher_says_is_logged(program: Program, tmp_path: Path) -> No
     assert found["stderr"].count("\n") == 1
 
 
-def test_a_fetcher_that_is_let_go_of_ends(start: Start, tmp_path: Path) -> None:
+def test_a_fetcher_that_was_forgotten_ends(start: Start, tmp_path: Path) -> None:
     running = start()
     client = FetchClient(running.process.link())
     client.open(put(tmp_path, "a", content()))
@@ -191,7 +191,7 @@ def test_a_fetcher_that_is_let_go_of_ends(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S63")
-def test_other_threads_run_while_names_are_waited_for(
+def test_other_threads_run_while_a_listing_waits(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One of them starts the next fetcher; the error is the last thing that the server says."""

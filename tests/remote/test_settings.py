@@ -11,7 +11,7 @@ from ffrfs.errors import OptionError
 from ffrfs.remote.settings import GIB, RemoteSettings, default_cache_dir
 
 
-def test_there_and_back() -> None:
+def test_json_round_trip() -> None:
     settings = RemoteSettings(
         "http://127.0.0.1:1/x", "eu-1", True, 1.5, "/nvme/c", 500 * GIB, "stream"
     )
@@ -68,18 +68,18 @@ def test_from_the_environment() -> None:
         {"cache_mode": "some"},
     ],
 )
-def test_refused(fields: dict[str, Any]) -> None:
+def test_refused_values(fields: dict[str, Any]) -> None:
     with pytest.raises(OptionError) as caught:
         RemoteSettings(**fields)
     assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("variable", ["ANONYMOUS", "REMOTE_TIMEOUT", "CACHE_SIZE", "CACHE_MODE"])
-def test_the_environment_is_refused(variable: str) -> None:
+def test_refused_environment_variables(variable: str) -> None:
     with pytest.raises(OptionError):
         RemoteSettings.from_environment({f"FFRFS_{variable}": "perhaps"})
 
 
-def test_the_cache_of_a_user() -> None:
+def test_the_default_cache_directory() -> None:
     assert default_cache_dir({"XDG_CACHE_HOME": "/x"}) == "/x/ffrfs"
     assert default_cache_dir({"XDG_CACHE_HOME": "x"}).endswith("/.cache/ffrfs")

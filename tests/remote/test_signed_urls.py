@@ -76,7 +76,7 @@ def test_errors_of_a_pack(place: str) -> None:
     assert copy["a/2"] == b"a"
 
 
-def test_names_of_what_is_open(place: str) -> None:
+def test_open_objects_do_not_show_the_query(place: str) -> None:
     pack, records = f"{place}/a.ffr{QUERY}", f"{place}/records/x.tfrecord{QUERY}"
     folder = ffrfs.PackedFolder(pack)
     shown = [

@@ -132,7 +132,7 @@ def test_mounts(server: Faulty, tmp_path: Path, engine: str, name: str, cache: l
 
 @pytest.mark.usefixtures("fuse")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_too_little_memory_is_said_as_of_any_mount(
+def test_too_little_memory_is_reported_as_for_any_mount(
     server: Faulty, tmp_path: Path, engine: str
 ) -> None:
     with closing_mounts(tmp_path, tmp_path) as new:

@@ -57,7 +57,7 @@ in_both_modes = pytest.mark.parametrize("fetcher", ["full", "stream"], indirect=
 
 
 @in_both_modes
-def test_all_of_it(server: Faulty) -> None:
+def test_a_whole_stream(server: Faulty) -> None:
     with RemoteStream(f"{server.url}/data") as stream:
         assert stream.size == len(DATA)
         assert b"".join(iter(lambda: stream.read(100_000), b"")) == DATA
@@ -78,7 +78,7 @@ def test_a_fetcher_that_is_killed(server: Faulty, fault: Kind | None) -> None:
         assert begin + stream.readall() == DATA
 
 
-def test_what_goes_wrong(server: Faulty) -> None:
+def test_a_stream_that_goes_wrong_raises_errors(server: Faulty) -> None:
     """The read tries again until its time is over."""
     with pytest.raises(RemoteNotFoundError, match="no such object"):
         RemoteStream(f"{server.url}/none")

@@ -95,7 +95,9 @@ def of_iterator(url: str, **store: Any) -> bytes:
     "read",
     [of_pack, of_records_of_pack, of_range, of_records, of_tfrecords, of_stream, of_iterator],
 )
-def test_each_reads_its_own(read: Callable[..., bytes], web: Nginx, bucket: str) -> None:
+def test_each_call_reads_from_its_own_store(
+    read: Callable[..., bytes], web: Nginx, bucket: str
+) -> None:
     keywords: dict[str, Any] = {"anonymous": True, "endpoint_url": web.url}
     client = {"endpoint_url": web.url, "region_name": "eu-west-1"}
     as_fsspec = {"storage_options": {"anon": True, "client_kwargs": client}}
@@ -132,7 +134,7 @@ def test_after_a_fork(web: Nginx, bucket: str) -> None:
     in_child(work)
 
 
-def test_a_text_from_elsewhere_names_no_store(web: Nginx, bucket: str) -> None:
+def test_a_url_cannot_name_a_store(web: Nginx, bucket: str) -> None:
     """Otherwise the text could send credentials to a server of its choice."""
     text = f"s3://endpoint_url=http:%2F%2Fevil.example@{bucket}/x.ffr"
     for url in (text, f"s3://@{bucket}/x.ffr"):

@@ -33,7 +33,7 @@ def written(folder: Path, size: int) -> Path:
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE, PART_SIZE + (1 << 20), 5 * PART_SIZE])
-def test_whole(
+def test_an_uploaded_object_is_complete(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path, size: int
 ) -> None:
     path = written(tmp_path, size) if size else tmp_path / "empty"
@@ -46,7 +46,7 @@ def test_whole(
     assert names(store) == ["deep/a b%é.ffr"]
 
 
-def test_an_object_is_replaced_at_the_end(
+def test_the_old_object_stays_until_the_upload_ends(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
 ) -> None:
     obstore.put(store, "a", b"before")
@@ -62,7 +62,7 @@ def test_an_object_is_replaced_at_the_end(
 
 @pytest.mark.promise("S70")
 @pytest.mark.parametrize("size", [1, 3 * PART_SIZE])
-def test_what_is_there_by_now_is_kept(
+def test_an_existing_object_is_kept_without_replace(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path, size: int
 ) -> None:
     url, path = parse_url(f"s3://{bucket}/a"), written(tmp_path, size)
@@ -74,7 +74,7 @@ def test_what_is_there_by_now_is_kept(
     assert bytes(obstore.get(store, "a").bytes()) == path.read_bytes()
 
 
-def test_an_upload_whose_answer_was_lost_is_ours(
+def test_an_upload_whose_answer_was_lost_counts_as_done(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
 ) -> None:
     path = written(tmp_path, 1)
@@ -82,7 +82,7 @@ def test_an_upload_whose_answer_was_lost_is_ours(
     assert upload(str(path), parse_url(f"s3://{bucket}/a"), settings, lambda _: None, replace=False)
 
 
-def test_whoever_watches_may_end_it(
+def test_the_progress_callback_may_end_the_upload(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
 ) -> None:
     path = written(tmp_path, 20 * PART_SIZE)
@@ -98,7 +98,7 @@ def test_whoever_watches_may_end_it(
     assert names(store) == []
 
 
-def test_a_file_that_is_cut_meanwhile(
+def test_a_file_that_is_truncated_while_uploaded(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
 ) -> None:
     path = written(tmp_path, 10 * PART_SIZE)
@@ -110,7 +110,7 @@ def test_a_file_that_is_cut_meanwhile(
         upload(str(path), parse_url(f"s3://{bucket}/a"), settings, cut)
 
 
-def test_what_cannot_be_written(
+def test_refused_uploads(
     bucket: str, settings: RemoteSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(written(tmp_path, 10))

@@ -27,7 +27,7 @@ from ffrfs.remote.url import RemoteUrl, is_url, parse_url
         ("file://localhost/nfs/", RemoteUrl("file", "", "/nfs/")),
     ],
 )
-def test_taken(text: str, expected: RemoteUrl) -> None:
+def test_accepted_urls(text: str, expected: RemoteUrl) -> None:
     assert is_url(text)
     assert is_url(text.encode())
     assert parse_url(text) == expected
@@ -37,7 +37,7 @@ def test_taken(text: str, expected: RemoteUrl) -> None:
 @pytest.mark.parametrize(
     "name", ["a.ffr", "/a", "s3:/a", "./s3://a/b", "ftp://a/b", "", "C:\\a", "\u017f3://a/b"]
 )
-def test_paths_are_no_urls(name: str) -> None:
+def test_paths_are_not_urls(name: str) -> None:
     assert not is_url(name)
     assert not is_url(Path(name))
     with pytest.raises(OptionError, match="not a supported URL"):
@@ -68,7 +68,7 @@ def test_paths_are_no_urls(name: str) -> None:
         "https://h/" + "a" * 9000,
     ],
 )
-def test_refused(text: str) -> None:
+def test_refused_urls(text: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_url(text)
     assert "\n" not in str(caught.value)
@@ -98,13 +98,13 @@ def test_directories() -> None:
 
 
 @given(st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name))
-def test_any_path_of_a_file_comes_back(name: bytes) -> None:
+def test_file_paths_survive_a_round_trip(name: bytes) -> None:
     path = os.fsdecode(b"/" + name)
     assert parse_url(RemoteUrl("file", "", path).text).key == path
 
 
 @given(st.text(max_size=60))
-def test_hostile_texts_are_taken_or_refused(text: str) -> None:
+def test_hostile_texts_are_accepted_or_refused(text: str) -> None:
     for scheme in ("s3", "https", "file"):
         try:
             url = parse_url(f"{scheme}://{text}")

@@ -91,7 +91,7 @@ def test_a_version_that_may_not_be_read(
 
 
 @pytest.mark.promise("S62")
-def test_a_bucket_that_keeps_none(
+def test_a_bucket_that_keeps_no_versions(
     aws: Moto, name: str, settings: RemoteSettings, give: Give
 ) -> None:
     give(aws.admin.environment())
