@@ -114,7 +114,9 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damaged_files_make_room_for_new_ones(place: Path, damage: Callable[[Path], None]) -> None:
+def test_damaged_files_are_dropped_and_replaced(
+    place: Path, damage: Callable[[Path], None]
+) -> None:
     path = state_path(place)
     damage(path)
     there, lines = reopened(place)
@@ -125,7 +127,7 @@ def test_damaged_files_make_room_for_new_ones(place: Path, damage: Callable[[Pat
     assert reopened(place) == ({1}, [])
 
 
-def test_a_removal_that_was_killed_is_not_worth_a_line(place: Path) -> None:
+def test_a_killed_removal_is_cleaned_up_without_a_warning(place: Path) -> None:
     path = state_path(place)
     with open(path, "r+b", buffering=0) as file:
         state = StateFile(file.fileno(), SIZE)
@@ -135,7 +137,7 @@ def test_a_removal_that_was_killed_is_not_worth_a_line(place: Path) -> None:
     assert reopened(place) == (set(), [])
 
 
-def test_a_file_that_is_not_ours_is_left_alone(place: Path) -> None:
+def test_a_state_file_not_made_by_ffrfs_is_left_alone(place: Path) -> None:
     path = state_path(place)
     path.write_bytes(b"the only copy of a thesis")
     assert refusal(place) == (
@@ -191,7 +193,7 @@ def test_links_are_not_followed(place: Path, tmp_path: Path, ending: str) -> Non
     assert victim.read_bytes() == before
 
 
-def test_another_object_under_the_name(place: Path) -> None:
+def test_a_state_file_of_another_object_is_dropped(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open("s3://other", "v1", SIZE)
     fill(kept, 0)  # an empty object would be removed
@@ -211,7 +213,9 @@ def test_another_object_under_the_name(place: Path) -> None:
 @settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
-def test_any_state_file(place: Path, tmp_path: Path, noise: bytes, offset: int) -> None:
+def test_a_state_file_with_random_bytes(
+    place: Path, tmp_path: Path, noise: bytes, offset: int
+) -> None:
     """Any bytes may follow the header: the cache believes them, and readers verify the blocks."""
     copy = tmp_path / "copy"
     shutil.rmtree(copy, ignore_errors=True)
@@ -261,7 +265,7 @@ def test_a_state_file_that_claims_many_blocks_costs_no_memory(tmp_path: Path) ->
     cache.close()
 
 
-def test_the_usage_file_is_something_else(place: Path) -> None:
+def test_a_foreign_usage_file_is_refused(place: Path) -> None:
     usage = place / "usage"
     usage.write_text("mine, and of another length")
     assert "usage: not a file of ffrfs" in refusal(place)
@@ -287,7 +291,7 @@ def test_modes(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o2777])
-def test_a_directory_that_others_may_write_to(place: Path, mode: int) -> None:
+def test_a_world_writable_directory_is_refused(place: Path, mode: int) -> None:
     place.chmod(mode)
     assert "writable for every user: chmod o-w it" in refusal(place)
 
@@ -295,7 +299,9 @@ def test_a_directory_that_others_may_write_to(place: Path, mode: int) -> None:
 @pytest.mark.promise("S71")
 @pytest.mark.parametrize("what", ["", "??", "??/*.state", "??/*.data", "usage"])
 @pytest.mark.parametrize("mode", [0o020, 0o2020])
-def test_what_a_group_may_write_to_is_refused(place: Path, what: str, mode: int) -> None:
+def test_group_writable_files_and_directories_are_refused(
+    place: Path, what: str, mode: int
+) -> None:
     """This includes files that remain from the time when the directory was shared."""
     [path] = place.parent.glob(f"{place.name}/{what}")
     path.chmod(path.stat().st_mode | mode)
@@ -317,7 +323,7 @@ def test_a_directory_of_another_user_is_refused_also_for_root(place: Path) -> No
 
 @ordinary
 @pytest.mark.parametrize("mode", [0o777, 0o770])
-def test_who_cannot_change_a_mode_is_not_told_to(place: Path, mode: int) -> None:
+def test_only_the_owner_is_advised_to_change_the_mode(place: Path, mode: int) -> None:
     place.chmod(mode)
     os.chown(place, 0, NOBODY)
 
@@ -331,7 +337,7 @@ def test_who_cannot_change_a_mode_is_not_told_to(place: Path, mode: int) -> None
 
 @pytest.mark.promise("S71")
 @ordinary
-def test_each_user_has_a_directory_in_one_for_all(tmp_path: Path) -> None:
+def test_users_have_own_caches_in_a_world_writable_directory(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
 
     def work() -> None:
@@ -343,7 +349,7 @@ def test_each_user_has_a_directory_in_one_for_all(tmp_path: Path) -> None:
     assert "its owner (uid 65534) may write" in refusal(tmp_path / "nobody")
 
 
-def test_no_directory(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("file", "file/below"):
         assert refusal(tmp_path / name) == (
@@ -425,7 +431,7 @@ def test_the_directory_is_removed_while_in_use(place: Path) -> None:
 
 @pytest.mark.promise("S64")
 @pytest.mark.parametrize("left", [0, BLOCK_SIZE // 2])
-def test_a_data_file_that_is_cut_off_while_in_use_has_no_block(place: Path, left: int) -> None:
+def test_a_data_file_that_is_truncated_in_use_loses_its_blocks(place: Path, left: int) -> None:
     """Otherwise there would be zeros before a block that is written behind its end."""
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", SIZE)

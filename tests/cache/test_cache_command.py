@@ -104,7 +104,9 @@ def test_pin_and_prune(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert held(place) <= 1 * MIB
 
 
-def test_prune_removes_what_nobody_has(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_prune_frees_dropped_blocks_and_old_partial_files(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     def work() -> None:
         cache = CacheDirectory(str(place), 64 * MIB)
         kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100)
@@ -149,7 +151,7 @@ def test_rm_of_a_pinned_object(place: Path, capfd: pytest.CaptureFixture[str]) -
     assert URL not in run(capfd, "ls", place)
 
 
-def test_the_directory_of_mounts(
+def test_the_default_directory_is_that_of_mounts(
     place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.rename(place.with_name("ffrfs"))
@@ -253,7 +255,7 @@ def test_verify_finds_bad_headers(tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert len(report["problems"]) == 1
 
 
-def test_an_object_that_comes_or_goes_is_not_damaged(
+def test_an_object_being_made_or_removed_is_not_damaged(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process is making or removing it, or has just removed it."""
@@ -265,7 +267,7 @@ def test_an_object_that_comes_or_goes_is_not_damaged(
             assert list(inventory.unreadable()) == []
 
 
-def test_verify_says_what_it_cannot_check(
+def test_verify_reports_objects_it_cannot_check(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "cache"

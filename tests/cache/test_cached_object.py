@@ -66,7 +66,9 @@ def test_a_block_whose_state_cannot_be_read_counts_as_absent(
     kept.close()
 
 
-def test_blocks_are_what_was_filled(cache: CacheDirectory | MemoryCache) -> None:
+def test_only_filled_blocks_are_present_with_their_bytes(
+    cache: CacheDirectory | MemoryCache,
+) -> None:
     kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 5)
     assert kept.block_count == 4
     assert present(kept) == set()
@@ -106,7 +108,7 @@ def test_a_block_is_claimed_once(cache: CacheDirectory | MemoryCache) -> None:
     kept.close()
 
 
-def test_what_is_not_claimed_is_refused(cache: CacheDirectory | MemoryCache) -> None:
+def test_blocks_that_are_not_claimed_cannot_be_written(cache: CacheDirectory | MemoryCache) -> None:
     kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
     assert kept.claim(0)
     kept.prepare(0, 1)
@@ -156,7 +158,9 @@ def test_a_file_that_is_cut_during_a_fill(place: Path) -> None:
     cache.close()
 
 
-def test_a_number_never_comes_twice_in_a_row(cache: CacheDirectory | MemoryCache) -> None:
+def test_consecutive_fills_of_a_block_have_different_numbers(
+    cache: CacheDirectory | MemoryCache,
+) -> None:
     kept = cache.open(URL, "v1", 10)
     numbers = [0]
     for _ in range(258):
@@ -169,7 +173,7 @@ def test_a_number_never_comes_twice_in_a_row(cache: CacheDirectory | MemoryCache
     kept.close()
 
 
-def test_the_oldest_blocks_go(cache: CacheDirectory | MemoryCache, place: Path) -> None:
+def test_the_oldest_blocks_are_evicted(cache: CacheDirectory | MemoryCache, place: Path) -> None:
     kept = cache.open(URL, "v1", 100 * BLOCK_SIZE)
     for block in range(100):
         fill(kept, block)
@@ -184,7 +188,7 @@ def test_the_oldest_blocks_go(cache: CacheDirectory | MemoryCache, place: Path) 
     kept.close()
 
 
-def test_objects_share_the_room(cache: CacheDirectory | MemoryCache) -> None:
+def test_all_objects_share_one_limit(cache: CacheDirectory | MemoryCache) -> None:
     one = cache.open("s3://b/one", "v1", 40 * BLOCK_SIZE)
     two = cache.open("s3://b/two", "v1", 40 * BLOCK_SIZE)
     for block in range(20):
@@ -242,7 +246,7 @@ def test_closed_while_a_thread_fills(cache: CacheDirectory | MemoryCache) -> Non
     kept.release(0)
 
 
-def test_objects_last(place: Path) -> None:
+def test_blocks_persist_until_the_version_or_size_changes(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", 10 * BLOCK_SIZE + 1, "the pin")
     for block in (1, 5, 10):
@@ -280,7 +284,7 @@ def test_a_cache_that_evicts_nothing_loads_no_numpy(place: Path) -> None:
         assert done.stdout == "False\n"
 
 
-def test_after_a_boot_there_is_what_was_synced(place: Path) -> None:
+def test_only_synced_blocks_survive_a_reboot(place: Path) -> None:
     def work() -> None:
         cache = CacheDirectory(str(place), 64 * MIB)
         kept = cache.open(URL, "v1", 20 * BLOCK_SIZE)
@@ -324,7 +328,7 @@ def test_a_durable_block_that_is_a_hole_is_absent(place: Path) -> None:
     cache.close()
 
 
-def test_what_was_half_written_gives_its_space_back(place: Path) -> None:
+def test_the_space_of_dropped_blocks_is_freed(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", 40 * BLOCK_SIZE)
     settle(cache)  # otherwise its pass frees some of the space
@@ -346,7 +350,7 @@ def test_what_was_half_written_gives_its_space_back(place: Path) -> None:
     cache.close()
 
 
-def test_objects_without_blocks_go_when_they_are_not_used(place: Path) -> None:
+def test_unused_objects_without_blocks_are_removed(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", 100)
     count(place, 64 * MIB)
@@ -357,7 +361,7 @@ def test_objects_without_blocks_go_when_they_are_not_used(place: Path) -> None:
     assert list(place.glob("??/*")) == []
 
 
-def test_a_reader_sees_a_block_go(place: Path) -> None:
+def test_a_reader_notices_that_a_block_was_removed(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
     kept = cache.open(URL, "v1", BLOCK_SIZE)
     fill(kept, 0)

@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Iterator[CachePlace]:
     place.close()
 
 
-def test_the_last_one_is_read_back(place: CachePlace) -> None:
+def test_the_last_listing_is_read_back(place: CachePlace) -> None:
     assert kept_listing(place, "a", URL) is None
     for names in (["x.ffr"], ["é.ffr", "b", "sub/", ""]):
         keep_listing(place, "a", URL, names, CACHE_SIZE)
@@ -33,7 +33,9 @@ def test_the_last_one_is_read_back(place: CachePlace) -> None:
     assert kept_listing(place, "a", "http://h/other/") is None
 
 
-def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_and_old_listings_are_not_kept(
+    place: CachePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(listings, "_SIZE_MAX", 1000)
     monkeypatch.setattr(listings, "_COUNT_MAX", 5)
     keep_listing(place, "large", URL, ["x"], CACHE_SIZE)
@@ -52,13 +54,13 @@ def test_too_much(place: CachePlace, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "hostile", [b"", b"[" * 100_000, b'{"url": 1}'], ids=["empty", "deep", "without names"]
 )
-def test_what_is_no_listing(place: CachePlace, hostile: bytes) -> None:
+def test_a_damaged_listing_is_ignored(place: CachePlace, hostile: bytes) -> None:
     keep_listing(place, "a", URL, ["x"], CACHE_SIZE)
     Path(f"{place.path}/listings/a").write_bytes(hostile)
     assert kept_listing(place, "a", URL) is None
 
 
-def test_foreign_files(place: CachePlace, tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_listing_is_refused(place: CachePlace, tmp_path: Path) -> None:
     keep_listing(place, "a", URL, ["x"], CACHE_SIZE)
     path = tmp_path / "cache" / "listings" / "a"
     path.unlink()

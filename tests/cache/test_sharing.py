@@ -95,7 +95,7 @@ def test_a_killed_process_leaves_no_claim(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
+def test_all_processes_share_one_limit(tmp_path: Path) -> None:
     """Three processes fill four times the limit, and read: every block that is present is right."""
     place = tmp_path / "cache"
     limit = 50 * MIB
@@ -130,7 +130,7 @@ def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
     assert 40 * MIB <= held(place) <= limit
 
 
-def test_a_block_that_another_fills_is_not_evicted(tmp_path: Path) -> None:
+def test_a_block_that_is_being_filled_is_not_evicted(tmp_path: Path) -> None:
     cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
     fill(kept, 0)
@@ -143,7 +143,7 @@ def test_a_block_that_another_fills_is_not_evicted(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_later_block_goes_in_place_of_one_that_is_filled(tmp_path: Path) -> None:
+def test_a_newer_block_is_evicted_instead_of_a_claimed_one(tmp_path: Path) -> None:
     cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
     for block in range(3):
@@ -156,7 +156,7 @@ def test_a_later_block_goes_in_place_of_one_that_is_filled(tmp_path: Path) -> No
     cache.close()
 
 
-def test_a_block_that_was_used_since_the_survey_stays(tmp_path: Path) -> None:
+def test_a_block_used_since_the_survey_is_not_evicted(tmp_path: Path) -> None:
     cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
     for block in range(3):
@@ -169,7 +169,7 @@ def test_a_block_that_was_used_since_the_survey_stays(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_times_to_come_are_old(tmp_path: Path) -> None:
+def test_blocks_with_future_use_times_are_evicted_first(tmp_path: Path) -> None:
     """The clock was set back after these blocks were used."""
     cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     kept = cache.open(URL, "v1", 4 * BLOCK_SIZE)
@@ -184,7 +184,7 @@ def test_times_to_come_are_old(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_evicts_after_a_thread_could_not_start(
+def test_eviction_resumes_after_a_thread_could_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: threading.Thread) -> None:
@@ -222,7 +222,7 @@ def test_a_lowered_limit_holds_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     cache.close()
 
 
-def test_small_objects_go_whole(tmp_path: Path) -> None:
+def test_small_objects_are_evicted_whole(tmp_path: Path) -> None:
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 16 * MIB)
     for number in range(150):
@@ -234,7 +234,7 @@ def test_small_objects_go_whole(tmp_path: Path) -> None:
     assert 30 <= len(list(place.glob("??/*.state"))) <= 80
 
 
-def test_no_more_small_objects_go_than_must(tmp_path: Path) -> None:
+def test_only_as_many_small_objects_as_needed_are_evicted(tmp_path: Path) -> None:
     """Most of the disk space of a small object is not its block."""
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 32 * MIB)
@@ -255,7 +255,7 @@ def test_no_more_small_objects_go_than_must(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_pinned_objects_go_last(tmp_path: Path) -> None:
+def test_pinned_objects_are_evicted_last(tmp_path: Path) -> None:
     cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     pinned = cache.open("s3://b/pinned", "v1", 10 * BLOCK_SIZE)
     for block in range(10):
@@ -284,7 +284,9 @@ def begin(kept: CachedObject, block: int) -> None:
     kept.write(block * BLOCK_SIZE, memoryview(content(block, BLOCK_SIZE // 2)))
 
 
-def test_nothing_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_cache_without_evictable_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ffrfs.cache.quota._STUCK_S", 0.1)
     cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
