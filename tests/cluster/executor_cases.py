@@ -156,7 +156,7 @@ def test_a_lost_scheduler_of_dask(dask_engine: Engine) -> None:
 
 
 @pytest.mark.xdist_group("dask")
-def test_results_of_killed_workers_come_again(dask_engine: Engine, tmp_path: Path) -> None:
+def test_results_of_killed_workers_are_computed_again(dask_engine: Engine, tmp_path: Path) -> None:
     """This also holds for Dask's own executor, which a caller may give us."""
     import distributed
 
@@ -181,7 +181,7 @@ def test_results_of_killed_workers_come_again(dask_engine: Engine, tmp_path: Pat
 
 
 @pytest.mark.xdist_group("dask")
-def test_dask_gives_up_what_always_kills(dask_engine: Engine) -> None:
+def test_dask_gives_up_a_task_that_always_kills_its_worker(dask_engine: Engine) -> None:
     with open_executor(dask_engine.text) as executor:
         error = executor.submit(engines.die).exception()
     assert type(error) is FfrfsError
@@ -214,7 +214,7 @@ def test_a_task_that_always_kills_its_process_is_given_up() -> None:
                 future.result()
 
 
-def test_what_cannot_be_sent_fails_alone() -> None:
+def test_an_unpicklable_task_or_result_fails_alone() -> None:
     with open_executor("processes:1") as executor:
         pid = executor.submit(os.getpid).result()
         assert executor.submit(lambda: 1).exception() is not None
@@ -222,7 +222,7 @@ def test_what_cannot_be_sent_fails_alone() -> None:
         assert executor.submit(os.getpid).result() == pid
 
 
-def test_processes_end_their_tasks_first() -> None:
+def test_closing_the_executor_waits_for_all_tasks() -> None:
     """`with` waits for all tasks, as it does for any executor."""
     with ProcessExecutor(2) as executor:
         futures = [executor.submit(engines.square, number) for number in range(20)]
@@ -231,7 +231,7 @@ def test_processes_end_their_tasks_first() -> None:
     assert is_gone(pid.result())
 
 
-def test_a_running_task_takes_away_what_it_has_begun(
+def test_running_tasks_clean_up_if_the_with_block_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executors, "_END_S", 600)  # enough for a busy machine
@@ -262,7 +262,7 @@ def test_processes_end_with_a_killed_driver(tmp_path: Path, sleep_s: float) -> N
         *("dask:host:1", "ray:auto", "ray://", "ray://user@host:1", "DASK://host:1", "mpi\n"),
     ],
 )
-def test_wrong_texts(text: str) -> None:
+def test_invalid_executor_texts(text: str) -> None:
     with pytest.raises(OptionError) as caught:
         open_executor(text)
     assert str(caught.value).endswith(FORMS)
@@ -297,7 +297,9 @@ def test_a_missing_package_is_named(
 @pytest.mark.parametrize(
     ("form", "package"), [("dask://{}", "distributed"), ("ray://{}", "ray"), ("ray", "ray")]
 )
-def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_where_no_server_listens(
+    form: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip(package)
     monkeypatch.setattr(adapters, "CONNECT_S", 0.5)
     with engines.free_ports(1) as [port]:
@@ -310,7 +312,7 @@ def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch
     assert "\n" not in str(caught.value)
 
 
-def test_who_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be a server that `ray start` has just begun."""
     monkeypatch.setattr(adapters, "CONNECT_S", 60)
     with engines.free_ports(1) as [port], socket.socket() as listener:
@@ -321,7 +323,7 @@ def test_who_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
         later.join()
 
 
-def test_no_engine_is_loaded_before_it_is_asked_for() -> None:
+def test_no_engine_is_imported_before_it_is_needed() -> None:
     code = (
         "import sys, ffrfs.cluster.executors as e; e.open_executor('dask://host:1'); "
         "sys.exit(' '.join({'ray', 'distributed', 'dask', 'mpi4py', 'numpy'} & set(sys.modules)))"

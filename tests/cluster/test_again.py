@@ -15,7 +15,9 @@ from tests.cluster.test_two_plans import base, one, pack, two
 
 @pytest.mark.promise("S67")
 @pytest.mark.parametrize("append", [False, True])
-def test_again_after_the_end(one: Path, two: Path, base: Path, append: bool) -> None:
+def test_rerunning_a_finished_command_changes_nothing(
+    one: Path, two: Path, base: Path, append: bool
+) -> None:
     """It says that all is complete, and does nothing, unless the source has changed."""
     target = base if append else base.parent / "new"
     pack(one, target, 3, append=append)
@@ -32,14 +34,14 @@ def test_again_after_the_end(one: Path, two: Path, base: Path, append: bool) -> 
     assert {path.name: path.stat().st_ino for path in target.iterdir()} == before
 
 
-def test_again_after_a_shard_was_removed(one: Path, target: Path) -> None:
+def test_rerunning_after_a_shard_was_removed_is_refused(one: Path, target: Path) -> None:
     pack(one, target, 3)
     (target / "part_00001.ffr").unlink()
     with pytest.raises(PackError, match="is not empty"):
         pack(one, target, 3)
 
 
-def test_again_with_packs(one: Path, base: Path, tmp_path: Path) -> None:
+def test_rerunning_with_packs_as_sources(one: Path, base: Path, tmp_path: Path) -> None:
     """Packs that were replaced count as other sources."""
     pack_folder(one, tmp_path / "one.ffr")
     pack(tmp_path / "one.ffr", base, 2, append=True)

@@ -99,7 +99,7 @@ def test_the_set_is_whole_at_any_time(
 
 @pytest.mark.promise("S67")
 @pytest.mark.parametrize("step", range(8))
-def test_ended_at_any_step(
+def test_a_command_killed_at_any_step_is_resumed(
     url: str, store: S3Store, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The same command takes over the lock that it left when it was killed."""
@@ -123,7 +123,7 @@ def test_ended_at_any_step(
 
 
 @pytest.mark.promise("S73")
-def test_others_have_added_by_now(url: str, store: S3Store, more: Path) -> None:
+def test_another_command_has_added_shards_meanwhile(url: str, store: S3Store, more: Path) -> None:
     """The numbers of its shards are taken, so the same command makes its plan again."""
     with planned(more, url, more.parent / "plan", append=True, shards=3) as plan:  # type: ignore[arg-type]
         for number in range(3):
@@ -153,7 +153,7 @@ def test_others_have_added_by_now(url: str, store: S3Store, more: Path) -> None:
     }
 
 
-def test_a_lock_that_is_another_command_s(url: str, store: S3Store, more: Path) -> None:
+def test_a_lock_of_another_command_is_respected(url: str, store: S3Store, more: Path) -> None:
     obstore.put(store, "set/.ffrfs-append", b"host, process 5\nabc\n")
     with pytest.raises(PackError, match=r"another process is adding to it \(host, process 5\)"):
         append(more, url)
@@ -162,7 +162,9 @@ def test_a_lock_that_is_another_command_s(url: str, store: S3Store, more: Path) 
     assert paths(url) == PATHS | MORE
 
 
-def test_what_a_bucket_cannot_copy(url: str, more: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_too_large_to_copy_in_a_bucket(
+    url: str, more: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(planning, "COPY_SIZE_MAX", 5999)
     with pytest.raises(PackError, match="make more of them, or append without it"):
         append(more, url, 1)

@@ -79,7 +79,7 @@ def shown_of(folder: Path) -> dict:
     return shown(folder.parent / "x.ffr")
 
 
-def test_the_manifest_has_old_and_new(plan: Plan, target: Path) -> None:
+def test_the_manifest_lists_old_and_new_shards(plan: Plan, target: Path) -> None:
     finish(plan)
     first, *rows = map(json.loads, (target / ".ffrfs-manifest.jsonl").read_text().splitlines())
     assert (first["shards"], first["files"], first["bytes"]) == (4, 6, 12_002)
@@ -101,7 +101,7 @@ def test_files_that_share_a_record_are_counted(tmp_path: Path, more: Path) -> No
     assert (row["number"], row["file_count"], row["byte_count"]) == (0, 3, 12)
 
 
-def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None:
+def test_rows_of_the_old_manifest_are_kept(tmp_path: Path, more: Path) -> None:
     """It keeps its rows, also about files that were left out."""
     tree = make_folder(tmp_path / "tree", {f"{number}": bytes(2000) for number in range(6)})
     with planned(tree, tmp_path / "set", tmp_path / "plan", shards=2) as plan:
@@ -117,7 +117,7 @@ def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None
 
 @pytest.mark.parametrize("value", [None, "5", [], 0.5])
 @pytest.mark.parametrize("name", ["file_count", "byte_count"])
-def test_a_row_of_a_damaged_manifest_is_made_anew(
+def test_a_row_of_a_damaged_manifest_is_rebuilt(
     target: Path, tmp_path: Path, name: str, value: object
 ) -> None:
     for number in range(2):
@@ -141,7 +141,7 @@ def test_a_row_of_a_damaged_manifest_is_made_anew(
         ({"x": b"", "empty": b""}, "empty"),
     ],
 )
-def test_what_is_there_already_is_refused(
+def test_paths_already_in_the_set_are_refused(
     tmp_path: Path, target: Path, new: Tree, path: str
 ) -> None:
     make_folder(tmp_path / "new", new)
@@ -153,14 +153,14 @@ def test_what_is_there_already_is_refused(
     assert not (tmp_path / "plan").exists()
 
 
-def test_a_link_that_is_there_already(tmp_path: Path, target: Path) -> None:
+def test_a_link_whose_path_is_already_in_the_set(tmp_path: Path, target: Path) -> None:
     make_folder(tmp_path / "new", {"x": b"", "a": {}})
     (tmp_path / "new" / "a" / "one").symlink_to("x")
     with pytest.raises(PackError, match="has 'a/one' already"):
         planned(tmp_path / "new", target, tmp_path / "plan", append=True, symlinks="keep")
 
 
-def test_what_nothing_can_be_added_to(tmp_path: Path, more: Path, target: Path) -> None:
+def test_targets_that_cannot_be_added_to(tmp_path: Path, more: Path, target: Path) -> None:
     (tmp_path / "nothing").mkdir()
     with pytest.raises(PackError, match="holds no packs to add to"):
         planned(more, tmp_path / "nothing", tmp_path / "plan", append=True)
@@ -194,7 +194,7 @@ def test_two_plans_for_one_set(plan: Plan, target: Path, tmp_path: Path) -> None
     assert shards_of(target) == before
 
 
-def test_shards_of_a_plan_that_was_given_up(plan: Plan, target: Path, tmp_path: Path) -> None:
+def test_shards_of_an_abandoned_plan_are_not_used(plan: Plan, target: Path, tmp_path: Path) -> None:
     """Another plan has shards of the same numbers, and does not take these for its own."""
     run(plan, 0)
     run(plan, 1)
@@ -207,7 +207,7 @@ def test_shards_of_a_plan_that_was_given_up(plan: Plan, target: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("step", range(8))
-def test_ended_while_shards_are_moved(
+def test_a_command_ended_while_moving_shards_is_resumed(
     target: Path, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The command ends at any of its last steps; the same call goes on from there."""
@@ -230,7 +230,7 @@ def test_ended_while_shards_are_moved(
     assert len(shown(target)) == 10
 
 
-def test_what_lies_beside_the_shards_is_not_moved(plan: Plan, target: Path) -> None:
+def test_partial_files_beside_the_shards_are_not_moved(plan: Plan, target: Path) -> None:
     """A killed task leaves such a file where the file system has no O_TMPFILE."""
     run(plan, 0)
     (Path(plan.place) / ".part_00003.ffr.0123456789abcdef.partial").write_bytes(b"x")
@@ -252,14 +252,16 @@ def test_a_link_in_place_of_the_manifest_is_replaced(
 
 
 @pytest.mark.promise("S70")
-def test_a_file_that_is_no_manifest_stays(plan: Plan, target: Path) -> None:
+def test_a_foreign_file_named_like_the_manifest_is_kept(plan: Plan, target: Path) -> None:
     (target / MANIFEST_NAME).write_text("a diary")
     with pytest.raises(PackError, match="is not a manifest that ffrfs has written"):
         finish(plan)
     assert (target / MANIFEST_NAME).read_text() == "a diary"
 
 
-def test_shards_wait_in_a_directory_of_ffrfs(plan: Plan, target: Path, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_staging_directory_is_refused(
+    plan: Plan, target: Path, tmp_path: Path
+) -> None:
     (tmp_path / "there").mkdir()
     Path(plan.place).symlink_to(tmp_path / "there")
     with pytest.raises(PackError, match="is not what ffrfs has made there"):
@@ -280,7 +282,7 @@ def test_shards_wait_in_a_directory_of_ffrfs(plan: Plan, target: Path, tmp_path:
     [b"[" * 100_000, b"[]", b'{"missing": [5]}', b"\xff", b"null"],
     ids=["deep", "list", "missing", "no text", "null"],
 )
-def test_a_hostile_manifest_is_none(plan: Plan, target: Path, line: bytes) -> None:
+def test_a_hostile_manifest_is_ignored(plan: Plan, target: Path, line: bytes) -> None:
     first = b'{"format": "ffrfs-manifest", "shards": 9, "files": 1, "bytes": 1, "missing": 0}'
     (target / MANIFEST_NAME).write_bytes(first + b"\n" + line)
     finish(plan)

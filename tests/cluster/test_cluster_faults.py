@@ -74,7 +74,7 @@ KINDS = ["longer", "empty", "time", "vanished", "FIFO", "directory", "loop"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
+def test_on_error_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
     before = (tree / BAD).read_bytes()
     info = (tree / BAD).stat()
     reason = spoil(tree / BAD, kind)
@@ -97,7 +97,9 @@ def test_stop(tree: Path, plan: Plan, target: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "on_error"), [*zip(KINDS, ["skip", "record"] * 4, strict=False)])
-def test_skip(tree: Path, plan: Plan, target: Path, kind: str, on_error: str) -> None:
+def test_on_error_skip_and_record(
+    tree: Path, plan: Plan, target: Path, kind: str, on_error: str
+) -> None:
     size = (tree / BAD).stat().st_size
     reason = spoil(tree / BAD, kind)
     summary, missing = finish(plan, on_error=on_error)  # type: ignore[arg-type]
@@ -113,7 +115,7 @@ def test_skip(tree: Path, plan: Plan, target: Path, kind: str, on_error: str) ->
     assert_nothing_else(target)
 
 
-def test_what_was_left_out_is_said_again(tree: Path, plan: Plan, target: Path) -> None:
+def test_files_left_out_are_reported_again(tree: Path, plan: Plan, target: Path) -> None:
     """Tasks that find whole shards, with links and empty directories, too, report it again."""
     size = (tree / BAD).stat().st_size
     spoil(tree / BAD, "vanished")
@@ -127,7 +129,7 @@ def test_what_was_left_out_is_said_again(tree: Path, plan: Plan, target: Path) -
     assert summary.byte_count == plan.byte_count - size
 
 
-def test_a_shard_without_a_file_is_made_again(tree: Path, plan: Plan, target: Path) -> None:
+def test_a_shard_that_lacks_a_file_is_made_again(tree: Path, plan: Plan, target: Path) -> None:
     """`on_error="stop"` makes the shard again, as the file is there again."""
     data, info = (tree / BAD).read_bytes(), (tree / BAD).stat()
     spoil(tree / BAD, "vanished")
@@ -140,7 +142,7 @@ def test_a_shard_without_a_file_is_made_again(tree: Path, plan: Plan, target: Pa
     assert BAD in shown(target)
 
 
-def test_all_files_of_a_shard(tmp_path: Path) -> None:
+def test_all_files_of_a_shard_are_missing(tmp_path: Path) -> None:
     tree = make_folder(tmp_path / "tree", {"d": {"a": b"1", "b": b"2"}, "e": {"c": b"3"}})
     with planned(tree, tmp_path / "set", tmp_path / "plan", shards=3) as plan:
         for path in ("d/a", "d/b", "e/c"):
@@ -160,7 +162,7 @@ def test_a_directory_that_vanished(tree: Path, plan: Plan, target: Path) -> None
 
 @pytest.mark.promise("S67")
 @pytest.mark.parametrize("symlinks", ["inside", "keep"])
-def test_behind_a_link_that_is_not_followed(tmp_path: Path, symlinks: str) -> None:
+def test_a_file_moved_behind_a_link_that_is_not_followed(tmp_path: Path, symlinks: str) -> None:
     """The file is the same as when it was listed, but no longer where the packer may go."""
     tree = make_folder(tmp_path / "tree", {"a": b"1", "d": {"b": b"2"}, "e": {"c": b"3"}})
     with planned(tree, tmp_path / "set", tmp_path / "plan", symlinks=symlinks) as plan:
@@ -179,7 +181,7 @@ def test_a_source_that_vanished(tree: Path, plan: Plan, target: Path) -> None:
     finish(plan)
 
 
-def test_of_a_reproducible_set(tree: Path, target: Path) -> None:
+def test_a_changed_time_is_noticed_in_a_reproducible_set(tree: Path, target: Path) -> None:
     """The set has no times, but a file whose time has changed is noticed nevertheless."""
     with planned(tree, target, target.parent / "plan", symlinks="keep", reproducible=True) as plan:
         spoil(tree / BAD, "time")

@@ -115,7 +115,7 @@ def test_progress_of_records(records: Path) -> None:
     assert seen[-1] == (260, 0, size, size)
 
 
-def test_a_directory_of_plain_files_is_no_damaged_set(tmp_path: Path, records: Path) -> None:
+def test_a_directory_of_plain_files_is_not_a_damaged_set(tmp_path: Path, records: Path) -> None:
     convert(records, tmp_path / "one.ffr")
     (tmp_path / "plain").mkdir()
     for number in range(2):
@@ -189,7 +189,7 @@ def test_tasks_in_threads_keep_their_own_warnings(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S68")
-def test_a_damaged_file_does_not_keep_the_others(records: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_does_not_stop_the_others(records: Path, tmp_path: Path) -> None:
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
     flip_byte(broken, 3000)
@@ -220,7 +220,7 @@ def test_several_failures_are_listed(records: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S68")
-def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
+def test_a_killed_conversion_is_resumed(records: Path, tmp_path: Path) -> None:
     """There are so many files that it is killed before its end."""
     for number in range(SHARDS, 60):
         shutil.copy(next(records.iterdir()), records / f"more.tfrecord-{number:05}")
@@ -274,7 +274,7 @@ def test_a_file_of_the_longest_name_has_a_row(tmp_path: Path) -> None:
         ([], "holds no packs (*.ffr) or TFRecord files"),
     ],
 )
-def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) -> None:
+def test_sources_that_cannot_be_converted(tmp_path: Path, names: list[str], error: str) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in names:
@@ -285,7 +285,7 @@ def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) 
     assert not (tmp_path / "made").exists()
 
 
-def test_a_name_that_becomes_too_long_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_a_name_that_becomes_too_long_is_refused_at_the_start(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "made"
     source.mkdir()
     for name in ("é" * 124, "short"):
@@ -296,7 +296,7 @@ def test_a_name_that_becomes_too_long_is_refused_before_the_work(tmp_path: Path)
     assert not target.exists()
 
 
-def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> None:
+def test_changed_options_convert_all_files_again(records: Path, tmp_path: Path) -> None:
     broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
     content = broken.read_bytes()
     flip_byte(broken, 3000)
@@ -309,7 +309,7 @@ def test_other_options_make_all_files_again(records: Path, tmp_path: Path) -> No
     assert files(target) == files(tmp_path / "whole")
 
 
-def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
+def test_hostile_rows_are_ignored(records: Path, tmp_path: Path) -> None:
     """A row is cut off, of another shape, or of another file: the file is made again."""
     target = tmp_path / "made"
     (target / ROWS_NAME).mkdir(parents=True)
@@ -322,7 +322,7 @@ def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
 
 @pytest.mark.promise("S55")
 @pytest.mark.parametrize("kind", ["link", "foreign"])
-def test_rows_of_others_are_neither_believed_nor_removed(
+def test_foreign_row_directories_are_refused_and_kept(
     records: Path, tmp_path: Path, kind: str
 ) -> None:
     target, there = tmp_path / "made", tmp_path / "there"
@@ -355,7 +355,7 @@ def test_a_directory_in_the_place_of_a_row(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_that_is_no_row_stays(records: Path, tmp_path: Path) -> None:
+def test_a_foreign_file_among_the_rows_is_kept(records: Path, tmp_path: Path) -> None:
     rows = tmp_path / "made" / ROWS_NAME
     rows.mkdir(parents=True)
     (rows / "diary").write_text("today")

@@ -98,7 +98,7 @@ def test_links(tree: Path, symlinks: str, kind: str) -> None:
     compare(tree, symlinks=symlinks, include=["link"])
 
 
-def test_many_links_that_lead_out(tree: Path) -> None:
+def test_many_links_that_lead_out_of_the_source(tree: Path) -> None:
     for number in range(9):
         (tree / "d0" / f"link{number}").symlink_to("/etc")
     compare(tree)
@@ -113,7 +113,7 @@ def test_a_loop_over_two_links(tree: Path) -> None:
     assert not (tree.parent / "plan").exists()
 
 
-def test_a_link_whose_target_is_no_text(tree: Path) -> None:
+def test_a_link_whose_target_is_not_utf8(tree: Path) -> None:
     os.symlink(b"\xff\xfe\n", os.fsencode(tree / "d0" / "bytes"))
     (tree / "d0" / "text").symlink_to("名前\n")
     compare(tree, symlinks="keep")
@@ -121,7 +121,7 @@ def test_a_link_whose_target_is_no_text(tree: Path) -> None:
 
 @pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize("kind", ["socket", "FIFO", "bytes", "folder of bytes", "link of bytes"])
-def test_what_no_pack_can_hold(tree: Path, kind: str, skips: bool) -> None:
+def test_entries_that_no_pack_can_hold(tree: Path, kind: str, skips: bool) -> None:
     place = os.fsencode(tree / "d0" / "e0")
     if kind == "socket":
         with socket.socket(socket.AF_UNIX) as made:
@@ -169,7 +169,7 @@ def test_a_target_inside_the_source(tree: Path, target: str) -> None:
     assert not (tree.parent / "plan").exists()
 
 
-def test_a_name_that_begins_as_the_source(tree: Path) -> None:
+def test_a_target_whose_name_begins_like_the_source(tree: Path) -> None:
     """`tree-set` is not inside `tree`."""
     with planned(tree, Path(f"{tree}-set"), tree.parent / "plan") as plan:
         run(plan, 0)
@@ -254,7 +254,7 @@ def test_tasks_share_a_large_tree(tmp_path: Path) -> None:
     assert sorted(expected) == sorted(files)
 
 
-def test_a_task_gives_back_what_it_did_not_reach(tree: Path) -> None:
+def test_a_task_returns_the_directories_it_did_not_list(tree: Path) -> None:
     with patch.object(listing_module, "_SHARE", 3):
         listed = list_folders(ListTask(str(tree), PackOptions(), ("",)))
     assert isinstance(listed, Listed)
@@ -279,7 +279,7 @@ def test_a_link_that_replaces_a_directory_is_not_listed(tree: Path, symlinks: Sy
         list_folders(task)
 
 
-def test_links_that_multiply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_that_multiply_the_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each directory has ten links to the next one: 1,000 ways to the last one."""
     root = make_folder(tmp_path / "root", {f"d{depth}": {"x": b""} for depth in range(4)})
     for depth in range(3):
@@ -292,7 +292,7 @@ def test_links_that_multiply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     compare(root, symlinks="keep")
 
 
-def test_a_source_that_is_not_there(tmp_path: Path) -> None:
+def test_a_source_that_is_missing_or_no_archive(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         planned(tmp_path / "none", tmp_path / "set", tmp_path / "plan")
     (tmp_path / "file").write_bytes(b"x" * 1000)

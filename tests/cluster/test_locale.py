@@ -48,7 +48,7 @@ def packed(folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "packed"
 
 
-def test_plan_is_made_of_the_bytes_of_names(folder: Path, packed: Path, tmp_path: Path) -> None:
+def test_a_plan_packs_names_by_their_bytes(folder: Path, packed: Path, tmp_path: Path) -> None:
     target, plan = tmp_path / "target", tmp_path / "plan"
     run("cluster", "plan", "-q", *HOW, plan, folder, target)
     run("cluster", "run", "-q", plan, "--task", "0/1")
@@ -56,9 +56,7 @@ def test_plan_is_made_of_the_bytes_of_names(folder: Path, packed: Path, tmp_path
     assert shards_of(target) == shards_of(packed)
 
 
-def test_packs_are_packed_again_by_the_bytes_of_names(
-    folder: Path, packed: Path, tmp_path: Path
-) -> None:
+def test_repacking_keeps_the_bytes_of_names(folder: Path, packed: Path, tmp_path: Path) -> None:
     again, extracted = tmp_path / "again", tmp_path / "extracted"
     run("pack", "-q", *HOW, "--executor", "processes:1", packed, again)
     run("extract", again, extracted)

@@ -95,7 +95,7 @@ def sources(
 
 @pytest.mark.promise("S66")
 @pytest.mark.parametrize(("source", "options"), CASES)
-def test_with_and_without_an_executor(
+def test_shards_are_equal_with_and_without_an_executor(
     ffrfs: Run, tmp_path: Path, sources: list[Path], options: list[str]
 ) -> None:
     """Not here: other engines than processes (test_same_bytes.py)."""

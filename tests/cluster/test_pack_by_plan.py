@@ -73,7 +73,7 @@ def test_the_manifest(plan: Plan, expected: dict[str, bytes], target: Path) -> N
     assert sum(row["byte_count"] for row in rows) == plan.byte_count
 
 
-def test_again_makes_nothing(
+def test_a_second_run_makes_nothing(
     plan: Plan, expected: dict[str, bytes], target: Path, executor: ThreadPoolExecutor
 ) -> None:
     before = states(target)
@@ -101,7 +101,7 @@ def test_commit_of_shards_that_are_missing(plan: Plan, target: Path) -> None:
     assert_nothing_else(target)
 
 
-def test_commit_names_few(tree: Path, target: Path) -> None:
+def test_commit_names_only_a_few_missing_shards(tree: Path, target: Path) -> None:
     with (
         planned(tree, target, target.parent / "plan", shards=9) as plan,
         pytest.raises(PackError, match="9 of 9 shards are missing: number 0, 1, 2 and 6 more; run"),
@@ -175,7 +175,7 @@ def test_a_shard_of_another_plan(
     assert_nothing_else(target)
 
 
-def test_two_shards_that_changed_places(
+def test_two_swapped_shards_are_refused(
     plan: Plan, expected: dict[str, bytes], target: Path
 ) -> None:
     (target / "part_00000.ffr").rename(target / "x")
@@ -185,7 +185,7 @@ def test_two_shards_that_changed_places(
         commit(plan)
 
 
-def test_what_is_there_is_not_made_again(
+def test_existing_shards_are_not_made_again(
     plan: Plan,
     expected: dict[str, bytes],
     target: Path,
@@ -206,7 +206,7 @@ def test_what_is_there_is_not_made_again(
     assert before.items() <= states(target).items()
 
 
-def test_too_many_failures_end_it(
+def test_too_many_failures_end_the_run(
     tree: Path, target: Path, executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -222,7 +222,7 @@ def test_too_many_failures_end_it(
     assert all("No space left on device" in failure for failure in caught.value.failures)
 
 
-def test_shards_are_not_touched_by_what_progress_raises(
+def test_an_exception_from_progress_keeps_the_shards(
     plan: Plan, target: Path, executor: ThreadPoolExecutor
 ) -> None:
     def stop(*_: int) -> None:

@@ -183,7 +183,7 @@ def test_a_damaged_file_of_packs_that_overlap_is_left_out(
         assert [file.path for file in missing] == ["top"]
 
 
-def test_a_source_that_is_no_pack_any_more(pack: Path, target: Path) -> None:
+def test_a_source_that_is_no_longer_a_pack(pack: Path, target: Path) -> None:
     with planned(pack, target, target.parent / "plan") as plan:
         pack.write_bytes(b"hello" * 1000)
         with pytest.raises(FfrfsError):

@@ -33,7 +33,9 @@ def packed(plan: Plan, executor: Executor) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("reproducible", [False, True])
-def test_the_same_set_whoever_makes_it(tree: Path, tmp_path: Path, reproducible: bool) -> None:
+def test_threads_processes_and_tasks_make_the_same_set(
+    tree: Path, tmp_path: Path, reproducible: bool
+) -> None:
     """By threads, by processes, and by tasks in any order and twice, the set is the same."""
     add_links(tree)
     options = {"shards": SHARDS, "symlinks": "keep", "reproducible": reproducible}
@@ -55,7 +57,7 @@ def test_the_same_set_whoever_makes_it(tree: Path, tmp_path: Path, reproducible:
         assert files_of(tmp_path / "set") == expected
 
 
-def test_two_at_a_time(tree: Path, tmp_path: Path) -> None:
+def test_two_tasks_make_the_same_shard_at_the_same_time(tree: Path, tmp_path: Path) -> None:
     with planned(tree, tmp_path / "set", tmp_path / "plan", shards=1) as plan:
         with ThreadPoolExecutor(1) as pool:
             expected = packed(plan, pool)
@@ -97,7 +99,7 @@ def test_equal_listings_have_equal_plans(tree: Path, tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_other_listings_have_other_ids(tree: Path, tmp_path: Path) -> None:
+def test_different_listings_have_different_ids(tree: Path, tmp_path: Path) -> None:
     def id_of(**options: Any) -> bytes:
         with planned(tree, tmp_path / "set", tmp_path / "plan", **options) as plan:
             return plan.set_id
@@ -112,7 +114,7 @@ def test_other_listings_have_other_ids(tree: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["many", "deep", "long names", "links"])
-def test_no_shard_is_larger_than_asked_for(tmp_path: Path, kind: str) -> None:
+def test_no_shard_exceeds_the_requested_size(tmp_path: Path, kind: str) -> None:
     size_max = 50_000
     tree = tmp_path / "tree"
     for number in range({"deep": 150, "long names": 350}.get(kind, 1000)):
@@ -144,7 +146,7 @@ def test_tasks_are_small_values(tree: Path, tmp_path: Path) -> None:
     assert [task.shard[1:] for task in tasks] == [(number, 3) for number in range(3)]
 
 
-def test_tasks_carry_where_servers_are(
+def test_tasks_carry_the_addresses_of_servers(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task has the addresses of servers, but no secrets."""
@@ -156,7 +158,7 @@ def test_tasks_carry_where_servers_are(
     assert b"secret" not in pickle.dumps(task)
 
 
-def test_a_task_leaves_no_settings_to_those_of_other_commands(
+def test_settings_of_a_task_do_not_leak_into_later_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A worker of Dask lives longer than a command."""
@@ -206,7 +208,7 @@ def test_an_empty_directory(tmp_path: Path) -> None:
     assert shown(tmp_path / "set") == {}
 
 
-def test_a_number_that_the_plan_does_not_have(tree: Path, tmp_path: Path) -> None:
+def test_a_task_number_out_of_range(tree: Path, tmp_path: Path) -> None:
     with planned(tree, tmp_path / "set", tmp_path / "plan") as plan, pytest.raises(IndexError):
         run(plan, 3)
 
@@ -221,13 +223,13 @@ def test_a_number_that_the_plan_does_not_have(tree: Path, tmp_path: Path) -> Non
         ({"symlinks": "maybe"}, "symlinks must be one of"),
     ],
 )
-def test_nonsense(tree: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+def test_invalid_options(tree: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(OptionError, match=reason):
         planned(tree, tmp_path / "set", tmp_path / "plan", **options)
     assert not (tmp_path / "plan").exists()
 
 
-def test_several_directories(tree: Path, tmp_path: Path) -> None:
+def test_several_directories_are_refused(tree: Path, tmp_path: Path) -> None:
     make_tree(tmp_path / "other")
     with pytest.raises(OptionError, match="/tree is neither a pack nor a pack set; name it alone"):
         planned([tree, tmp_path / "other"], tmp_path / "set", tmp_path / "plan")
@@ -255,7 +257,7 @@ def test_several_directories(tree: Path, tmp_path: Path) -> None:
         ("symlinks", [{}]),
     ],
 )
-def test_headers_that_no_plan_has(tree: Path, tmp_path: Path, key: str, value: object) -> None:
+def test_invalid_headers(tree: Path, tmp_path: Path, key: str, value: object) -> None:
     planned(tree, tmp_path / "set", tmp_path / "plan").close()
     first, *others = tfrecord_records((tmp_path / "plan").read_bytes())
     header = json.loads(first)

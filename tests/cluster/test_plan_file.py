@@ -178,7 +178,7 @@ def test_names_count_by_their_bytes(tmp_path: Path) -> None:
         st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",))), max_size=9
     )
 )
-def test_pieces_come_back(names: list[str]) -> None:
+def test_pieces_are_decoded_as_they_were_encoded(names: list[str]) -> None:
     names = sorted({name for name in names if name not in ("", ".", "..")})
     numbers = [2**62 - number for number in range(len(names))]
     links = [("l\n", "\udcff/\n", -5)]
@@ -189,7 +189,7 @@ def test_pieces_come_back(names: list[str]) -> None:
     assert (list(back.names), list(back.links)) == (names, links)
 
 
-def test_an_unfinished_plan_is_not_there(tmp_path: Path) -> None:
+def test_an_unfinished_plan_leaves_no_file(tmp_path: Path) -> None:
     with PlanWriter(str(tmp_path / "plan"), HEADER) as writer:
         writer.add(piece("a", [1]))
     assert list(tmp_path.iterdir()) == []
@@ -239,7 +239,7 @@ def test_every_flipped_byte_is_seen(good: bytes, tmp_path: Path) -> None:
         assert_refused(tmp_path / "plan")
 
 
-def test_flipped_bytes_under_good_checksums(good: bytes, tmp_path: Path) -> None:
+def test_flipped_bytes_with_valid_checksums(good: bytes, tmp_path: Path) -> None:
     """Whatever the records have, the plan can be read, or the error is one of ffrfs."""
     records = tfrecord_records(good)
     for seed in range(250):
@@ -337,7 +337,7 @@ def with_damage(value: Any, where: Sequence[str | int], new: object) -> Any:
     return copy
 
 
-def test_damage_under_good_checksums(tmp_path: Path) -> None:
+def test_damage_with_valid_checksums(tmp_path: Path) -> None:
     """The error comes when the plan is opened, or when a task needs the damaged part."""
     tree = make_tree(tmp_path / "tree", folders=1)
     with tarfile.open(tmp_path / "tar", "w") as tar:
@@ -391,7 +391,7 @@ def test_damage_under_good_checksums(tmp_path: Path) -> None:
         "{}",
     ],
 )
-def test_pieces_that_no_plan_has(line: str) -> None:
+def test_invalid_pieces(line: str) -> None:
     with pytest.raises(FormatError, match=r"^here: bad plan: [^\n]*make the plan again$"):
         decode(zlib.compress(line.encode()), "here")
 
@@ -417,13 +417,13 @@ except FormatError as error:
 
 
 @pytest.mark.parametrize(("text", "mebibytes"), [("x", 200), ("\n", 39), ("[", 39)])
-def test_a_bomb(text: str, mebibytes: int) -> None:
+def test_a_decompression_bomb(text: str, mebibytes: int) -> None:
     done = python("-c", BOMB, text, str(mebibytes), check=True)
     assert done.stdout.startswith("here: bad plan: ")
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "directory", "pack", "missing"])
-def test_what_is_no_plan(tmp_path: Path, kind: str) -> None:
+def test_files_that_are_not_plans(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "plan"
     if kind == "missing":
         with pytest.raises(FileNotFoundError):
@@ -439,7 +439,7 @@ def test_what_is_no_plan(tmp_path: Path, kind: str) -> None:
         Plan(path)
 
 
-def test_a_version_that_we_do_not_know(good: bytes, tmp_path: Path) -> None:
+def test_an_unknown_version(good: bytes, tmp_path: Path) -> None:
     first, *others = tfrecord_records(good)
     first = json.dumps({**json.loads(first), "version": 2}).encode()
     write_tfrecord(tmp_path / "plan", [first, *others])
@@ -447,7 +447,7 @@ def test_a_version_that_we_do_not_know(good: bytes, tmp_path: Path) -> None:
         Plan(tmp_path / "plan")
 
 
-def test_a_plan_at_a_path_that_is_no_text(tmp_path: Path) -> None:
+def test_a_plan_at_a_path_that_is_not_utf8(tmp_path: Path) -> None:
     place = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     make_tree(tmp_path / "tree", folders=1)
     with planned(tmp_path / "tree", tmp_path / "set", Path(place)) as plan:
@@ -487,7 +487,7 @@ def test_a_plan_that_cannot_be_written_leaves_no_descriptor(
 
 
 @pytest.mark.promise("S70")
-def test_a_link_to_what_is_no_plan_and_what_comes_meanwhile(tmp_path: Path) -> None:
+def test_files_behind_a_link_or_made_meanwhile_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine\n")
     (tmp_path / "link").symlink_to("mine")
     with pytest.raises(PackError, match=r"mine: exists \(a text file\), and is not a plan"):

@@ -24,7 +24,7 @@ from tests.remote.servers.nginx import Nginx
 
 
 @pytest.mark.promise("S70")
-def test_others_cannot_read_a_key(
+def test_other_users_cannot_read_a_key_in_a_plan(
     web: Nginx, web_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = make_tree(tmp_path / "tree")
@@ -44,7 +44,7 @@ def test_others_cannot_read_a_key(
     assert shown(target).items() >= shown(web_root / "planned.ffr").items()
 
 
-def test_none_goes_into_a_bucket() -> None:
+def test_a_key_in_a_url_is_not_written_to_a_bucket() -> None:
     request = Request.of(["https://host/x.ffr?sig=hush"], "s3://bucket/set", PackOptions(shards=2))
     with (
         ThreadPoolExecutor(1) as pool,

@@ -126,7 +126,9 @@ def test_a_command_that_is_killed(
     assert objects(store, "killed") == found
 
 
-def test_the_shard_of_another_plan(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
+def test_a_shard_of_another_plan_is_not_replaced(
+    bucket: str, store: S3Store, tree: Path, staging: Path
+) -> None:
     url = f"s3://{bucket}/another"
     with (
         planned(tree, url, tree.parent / "one") as one,  # type: ignore[arg-type]
@@ -143,7 +145,7 @@ def test_the_shard_of_another_plan(bucket: str, store: S3Store, tree: Path, stag
     assert MANIFEST not in found
 
 
-def test_what_is_left_out_is_in_the_manifest(
+def test_files_left_out_are_in_the_manifest(
     bucket: str, store: S3Store, tree: Path, staging: Path
 ) -> None:
     url = f"s3://{bucket}/less"
@@ -158,7 +160,9 @@ def test_what_is_left_out_is_in_the_manifest(
 
 
 @pytest.mark.promise("S73")
-def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
+def test_a_second_command_is_refused_or_joins_the_plan(
+    bucket: str, store: S3Store, tree: Path, staging: Path
+) -> None:
     """The first plan stays: a command of other sources is refused, an equal one joins in."""
     url = f"s3://{bucket}/two"
     small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
@@ -178,7 +182,7 @@ def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) ->
 
 
 @pytest.mark.promise("S73")
-def test_another_set_is_complete_by_now(
+def test_another_set_was_completed_meanwhile(
     bucket: str, store: S3Store, tree: Path, staging: Path
 ) -> None:
     url = f"s3://{bucket}/by-now"

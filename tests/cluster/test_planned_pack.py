@@ -144,7 +144,7 @@ def test_quiet(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
         assert ffrfs(*arguments, "-q") == Done(0, b"", "")
 
 
-def test_what_is_skipped_is_named(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+def test_skipped_files_are_named(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
     os.mkfifo(tree / "fifo")
     (tree / os.fsdecode(b"\xff")).write_bytes(b"")
     arguments = ("--shards", "2", tree, target)
@@ -157,7 +157,7 @@ def test_what_is_skipped_is_named(ffrfs: Run, tree: Path, target: Path, plan: Pa
 
 
 @pytest.mark.parametrize(("on_error", "status"), [("stop", 1), ("skip", 0), ("record", 1)])
-def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
+def test_a_file_that_was_removed_after_planning(  # noqa: PLR0917 - fixtures
     ffrfs: Run, tree: Path, target: Path, plan: Path, on_error: str, status: int
 ) -> None:
     ffrfs("cluster", "plan", plan, "--shards", "2", tree, target)
@@ -238,7 +238,7 @@ def assert_wrong(command: str, line: str, reason: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == f"ffrfs {command}: {reason}; see ffrfs {command} --help\n"
 
 
-def test_what_is_no_plan(ffrfs: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_plan(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "plan").write_bytes(b"hello" * 100)
     for action, *options in (
         ("commit",),
@@ -283,7 +283,7 @@ def hold(tree: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_what_cannot_be_planned_leaves_nothing(
+def test_a_source_that_cannot_be_planned_leaves_no_files(
     ffrfs: Run, tree: Path, target: Path, is_there: bool
 ) -> None:
     (tree / "away").symlink_to("/etc")
@@ -295,16 +295,14 @@ def test_what_cannot_be_planned_leaves_nothing(
     assert not is_there or os.listdir(target) == []
 
 
-def test_a_source_that_is_not_there_leaves_no_directory_above_the_set(
-    ffrfs: Run, tmp_path: Path
-) -> None:
+def test_a_missing_source_leaves_no_new_directories(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     words = ("pack", "--shards", "2", "--executor", "processes:1", tmp_path / "nothing")
     assert ffrfs(*words, tmp_path / "mine" / "p" / "q" / "r").status == 1
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
-def test_what_is_included_and_excluded(ffrfs: Run, tree: Path, target: Path) -> None:
+def test_a_file_that_is_included_and_excluded(ffrfs: Run, tree: Path, target: Path) -> None:
     (tree / "notes.md").touch()
     words = ["pack", "--include", "*.md", "--exclude", "notes.*", "--shards", "1", tree, target]
     said = ffrfs(*words).err
@@ -319,7 +317,7 @@ def test_a_target_that_is_a_file(ffrfs: Run, tree: Path, target: Path) -> None:
     assert target.read_text() == "mine"
 
 
-def test_an_engine_that_is_not_known(ffrfs: Run, tree: Path, target: Path) -> None:
+def test_an_unknown_engine(ffrfs: Run, tree: Path, target: Path) -> None:
     done = ffrfs("pack", "--shards", "3", "--executor", "threads", tree, target)
     assert (done.status, "not known; possible are processes" in done.err) == (2, True) or (
         done.status == 1 and "not known; possible are processes" in done.err

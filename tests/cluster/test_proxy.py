@@ -229,7 +229,7 @@ def _names_in(root: str) -> list[str]:
     return os.listdir(root)
 
 
-def test_nobody_writes_through_it(proxy: Nginx, web: Path) -> None:
+def test_writes_through_the_proxy_are_refused(proxy: Nginx, web: Path) -> None:
     before = (web / "one.ffr").read_bytes()
     done = ffrfs("pack", web / "set", f"{proxy.url}/one.ffr")
     assert done.status != 0
@@ -247,7 +247,7 @@ def s3() -> Iterator[SeaweedFS]:
         yield server
 
 
-def test_of_object_storage_signed_urls_pass_and_signed_requests_do_not(
+def test_the_proxy_passes_signed_urls_but_not_signed_requests(
     s3: SeaweedFS, packs: Path, mounted: MakeMount, tmp_path: Path
 ) -> None:
     """A signature of a URL covers the host; one of a request also the range, which changes."""
@@ -272,7 +272,7 @@ def test_of_object_storage_signed_urls_pass_and_signed_requests_do_not(
         assert len(content) <= carried.bytes_down <= ALMOST_ONCE * len(content)
 
 
-def test_the_file_says_what_is_to_be_replaced() -> None:
+def test_placeholder_hosts_of_the_configuration_file() -> None:
     text = RECIPE.read_text()
     assert set(re.findall(r"[\w.]+\.example\.org", text)) == {
         "origin.example.org",

@@ -420,7 +420,7 @@ def commands_of(container: Mapping[str, Any]) -> Iterator[list[str]]:
         yield each["exec"]["command"]
 
 
-def test_kubernetes_says_what_kubernetes_demands() -> None:
+def test_kubernetes_manifests_are_consistent() -> None:
     kinds = manifests({})
     daemon_set, pod = kinds["DaemonSet"]["spec"], kinds["Pod"]["spec"]
     labels = daemon_set["template"]["metadata"]["labels"]
@@ -467,7 +467,9 @@ def container_of(propagation: str, command: Sequence[str]) -> list[str]:
     return [*enter, "sh", "-c", begin, "sh", *command]
 
 
-def test_kubernetes_pods_see_the_mount_of_another(node: Node, server: Nginx, place: Path) -> None:
+def test_kubernetes_pods_see_the_mount_of_another_pod(
+    node: Node, server: Nginx, place: Path
+) -> None:
     """The mount comes, dies with its container, comes again with the next one, and is unmounted."""
     names = {name: place / name for name in ("mounts", "cache", "etc")}
     for path in names.values():

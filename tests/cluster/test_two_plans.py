@@ -69,7 +69,7 @@ def assert_set_of(target: Path, *sources: Path) -> None:
     assert_nothing_else(target)
 
 
-def test_another_set_is_complete_by_now(one: Path, two: Path, target: Path) -> None:
+def test_another_set_was_completed_meanwhile(one: Path, two: Path, target: Path) -> None:
     """The other set has fewer shards: the rest of ours would mix two sets."""
     with pytest.raises(PackError, match=r"part_0000.\.ffr: exists already, and is not of this"):
         pack(one, target, 8, while_listing=lambda: pack(two, target, 5))
@@ -88,7 +88,7 @@ def test_another_set_is_being_made(one: Path, two: Path, target: Path) -> None:
     assert_set_of(target, two)
 
 
-def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
+def test_equal_commands_share_one_plan(one: Path, target: Path) -> None:
     with contextlib.ExitStack() as stack:
         begin = Beginning(stack, one, target, 4)
         pack(one, target, 4, while_listing=begin)
@@ -98,7 +98,7 @@ def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
     assert_set_of(target, one)
 
 
-def test_a_plan_that_took_its_place_stays(one: Path, two: Path, target: Path) -> None:
+def test_a_command_removes_only_its_own_plan(one: Path, two: Path, target: Path) -> None:
     """A command that ends removes only its own plan."""
     with contextlib.ExitStack() as stack:
         with kept(one, target, 4):
@@ -109,7 +109,7 @@ def test_a_plan_that_took_its_place_stays(one: Path, two: Path, target: Path) ->
     assert_set_of(target, two)
 
 
-def test_a_plain_set_is_written_meanwhile(one: Path, two: Path, target: Path) -> None:
+def test_a_set_without_a_plan_is_refused_beside_a_plan(one: Path, two: Path, target: Path) -> None:
     target.mkdir()
     with contextlib.ExitStack() as stack:
         plan = stack.enter_context(kept(two, target, 5))
@@ -119,7 +119,9 @@ def test_a_plain_set_is_written_meanwhile(one: Path, two: Path, target: Path) ->
     assert_set_of(target, two)
 
 
-def test_a_plan_appears_while_a_plain_set_is_written(one: Path, two: Path, target: Path) -> None:
+def test_a_plan_appears_while_a_set_without_a_plan_is_written(
+    one: Path, two: Path, target: Path
+) -> None:
     target.mkdir()
     with contextlib.ExitStack() as stack:
         begin = Beginning(stack, two, target, 5)
@@ -129,7 +131,7 @@ def test_a_plan_appears_while_a_plain_set_is_written(one: Path, two: Path, targe
     assert_set_of(target, two)
 
 
-def test_others_have_added_by_now(one: Path, two: Path, base: Path) -> None:
+def test_another_command_has_added_shards_meanwhile(one: Path, two: Path, base: Path) -> None:
     with pytest.raises(PackError, match="was added to meanwhile; nothing was added; run the"):
         pack(one, base, 3, append=True, while_listing=lambda: pack(two, base, 2, append=True))
     assert_set_of(base, base.parent / "base", two)
@@ -137,7 +139,7 @@ def test_others_have_added_by_now(one: Path, two: Path, base: Path) -> None:
     assert_set_of(base, base.parent / "base", two, one)
 
 
-def test_others_are_adding(one: Path, two: Path, base: Path) -> None:
+def test_another_command_is_adding_shards(one: Path, two: Path, base: Path) -> None:
     with kept(two, base, 2, append=True) as plan:
         with pytest.raises(PackError, match="another command is packing into it"):
             pack(one, base, 3, append=True)
@@ -146,7 +148,7 @@ def test_others_are_adding(one: Path, two: Path, base: Path) -> None:
     assert_set_of(base, base.parent / "base", two, one)
 
 
-def test_the_set_of_a_plan_is_not_locked_by_others(one: Path, two: Path, base: Path) -> None:
+def test_a_refused_command_does_not_lock_the_set(one: Path, two: Path, base: Path) -> None:
     """A command that finds another's plan does not take the lock, which that plan's end needs."""
     with contextlib.ExitStack() as others:
 
@@ -188,7 +190,7 @@ def test_another_command_begins_at_the_end_of_a_plan(
     assert paths(two) < set(shown(base))
 
 
-def test_others_end_when_their_plan_has_been_seen(
+def test_another_plan_ends_just_after_it_was_found(
     one: Path, two: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command makes its plan again, and both commands add their shards."""
@@ -227,7 +229,7 @@ def leave(source: Path, target: Path, *numbers: int) -> Path:
     return places[0]
 
 
-def test_the_numbers_of_a_plan_are_taken(one: Path, two: Path, base: Path) -> None:
+def test_shard_numbers_of_a_plan_were_taken_meanwhile(one: Path, two: Path, base: Path) -> None:
     """A command without a plan has taken them; the same command makes its plan again."""
     place = leave(one, base, 0, 2)
     pack_folder(two, base, append=True)
@@ -248,7 +250,7 @@ def test_a_plan_of_another_directory_is_left_alone(one: Path, two: Path, base: P
     assert (base / kept_plan.PLAN_NAME).exists()
 
 
-def test_a_plan_that_gets_no_name_leaves_no_file_open(
+def test_a_plan_that_cannot_be_renamed_leaves_no_file_open(
     one: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -261,7 +263,9 @@ def test_a_plan_that_gets_no_name_leaves_no_file_open(
     assert not [name for name in held if name.startswith(f"{target.parent}/")]
 
 
-def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, base: Path) -> None:
+def test_shard_numbers_are_taken_just_before_the_plan_ends(
+    one: Path, two: Path, base: Path
+) -> None:
     with (
         pytest.raises(PackError, match="was added by another command meanwhile; nothing was added"),
         kept(one, base, 3, append=True) as plan,
@@ -275,7 +279,9 @@ def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, ba
     assert_set_of(base, base.parent / "base", two, one)
 
 
-def test_what_to_remove_of_a_plan_that_was_given_up(one: Path, two: Path, base: Path) -> None:
+def test_the_error_names_the_directory_of_an_abandoned_plan(
+    one: Path, two: Path, base: Path
+) -> None:
     """Following the advice of the error loses no shard of the set."""
     place = leave(one, base, 1)
     with pytest.raises(PackError) as caught:
@@ -289,7 +295,9 @@ def test_what_to_remove_of_a_plan_that_was_given_up(one: Path, two: Path, base: 
 
 
 @pytest.mark.parametrize("append", [False, True])
-def test_begun_together(tmp_path: Path, one: Path, two: Path, append: bool) -> None:
+def test_commands_that_begin_at_the_same_time(
+    tmp_path: Path, one: Path, two: Path, append: bool
+) -> None:
     """One ends well, the other is refused; if they append, both end well, some at a second try."""
     base = make_folder(tmp_path / "base", {"x": b"x", "y": b"y"})
     for turn in range(ROUNDS):
