@@ -62,7 +62,7 @@ def peak_memory_mb(process: Child) -> float:
     return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 1024
 
 
-def test_core_takes_any_index(tmp_path: Path, seed: int) -> None:
+def test_core_survives_any_index(tmp_path: Path, seed: int) -> None:
     packs = write_mutated(tmp_path, random.Random(seed), COUNT)
     with child(looks, [[str(pack)] for pack in packs], SLOTS_MAX) as process:
         for pack in packs:
@@ -71,7 +71,7 @@ def test_core_takes_any_index(tmp_path: Path, seed: int) -> None:
         assert peak_memory_mb(process) < MEMORY_MAX_MB
 
 
-def test_python_takes_any_index(tmp_path: Path, seed: int) -> None:
+def test_python_survives_any_index(tmp_path: Path, seed: int) -> None:
     packs = write_mutated(tmp_path, random.Random(seed + 1), COUNT)
     asked = [(str(pack), records_of(TREE)) for pack in packs]
     with child(ask_python, asked, str(tmp_path / "out")) as process:
@@ -95,7 +95,7 @@ def untouched(tree: Tree, prefix: str = "") -> Answers:
 
 @pytest.mark.promise("S24", "S40")
 @pytest.mark.parametrize("number", range(MOUNT_COUNT))
-def test_mounts_answer_alike_whatever_the_index_says(
+def test_both_engines_answer_alike_for_any_index(
     mount_as: MakeMount, tmp_path: Path, seed: int, number: int
 ) -> None:
     order = random.Random(f"{seed} {number}")

@@ -110,7 +110,7 @@ def more(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S37", "S38")
-def test_sets_that_lie(tmp_path: Path, more: Path, seed: int) -> None:
+def test_commands_on_sets_with_false_metadata(tmp_path: Path, more: Path, seed: int) -> None:
     order = random.Random(seed)
     cases = CASES | {f"random {number}": random_case(order) for number in range(RANDOM_CASES)}
     asked = [
@@ -125,7 +125,9 @@ def test_sets_that_lie(tmp_path: Path, more: Path, seed: int) -> None:
 
 @pytest.mark.promise("S24", "S37")
 @pytest.mark.parametrize("name", MOUNTED)
-def test_mounts_of_a_set_that_lies(mount_as: MakeMount, tmp_path: Path, name: str) -> None:
+def test_mounts_of_a_set_with_false_metadata(
+    mount_as: MakeMount, tmp_path: Path, name: str
+) -> None:
     case, warning = CASES[name], MOUNTED[name]
     folder = write_set(tmp_path / "set", case)
     records = {content for contents in contents_of(case).values() for content in contents}
