@@ -46,7 +46,7 @@ def pack(archive: Path, out: Path, digests: bool = False) -> States:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.zip"])
-def test_one_progress_of_listing_and_packing(tmp_path: Path, name: str) -> None:
+def test_listing_and_packing_share_one_progress(tmp_path: Path, name: str) -> None:
     write_tree(tmp_path / name, TREE)
     for digests in (False, True):
         check_progress(tmp_path / name, digests)

@@ -65,7 +65,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.promise("S77")
-def test_what_stays_is_as_it_was(pack: Path, new: Path) -> None:
+def test_add_and_remove_leave_other_files_unchanged(pack: Path, new: Path) -> None:
     before, records = shown(pack), read_records(pack)
     assert add_files(str(pack), ["a/new", "c"], folder=str(new)) == (2, 0, 1, 0)
     after = shown(pack)
@@ -79,18 +79,18 @@ def test_what_stays_is_as_it_was(pack: Path, new: Path) -> None:
     assert os.listdir(pack.parent) == [pack.name]
 
 
-def test_a_directory_that_is_emptied_stays(pack: Path) -> None:
+def test_an_emptied_directory_is_kept(pack: Path) -> None:
     remove_paths(str(pack), ["b/y", "b/same", "link", "a"])
     assert shown_tree(pack) == {"b": {}, "z": TREE["z"]}
 
 
-def test_a_removed_name_leaves_the_record_to_the_other(pack: Path) -> None:
+def test_removing_a_path_keeps_a_record_that_is_shared(pack: Path) -> None:
     remove_paths(str(pack), ["a/x.png"])
     assert shown(pack)["b/same"].content == b"x"
 
 
 @pytest.mark.parametrize("name", ["[a]*?", "*", "**"])
-def test_names_are_no_patterns(tmp_path: Path, out: Path, name: str) -> None:
+def test_paths_to_remove_are_not_patterns(tmp_path: Path, out: Path, name: str) -> None:
     pack_folder(make_folder(tmp_path / "odd", {name: b"1", "a": b"2", "b": {name: b"3"}}), out)
     remove_paths(str(out), [name])
     assert shown_tree(out) == {"a": b"2", "b": {name: b"3"}}
@@ -105,7 +105,7 @@ def test_a_pack_of_any_name(tmp_path: Path, new: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pack", "pack_set"])
-def test_a_path_that_exists_is_replaced_if_asked_for(
+def test_an_existing_path_is_replaced_only_with_force(
     kind: str, request: pytest.FixtureRequest, new: Path
 ) -> None:
     place: Path = request.getfixturevalue(kind)
@@ -136,7 +136,7 @@ def test_a_directory_and_a_file_do_not_replace_each_other(
 
 
 @pytest.mark.promise("S77")
-def test_of_a_set_only_what_changes_is_written(pack_set: Path, new: Path) -> None:
+def test_only_changed_shards_of_a_set_are_written(pack_set: Path, new: Path) -> None:
     (pack_set / MANIFEST_NAME).write_text("{}\n")
     before = contents(pack_set)
     assert add_files(str(pack_set), ["a/new"], folder=str(new)) == (1, 0, 0, 1)
@@ -155,7 +155,7 @@ def test_of_a_set_only_what_changes_is_written(pack_set: Path, new: Path) -> Non
 
 @pytest.mark.promise("S70")
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_takes_the_name_of_a_new_shard_meanwhile_stays(
+def test_a_file_made_meanwhile_with_a_new_shards_name_is_kept(
     pack_set: Path, new: Path, monkeypatch: pytest.MonkeyPatch, *, has_links: bool
 ) -> None:
     (pack_set / MANIFEST_NAME).write_text("{}\n")
@@ -178,7 +178,7 @@ def test_a_file_that_takes_the_name_of_a_new_shard_meanwhile_stays(
     assert shown(pack_set)["z"].content == b"another"
 
 
-def test_what_cannot_be_changed(pack: Path, pack_set: Path, new: Path) -> None:
+def test_refused_changes(pack: Path, pack_set: Path, new: Path) -> None:
     with pytest.raises(PathNotFoundError, match="has no 'b/x'"):
         remove_paths(str(pack), ["z", "b/x"])
     with pytest.raises(PackError, match="cannot remove its root"):
@@ -202,7 +202,7 @@ def test_what_cannot_be_changed(pack: Path, pack_set: Path, new: Path) -> None:
     assert "z" in shown(pack)
 
 
-def test_advice_about_what_cannot_be_added_has_no_options(pack: Path, new: Path) -> None:
+def test_errors_of_add_advise_no_options_of_pack(pack: Path, new: Path) -> None:
     """`add` has no options to leave files out."""
 
     def refusal() -> str:
@@ -241,7 +241,7 @@ def test_a_damaged_record_leaves_the_old_pack(pack: Path, new: Path) -> None:
     assert shown(pack)["z"].content == TREE["z"]
 
 
-def test_a_private_pack_stays_private_and_a_link_stays_one(pack: Path, tmp_path: Path) -> None:
+def test_a_change_keeps_the_mode_and_a_link_to_the_pack(pack: Path, tmp_path: Path) -> None:
     pack.chmod(0o640)
     link = tmp_path / "link.ffr"
     link.symlink_to(pack)
@@ -251,7 +251,7 @@ def test_a_private_pack_stays_private_and_a_link_stays_one(pack: Path, tmp_path:
     assert "z" not in shown(pack)
 
 
-def test_the_sidecar_of_the_old_pack_goes_with_it(golden: Path, out: Path) -> None:
+def test_the_sidecar_of_the_old_pack_is_removed(golden: Path, out: Path) -> None:
     out.write_bytes((golden / "packed.ffr").read_bytes())
     write_sidecar(out)
     path = next(path for path, entry in shown(out).items() if entry.content is not None)
@@ -266,7 +266,7 @@ def test_the_sidecar_of_the_old_pack_goes_with_it(golden: Path, out: Path) -> No
 
 @pytest.mark.promise("S77")
 @pytest.mark.parametrize("action", ["add", "rm", "pack"])
-def test_a_pack_that_replaced_it_meanwhile_stays(pack: Path, new: Path, action: str) -> None:
+def test_a_pack_that_was_replaced_meanwhile_is_kept(pack: Path, new: Path, action: str) -> None:
     """`pack --force` takes no lock: it makes another pack, and reads nothing of the old one."""
 
     def replace_it(*_: object) -> None:
@@ -292,7 +292,7 @@ add_files(disk + "/x.ffr", ["large"], folder=words[1])
 """
 
 
-def test_a_full_disk_is_told_by_the_name_of_the_pack(tmp_path: Path) -> None:
+def test_the_error_of_a_full_disk_names_the_pack(tmp_path: Path) -> None:
     pack_folder(make_folder(tmp_path / "small", {"a": b"1"}), tmp_path / "x.ffr")
     folder = make_folder(tmp_path / "new", {"large": bytes(2 << 20)})
     disk = tmp_path / "disk"
@@ -345,7 +345,7 @@ def test_a_killed_command_leaves_the_old_pack(
     assert [name for name in os.listdir(folder) if name.endswith(".partial")] == []
 
 
-def test_the_same_command_ends_what_was_ended_between_two_packs(
+def test_the_same_command_completes_an_interrupted_add(
     pack_set: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the interruption the set has the new pack, and still has the old path."""
@@ -363,7 +363,7 @@ def test_the_same_command_ends_what_was_ended_between_two_packs(
     assert shown_tree(pack_set)["z"] == shown_tree(pack_set.parent / "whole.ffr")["z"] == b"another"
 
 
-def test_rm_of_the_paths_that_are_left_ends_what_was_ended_between_two_packs(
+def test_rm_of_the_remaining_paths_completes_an_interrupted_rm(
     pack_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [path for path, entry in shown(pack_set).items() if entry.content is not None]

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("symlinks", MODES)
-def test_a_directory_that_a_link_has_replaced(
+def test_a_directory_that_was_replaced_by_a_link(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, symlinks: Symlinks
 ) -> None:
     enter = Source._enter
@@ -50,7 +50,7 @@ def test_a_directory_that_a_link_has_replaced(
 
 @pytest.mark.parametrize("symlinks", MODES)
 @pytest.mark.parametrize("path", ["z/key", "z"])
-def test_a_link_that_has_replaced_what_was_listed(
+def test_a_listed_path_that_was_replaced_by_a_link(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, symlinks: Symlinks, path: str
 ) -> None:
     append = Source.append

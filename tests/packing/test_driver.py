@@ -65,7 +65,7 @@ def test_a_second_signal_raises_at_once(number: Number) -> None:
     assert executor.submitted == 1
 
 
-def test_a_signal_wakes_who_waits_for_a_task(number: Number) -> None:
+def test_a_signal_interrupts_waiting_for_a_task(number: Number) -> None:
     """The task ends only after the signal was handled."""
     handled = threading.Event()
     begun = iter(range(20))

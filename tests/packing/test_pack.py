@@ -54,7 +54,9 @@ def assert_untouched(old_file: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [None, 1, 2, 7])
-def test_the_bytes_are_the_references(folder: Path, old_file: Path, jobs: int | None) -> None:
+def test_packs_have_the_same_bytes_as_the_reference(
+    folder: Path, old_file: Path, jobs: int | None
+) -> None:
     summary = pack_folder(folder, old_file, force=True, jobs=jobs)
     assert_packed(old_file, TREE)
     assert (summary.file_count, summary.folder_count, summary.skipped) == (4, 3, [])
@@ -72,7 +74,7 @@ def test_any_folder(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> Non
     assert shown_tree(folder.parent / "x.ffr") == tree
 
 
-def test_the_golden_pack_comes_out_again(golden: Path, tmp_path: Path) -> None:
+def test_packing_reproduces_the_golden_pack(golden: Path, tmp_path: Path) -> None:
     manifest = json.loads((golden / "packed.manifest.json").read_text())
     with PackedFolder(golden / "packed.ffr") as theirs:
         for path, digest in manifest.items():
@@ -130,20 +132,20 @@ def test_verbose_shows_a_bar(
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
-def test_no_jobs_are_refused(folder: Path, old_file: Path, jobs: int) -> None:
+def test_fewer_than_one_job_is_refused(folder: Path, old_file: Path, jobs: int) -> None:
     with pytest.raises(ValueError, match="jobs"):
         pack_folder(folder, old_file, jobs=jobs)
     assert_untouched(old_file)
 
 
-def test_paths_are_text(folder: Path, old_file: Path) -> None:
+def test_paths_as_bytes_are_refused(folder: Path, old_file: Path) -> None:
     for wrong in ((os.fsencode(folder), old_file), (folder, os.fsencode(old_file))):
         with pytest.raises(TypeError, match=r"^paths are text, not b'/"):
             pack_folder(*wrong, force=True)
     assert_untouched(old_file)
 
 
-def test_into_the_folder_itself(folder: Path) -> None:
+def test_a_pack_inside_its_own_source_is_refused(folder: Path) -> None:
     for target in (folder / "x.ffr", folder / "a" / ".." / "c" / "x.ffr"):
         with pytest.raises(PackError, match="the pack would be inside the directory"):
             pack_folder(folder, target)
@@ -184,7 +186,7 @@ def test_a_file_that_changes_meanwhile_is_named(
     assert_untouched(old_file)
 
 
-def test_what_progress_raises_ends_it(folder: Path, old_file: Path) -> None:
+def test_an_exception_from_progress_ends_packing(folder: Path, old_file: Path) -> None:
     def interrupt(*_: int) -> None:
         raise KeyboardInterrupt
 
@@ -207,7 +209,7 @@ pack_folder(sys.argv[1], sys.argv[2], force=True, progress=stay)
 @pytest.mark.parametrize(
     ("signal_number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 1)]
 )
-def test_a_kill_leaves_what_was_there_before(
+def test_a_killed_command_leaves_the_old_file(
     folder: Path, old_file: Path, signal_number: int, status: int
 ) -> None:
     with subprocess.Popen(

@@ -66,7 +66,7 @@ def test_archives_of_all_kinds(tmp_path: Path, out: Path, name: str) -> None:
     assert os.listdir(out.parent) == ["x.ffr"]
 
 
-def test_the_name_of_an_archive_says_nothing(tmp_path: Path, out: Path) -> None:
+def test_the_name_of_an_archive_is_ignored(tmp_path: Path, out: Path) -> None:
     write_tree(tmp_path / "x.zip", TREE).rename(tmp_path / "x.tar.gz")
     pack_archive(tmp_path / "x.tar.gz", out)
     assert shown_tree(out) == TREE
@@ -102,7 +102,7 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree, kind: st
 
 
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_what_a_tar_says_of_its_members(tmp_path: Path, out: Path, format: int) -> None:
+def test_modes_and_times_of_tar_members(tmp_path: Path, out: Path, format: int) -> None:
     long = "/".join(["l" * 90] * 2 if format == tarfile.USTAR_FORMAT else ["l" * 255] * 3)
     members = [
         member("./", tarfile.DIRTYPE, mode=0o700, mtime=5),
@@ -151,7 +151,7 @@ def test_a_year_that_a_pack_cannot_hold(tmp_path: Path, out: Path) -> None:
     assert shown(out)["y"].mtime_ns == 9_000_000_000 * 10**9
 
 
-def test_what_a_zip_says_of_its_members(tmp_path: Path, out: Path) -> None:
+def test_modes_times_and_links_of_zip_members(tmp_path: Path, out: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         known = zipfile.ZipInfo("known", (1980, 1, 1, 0, 0, 0))
         known.external_attr = (stat.S_IFREG | 0o751) << 16
@@ -175,7 +175,7 @@ def test_what_a_zip_says_of_its_members(tmp_path: Path, out: Path) -> None:
     assert entries["link"].content == b"known"
 
 
-def test_records_stand_in_the_order_of_the_archive(tmp_path: Path, out: Path) -> None:
+def test_records_are_in_the_order_of_the_archive(tmp_path: Path, out: Path) -> None:
     pack_members(tmp_path, out, [file("z", b"1"), file("a/b", b"2"), file("a/a", b"3")])
     assert read_records(out)[:-1] == [b"1", b"2", b"3"]
 
@@ -204,7 +204,7 @@ def test_include_and_exclude(tmp_path: Path, out: Path) -> None:
     assert shown_tree(out) == {"nothing": b""}
 
 
-def test_hard_links_show_the_record_of_what_they_name(tmp_path: Path, out: Path) -> None:
+def test_hard_links_share_the_record_of_their_target(tmp_path: Path, out: Path) -> None:
     members = [
         file("a/one", b"content"),
         link("two", "a/one", tarfile.LNKTYPE),

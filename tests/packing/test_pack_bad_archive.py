@@ -78,7 +78,9 @@ def test_links_that_make_a_loop(tmp_path: Path, out: Path) -> None:
     assert refusal(tmp_path, out, [link("d/self", ".")]).startswith("'d/self': ")
 
 
-def test_links_that_multiply(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_that_multiply_the_paths(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten levels of ten links each would show ten thousand million files."""
     monkeypatch.setattr(archive_list, "SHOWN_THROUGH_LINKS_LIMIT", 5000)
     members = [file("0/file")]
@@ -158,7 +160,7 @@ def test_a_nul_in_a_name(tmp_path: Path, out: Path) -> None:
         ([link("a", "x" * 4096)], "'a': is a symbolic link that leads nowhere"),
     ],
 )
-def test_what_no_folder_can_hold(
+def test_members_that_no_directory_can_hold(
     tmp_path: Path, out: Path, members: list[Member], message: str
 ) -> None:
     assert refusal(tmp_path, out, members) == message
@@ -217,7 +219,7 @@ def damaged_tar(tmp_path: Path, content: bytes, **options: Any) -> str:
 
 @pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 513, 5000, 1024, 1536, 2048])
-def test_cut_off_anywhere(tmp_path: Path, size: int) -> None:
+def test_a_truncated_tar(tmp_path: Path, size: int) -> None:
     """A cut at the end of a member is noticed, too; tarfile sees nothing wrong there."""
     whole = tar_bytes([file("a", b"a" * 512), file("b", b"b" * 3000)])
     damaged_tar(tmp_path, whole[:size])
@@ -271,7 +273,7 @@ HUGE_SIZE = b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7
 @pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("size", [NEGATIVE_SIZE, HUGE_SIZE, b"77777777777\0"])
 @pytest.mark.parametrize("type", [b"0", b"L", b"x", b"g", b"S", b"V"])
-def test_sizes_that_lie(tmp_path: Path, size: bytes, type: bytes) -> None:
+def test_false_sizes_in_headers(tmp_path: Path, size: bytes, type: bytes) -> None:
     content = header(b"liar", size, type) + bytes(512) + tar_bytes([file("a")])
     with memory_below(16 << 20):
         damaged_tar(tmp_path, content)
@@ -279,7 +281,7 @@ def test_sizes_that_lie(tmp_path: Path, size: bytes, type: bytes) -> None:
 
 
 @pytest.mark.usefixtures("out")
-def test_a_size_that_leads_back(tmp_path: Path) -> None:
+def test_a_negative_pax_size(tmp_path: Path) -> None:
     pax = b"12 size=-10\n"
     pax_size = b"%011o\0" % len(pax)
     content = header(b"h", pax_size, b"x") + pax.ljust(512, b"\0") + header(b"a", b"0\0", b"0")
@@ -287,7 +289,7 @@ def test_a_size_that_leads_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("out")
-def test_a_size_that_leads_back_for_ever(tmp_path: Path) -> None:
+def test_a_negative_size_that_would_loop_forever(tmp_path: Path) -> None:
     """The size of a member that is not packed leads from the end back to the first header."""
     back = b"\xff" * 8 + struct.pack(">i", -2048)
     content = header(b"g", b"00000000000\0", b"g") * 4 + header(b"liar", back, b"V") + bytes(4096)
@@ -296,15 +298,13 @@ def test_a_size_that_leads_back_for_ever(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("out")
-def test_long_names_upon_long_names(tmp_path: Path) -> None:
+def test_many_long_name_headers_in_a_row(tmp_path: Path) -> None:
     long = header(b"l", b"00000000002\0", b"L") + b"n".ljust(512, b"\0")
     damaged_tar(tmp_path, long * 3000 + tar_bytes([file("a")]))
 
 
 @pytest.mark.usefixtures("out")
-def test_a_map_of_a_sparse_file_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_map_of_a_sparse_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However large, it compresses to little, and tarfile makes pairs of numbers of it."""
     assert tar_members._HEADERS_LIMIT <= 16 << 20
     monkeypatch.setattr(tar_members, "_HEADERS_LIMIT", 2 << 20)
@@ -331,7 +331,7 @@ def test_a_map_of_a_sparse_file_without_end(
         ("0,10", 9),
     ],
 )
-def test_a_map_of_a_sparse_file_that_lies(tmp_path: Path, parts: str, size: int) -> None:
+def test_a_false_map_of_a_sparse_file(tmp_path: Path, parts: str, size: int) -> None:
     keys = {"GNU.sparse.map": parts, "GNU.sparse.size": str(size)}
     members = [file("s", b"helloworld", pax_headers=keys), file("secret", b"x")]
     message = damaged_tar(tmp_path, tar_bytes(members, tarfile.PAX_FORMAT))
@@ -340,7 +340,7 @@ def test_a_map_of_a_sparse_file_that_lies(tmp_path: Path, parts: str, size: int)
 
 @pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("count", [1000, 1001])
-def test_keys_of_global_headers(tmp_path: Path, count: int) -> None:
+def test_the_limit_of_keys_in_global_headers(tmp_path: Path, count: int) -> None:
     keys = {f"key{number}": "v" for number in range(count)}
     content = tarfile.TarInfo.create_pax_global_header(keys) + tar_bytes([file("a")])
     if count == 1000:
@@ -352,7 +352,7 @@ def test_keys_of_global_headers(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("dedup", [False, True])
-def test_more_than_there_is_room_for(tmp_path: Path, *, dedup: bool) -> None:
+def test_members_larger_than_the_free_disk_space(tmp_path: Path, *, dedup: bool) -> None:
     """A sparse member claims to have 4 EiB, which are not even read to compare them."""
     sparse = bytearray(header(b"bomb", b"00000000000\0", b"S"))
     sparse[483:495] = b"\x80" + bytes(3) + struct.pack(">Q", 1 << 62)
@@ -363,7 +363,7 @@ def test_more_than_there_is_room_for(tmp_path: Path, *, dedup: bool) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"dedup": True}, {"shards": 2}])
-def test_room_is_needed_for_what_is_written(
+def test_disk_space_is_required_only_for_stored_bytes(
     tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=2500, f_frsize=1))
@@ -378,7 +378,7 @@ def test_room_is_needed_for_what_is_written(
     assert not (tmp_path / "more").exists()
 
 
-def test_a_pipe_is_copied_to_where_the_packs_will_be(
+def test_a_pipe_is_copied_into_the_target_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = []
@@ -429,7 +429,7 @@ def test_a_damaged_zip_member(tmp_path: Path, out: Path) -> None:
     refused_zip(tmp_path, out, content, ".*CRC")
 
 
-def test_a_zip_compressed_in_a_way_that_nobody_knows(tmp_path: Path, out: Path) -> None:
+def test_a_zip_with_an_unknown_compression_method(tmp_path: Path, out: Path) -> None:
     content = bytearray(zip_bytes({"x": b"x" * 100}))
     content[8] = 97
     content[content.index(b"PK\x01\x02") + 10] = 97
@@ -448,7 +448,7 @@ def test_an_archive_that_changes_meanwhile(tmp_path: Path, out: Path) -> None:
     assert os.listdir(out.parent) == []
 
 
-def test_no_archive(tmp_path: Path, out: Path) -> None:
+def test_a_missing_file_or_a_directory_as_archive(tmp_path: Path, out: Path) -> None:
     with pytest.raises(FileNotFoundError):
         pack_archive(tmp_path / "x.tar", out)
     with pytest.raises(IsADirectoryError):
@@ -491,9 +491,7 @@ def pax_record(key: bytes, value: bytes) -> bytes:
         (str(1 << 80), f"'a': is said to have {1 << 80} bytes, which no file has"),
     ],
 )
-def test_sizes_of_extended_headers_are_not_believed(
-    tmp_path: Path, out: Path, said: str, reason: str
-) -> None:
+def test_false_sizes_in_extended_headers(tmp_path: Path, out: Path, said: str, reason: str) -> None:
     extended = pax_record(b"size", said.encode())
     members = [file("PaxHeader/a", extended, type=tarfile.XHDTYPE), file("a", b"x"), file("b")]
     message = refusal(tmp_path, out, members)
@@ -503,7 +501,7 @@ def test_sizes_of_extended_headers_are_not_believed(
 
 
 @pytest.mark.parametrize("offset", [0x7FFFFFFF, 0xFFFFFFFE])
-def test_place_of_a_zips_directory_is_not_believed(tmp_path: Path, out: Path, offset: int) -> None:
+def test_a_false_offset_of_a_zip_directory(tmp_path: Path, out: Path, offset: int) -> None:
     archive = bytearray(zip_bytes({"a": b"content"}))
     struct.pack_into("<I", archive, archive.index(b"PK\5\6") + 16, offset)
     reason = "is damaged.*leads to a place before its own beginning"
@@ -518,7 +516,7 @@ def test_place_of_a_zips_directory_is_not_believed(tmp_path: Path, out: Path, of
         ((7, 7, 1 << 63), f"'a' is said to begin at byte {1 << 63}, where no file has any"),
     ],
 )
-def test_numbers_of_a_large_zip_are_not_believed(
+def test_false_sizes_and_offsets_in_a_zip64(
     tmp_path: Path, out: Path, sizes_and_offset: tuple[int, int, int], reason: str
 ) -> None:
     content = zip_bytes({"a": b"content"})

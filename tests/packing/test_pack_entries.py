@@ -63,7 +63,7 @@ def test_modes_and_times(folder: Path, out: Path) -> None:
 
 # Years that some file systems (such as tmpfs) can hold, but not nanoseconds in 64 bits.
 @pytest.mark.parametrize("year", [-5000, 1600, 2300, 5000])
-def test_times_out_of_reach_are_the_nearest(year: int) -> None:
+def test_times_out_of_range_become_the_nearest_possible(year: int) -> None:
     time_ns = int((year - 1970) * 365.2425) * 86_400_000_000_000
     nearest_ns = 1 - 2**63 if time_ns < 0 else 2**63 - 1
     with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
@@ -99,7 +99,7 @@ def test_links_are_kept(folder: Path, out: Path) -> None:
     assert_packed(out, TREE)  # the reference sees no links
 
 
-def test_neither_follow_nor_keep(folder: Path, out: Path) -> None:
+def test_an_unknown_value_of_symlinks(folder: Path, out: Path) -> None:
     with pytest.raises(ValueError, match="'copy'"):
         pack_folder(folder, out, symlinks="copy")  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def contents_of(tree: Tree) -> list[bytes]:
     return contents
 
 
-def test_files_of_one_size_are_not_equal(folder: Path, out: Path) -> None:
+def test_files_of_equal_size_with_different_bytes(folder: Path, out: Path) -> None:
     make_folder(folder, {f"{i:03}": i.to_bytes(2, "little") * 2000 for i in range(300)})
     summary = pack_folder(folder, out, dedup=True, jobs=3)
     assert summary.shared_count == 2  # the equal files of TREE
@@ -210,7 +210,7 @@ def order_file(tmp_path: Path, order: str | bytes | None) -> Any:
         (b"b\nnone\n./b", "line 3: 'b'", "is listed twice; remove one of the lines"),
     ],
 )
-def test_an_order_that_cannot_be(
+def test_invalid_lines_of_an_order_file(
     folder: Path, tmp_path: Path, out: Path, *, text: bytes, line: str, reason: str
 ) -> None:
     order = order_file(tmp_path, text)
@@ -220,7 +220,7 @@ def test_an_order_that_cannot_be(
     assert not out.exists()
 
 
-def test_no_order_file(folder: Path, out: Path) -> None:
+def test_a_missing_order_file(folder: Path, out: Path) -> None:
     with pytest.raises(PackError, match=r"^--order sizes: must be path, size, or a file with one "):
         pack_folder(folder, out, order="sizes")
 
@@ -286,7 +286,7 @@ def test_reproducible(
     assert repack(copy, **options) != repack(folder, **options)
 
 
-def test_what_a_reproducible_pack_shows(
+def test_modes_and_times_of_a_reproducible_pack(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "b").chmod(0o750)
@@ -301,7 +301,7 @@ def test_what_a_reproducible_pack_shows(
 
 
 @pytest.mark.parametrize("text", ["yesterday", "-1", "1.5", "9" * 20, "٣"])
-def test_an_epoch_that_is_none(
+def test_an_invalid_source_date_epoch(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
@@ -309,7 +309,7 @@ def test_an_epoch_that_is_none(
         pack_folder(folder, out)
 
 
-def test_other_files_are_another_set(folder: Path, repack: Repack) -> None:
+def test_a_changed_file_changes_a_reproducible_set(folder: Path, repack: Repack) -> None:
     first = repack(folder, reproducible=True, shards=2)
     (folder / "b").write_bytes(b"bb")
     assert repack(folder, reproducible=True, shards=2) != first

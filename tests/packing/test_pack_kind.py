@@ -38,7 +38,7 @@ def write_pack(path: Path) -> None:
     path.write_bytes(packed({"old": b"old", "older": b"older"}))
 
 
-def test_what_is_taken_for_a_pack(folder: Path, tmp_path: Path) -> None:
+def test_files_that_are_recognized_as_packs(folder: Path, tmp_path: Path) -> None:
     """A pack is known by its content, or by its name, so that the error can explain the damage."""
     writers = {"pack": write_pack, "x.ffr": write_records, "damaged.ffr": write_zeros}
     others = {"records": write_records, "notes": write_notes, "zeros": write_zeros}
@@ -88,7 +88,7 @@ def test_only_force_replaces_a_file(
 
 
 @pytest.mark.promise("S70")
-def test_what_comes_while_it_is_packed_is_kept(tmp_path: Path) -> None:
+def test_a_file_that_appears_while_packing_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out.ffr"
     with (
         pytest.raises(PackError, match=r"exists \(a pack of 2 records\)"),
@@ -105,7 +105,7 @@ def test_what_comes_while_it_is_packed_is_kept(tmp_path: Path) -> None:
     assert read_records(out) == [b"ours"]
 
 
-def test_what_force_replaces(folder: Path, tmp_path: Path) -> None:
+def test_files_that_force_replaces(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(packed({"old": b"old"}))
     (tmp_path / "empty").touch()
     (tmp_path / "none").write_bytes(packed({}))
@@ -118,7 +118,7 @@ def test_what_force_replaces(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
 
 
-def test_a_file_behind_a_link_counts(folder: Path, tmp_path: Path) -> None:
+def test_a_file_behind_a_link_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     write_notes(tmp_path / "notes")
     (tmp_path / "link").symlink_to("notes")
     with pytest.raises(PackError, match=f"^{tmp_path}/link: exists .a text file."):
@@ -135,7 +135,7 @@ def test_force_replaces_no_directory_and_no_pipe(folder: Path, tmp_path: Path) -
             pack_folder(folder, tmp_path / "pipe", force=force)
 
 
-def test_the_file_of_a_pack_set_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_pack_set_is_refused(folder: Path, tmp_path: Path) -> None:
     write_notes(tmp_path / "notes")
     with pytest.raises(NotADirectoryError):
         pack_folder(folder, tmp_path / "notes", shards=2, force=True)

@@ -85,7 +85,7 @@ def merge(into: Tree, other: Tree) -> None:
             into[name] = child
 
 
-def test_all_know_their_set(folder: Path, out: Path) -> None:
+def test_each_shard_knows_its_set(folder: Path, out: Path) -> None:
     pack_folder(folder, out, shards=3)
     shards = [shard_of(part(out, number)) for number in range(3)]
     assert [shard[1:] for shard in shards] == [(0, 3), (1, 3), (2, 3)]
@@ -136,7 +136,7 @@ def test_any_folder(
     assert shown_tree(folder.parent / "set") == tree
 
 
-def test_an_empty_folder_is_written_into(folder: Path, out: Path) -> None:
+def test_an_empty_target_directory_is_used(folder: Path, out: Path) -> None:
     out.mkdir(mode=0o750)
     inode = out.stat().st_ino
     pack_folder(folder, out, shards=2)
@@ -145,7 +145,7 @@ def test_an_empty_folder_is_written_into(folder: Path, out: Path) -> None:
     assert len(os.listdir(out)) == 2
 
 
-def test_what_is_there_is_not_touched(folder: Path, out: Path) -> None:
+def test_existing_files_are_not_touched(folder: Path, out: Path) -> None:
     out.mkdir()
     (out / "notes.txt").write_text("mine")
     with pytest.raises(PackError, match=f"^{out}: is not empty"):
@@ -159,7 +159,7 @@ def test_what_is_there_is_not_touched(folder: Path, out: Path) -> None:
     assert sorted(os.listdir(out.parent)) == ["file", "set"]
 
 
-def test_into_the_folder_itself(folder: Path) -> None:
+def test_a_set_inside_its_own_source_is_refused(folder: Path) -> None:
     with pytest.raises(PackError, match="the pack would be inside the directory"):
         pack_folder(folder, folder / "set", shards=2)
     (folder / "set").mkdir()
@@ -171,7 +171,7 @@ def test_into_the_folder_itself(folder: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{"shards": 0}, {"shard_size": 0}, {"shards": 1, "shard_size": 1}, {"shards": -1}]
 )
-def test_nonsense(folder: Path, out: Path, options: dict[str, int]) -> None:
+def test_invalid_options(folder: Path, out: Path, options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="shard"):
         pack_folder(folder, out, **options)  # type: ignore[arg-type]
 
@@ -213,7 +213,7 @@ class FailingSource(Source):
     second_has_begun = threading.Event()
 
 
-def test_an_error_comes_as_it_is_and_ends_the_others(
+def test_an_error_in_one_shard_is_raised_and_ends_the_others(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "Source", FailingSource)
@@ -225,7 +225,7 @@ def test_an_error_comes_as_it_is_and_ends_the_others(
     assert set(threading.enumerate()) <= before  # threads of other tests may end
 
 
-def test_what_progress_raises_ends_all(tmp_path: Path, out: Path) -> None:
+def test_an_exception_from_progress_ends_all_shards(tmp_path: Path, out: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in "abcd":
         with open(tmp_path / "folder" / name, "wb") as file:
@@ -297,7 +297,7 @@ def test_ctrl_c_leaves_nothing(folder: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_the_command_cleans_up(folder: Path, out: Path, number: int) -> None:
+def test_the_command_cleans_up_after_a_signal(folder: Path, out: Path, number: int) -> None:
     with start(COMMAND, folder, out) as process:
         try:
             process.send_signal(number)
@@ -368,7 +368,7 @@ pack_folder(sys.argv[1], sys.argv[2], shards=3, append=len(os.listdir(sys.argv[2
 
 
 @pytest.mark.parametrize("command", ["pack", "add", "plan"])
-def test_the_next_command_ends_what_a_killed_one_has_begun(
+def test_the_next_command_completes_a_killed_append(
     folder: Path, more: Path, out: Path, command: str
 ) -> None:
     pack_folder(more, out, shards=2)
@@ -390,7 +390,7 @@ def test_the_next_command_ends_what_a_killed_one_has_begun(
 @pytest.mark.promise("S70")
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("kind", ["link", "foreign", "diary", "taken"])
-def test_what_others_have_put_beside_shards_is_not_moved(
+def test_foreign_files_among_added_shards_are_not_moved(
     folder: Path, more: Path, out: Path, kind: str, *, dry_run: bool
 ) -> None:
     pack_folder(folder, out, shards=2)
@@ -419,9 +419,7 @@ def test_what_others_have_put_beside_shards_is_not_moved(
     assert {file.name: file.read_bytes() for file in out.glob("*.ffr")} == before
 
 
-def test_a_set_whose_shards_were_not_all_moved_says_what_completes_it(
-    folder: Path, out: Path
-) -> None:
+def test_an_incomplete_set_names_the_command_that_completes_it(folder: Path, out: Path) -> None:
     pack_folder(folder, out, shards=3)
     before = shown(out)
     (out / ".ffrfs-added").mkdir()
@@ -458,7 +456,7 @@ def shown_of(tree: Tree) -> list[str]:
         ({"b": {"c": {"four": {}}}}, "b/c/four", "b/c/four"),
     ],
 )
-def test_what_is_there_already_is_refused(
+def test_paths_already_in_the_set_are_refused(
     folder: Path, tmp_path: Path, out: Path, *, new: Tree, path: str, taken: str
 ) -> None:
     pack_folder(folder, out, shards=3)
@@ -472,7 +470,7 @@ def test_what_is_there_already_is_refused(
     assert sorted(os.listdir(out)) == before
 
 
-def test_what_nothing_can_be_added_to(folder: Path, more: Path, out: Path) -> None:
+def test_targets_that_cannot_be_added_to(folder: Path, more: Path, out: Path) -> None:
     with pytest.raises(PackError, match=f"^{out}: does not exist; make the set first: ffrfs pack"):
         pack_folder(more, out, append=True)
     out.mkdir()
@@ -498,7 +496,7 @@ def test_an_incomplete_set_is_not_added_to(folder: Path, more: Path, out: Path) 
         pack_folder(more, out, append=True)
 
 
-def test_one_at_a_time_adds(folder: Path, more: Path, out: Path) -> None:
+def test_only_one_process_at_a_time_adds(folder: Path, more: Path, out: Path) -> None:
     pack_folder(folder, out, shards=2)
     fd = os.open(out, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -508,7 +506,7 @@ def test_one_at_a_time_adds(folder: Path, more: Path, out: Path) -> None:
     pack_folder(more, out, append=True)
 
 
-def test_links_and_empty_folders_of_what_is_added(folder: Path, tmp_path: Path, out: Path) -> None:
+def test_links_and_empty_folders_are_added(folder: Path, tmp_path: Path, out: Path) -> None:
     pack_folder(folder, out, shards=2)
     new = make_folder(tmp_path / "new", {"x": {"y": {}}, "w": b""})
     (new / "link").symlink_to("w")
@@ -521,7 +519,7 @@ def test_links_and_empty_folders_of_what_is_added(folder: Path, tmp_path: Path, 
         pack_folder(new, out, append=True, symlinks="keep", include=["a"])
 
 
-def test_a_single_pack_is_no_set(folder: Path, tmp_path: Path) -> None:
+def test_a_single_pack_is_not_a_shard(folder: Path, tmp_path: Path) -> None:
     pack_folder(folder, tmp_path / "x.ffr")
     assert Pack(os.fsencode(tmp_path / "x.ffr")).shard is None
     assert_packed(tmp_path / "x.ffr", TREE)

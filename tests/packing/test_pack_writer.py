@@ -198,7 +198,7 @@ class FailingFile:
         return bytes(size)
 
 
-def test_what_cannot_be_read_is_not_added(tmp_path: Path, out: Path) -> None:
+def test_unreadable_sources_are_not_added(tmp_path: Path, out: Path) -> None:
     with PackWriter(out) as pack:
         pack.add("a", b"1")
         with pytest.raises(ConnectionResetError):
@@ -217,7 +217,7 @@ def test_what_cannot_be_read_is_not_added(tmp_path: Path, out: Path) -> None:
     assert shown_tree(out) == {"a": b"1", "b": b"2"}
 
 
-def test_an_exception_leaves_what_was_there(out: Path) -> None:
+def test_an_exception_leaves_the_old_file(out: Path) -> None:
     for before in ({}, {"old": b"pack"}):
         if before:
             pack_folder(make_folder(out.parent.parent / "folder", before), out)
@@ -228,7 +228,7 @@ def test_an_exception_leaves_what_was_there(out: Path) -> None:
     assert shown_tree(out) == {"old": b"pack"}
 
 
-def test_an_interruption_of_add(out: Path) -> None:
+def test_an_interruption_at_any_step_of_add(out: Path) -> None:
     """Wherever it comes, the pack is whole afterwards, or it is missing and the error says why."""
     lost = 0
     for step in itertools.count():
@@ -279,7 +279,7 @@ def test_closing(out: Path) -> None:
     assert os.listdir(out.parent) == ["x.ffr"]
 
 
-def test_what_is_replaced(out: Path) -> None:
+def test_only_force_replaces_a_file(out: Path) -> None:
     notes = out.parent / "notes"
     notes.write_text("mine")
     with pytest.raises(PackError, match=f"^{notes}: exists .a text file."):
@@ -300,7 +300,9 @@ def test_what_is_replaced(out: Path) -> None:
     assert caught.value.filename == f"{out}/none"
 
 
-def test_the_directory_that_is_left_meanwhile(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_directory_that_changes_while_packing(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(out.parent)
     with PackWriter("x.ffr") as pack:
         monkeypatch.chdir("/")
@@ -308,7 +310,7 @@ def test_the_directory_that_is_left_meanwhile(out: Path, monkeypatch: pytest.Mon
     assert shown_tree(out) == {"a": b"1"}
 
 
-def test_the_copy_on_disk_is_not_believed(out: Path) -> None:
+def test_a_damaged_spool_file_is_noticed(out: Path) -> None:
     pack = PackWriter(out)
     pack.add("a", b"1")
     pack.add("b/c", LARGE)
@@ -387,7 +389,7 @@ for end in (lambda: pack.add("more", b""), pack.close):
 """
 
 
-def test_a_pack_whose_files_are_lost_is_not_ended_silently(tmp_path: Path) -> None:
+def test_closing_a_pack_whose_files_were_lost_is_an_error(tmp_path: Path) -> None:
     errors = run_on_tiny_disk(tmp_path / "disk", CAUGHT)
     assert len(errors) == 2
     for error in errors:

@@ -65,7 +65,9 @@ def pack_of(request: pytest.FixtureRequest, tmp_path: Path) -> Pack:
         ([], {}),
     ],
 )
-def test_what_is_listed(tmp_path: Path, pack_of: Pack, files: list[str], expected: Tree) -> None:
+def test_only_listed_paths_are_packed(
+    tmp_path: Path, pack_of: Pack, files: list[str], expected: Tree
+) -> None:
     pack_of(files)
     assert shown_tree(tmp_path / "x.ffr") == expected
 
@@ -80,7 +82,9 @@ def test_what_is_listed(tmp_path: Path, pack_of: Pack, files: list[str], expecte
         (["a", "a/none"], 2),
     ],
 )
-def test_what_is_not_there(tmp_path: Path, pack_of: Pack, files: list[str], number: int) -> None:
+def test_a_listed_path_that_does_not_exist(
+    tmp_path: Path, pack_of: Pack, files: list[str], number: int
+) -> None:
     with pytest.raises(PackError) as caught:
         pack_of(files)
     start = f"files: item {number}: {files[number - 1]!r} is not in {tmp_path}/src"
@@ -89,12 +93,14 @@ def test_what_is_not_there(tmp_path: Path, pack_of: Pack, files: list[str], numb
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/a", "is absolute"), ("a/../b", "leads upwards")])
-def test_what_leads_elsewhere(tmp_path: Path, pack_of: Pack, path: str, reason: str) -> None:
+def test_a_listed_path_outside_the_source(
+    tmp_path: Path, pack_of: Pack, path: str, reason: str
+) -> None:
     with pytest.raises(PackError, match=f"^files: item 2: '{path}' {reason}"):
         pack_of(["b", path])
 
 
-def test_patterns_choose_among_it(tmp_path: Path, pack_of: Pack) -> None:
+def test_patterns_choose_among_the_listed_paths(tmp_path: Path, pack_of: Pack) -> None:
     pack_of(["a", "b"], exclude=["one", "b"])
     assert shown_tree(tmp_path / "x.ffr") == {
         "a": {"two": b"22", "e": {"deep": b"333"}, "empty": {}}
@@ -107,7 +113,9 @@ def test_patterns_choose_among_it(tmp_path: Path, pack_of: Pack) -> None:
         pack_of(["a/one"], exclude=["a"])
 
 
-def test_the_order_is_the_lists(tmp_path: Path, pack_of: Pack, request: Any) -> None:
+def test_files_are_packed_in_the_order_of_the_list(
+    tmp_path: Path, pack_of: Pack, request: Any
+) -> None:
     files = ["c", "a/two", "a", "b"]
     pack_of(files)
     records = read_records(tmp_path / "x.ffr")[:-1]
@@ -119,7 +127,7 @@ def test_the_order_is_the_lists(tmp_path: Path, pack_of: Pack, request: Any) -> 
         assert read_records(tmp_path / "x.ffr")[:-1] == sorted(listed)
 
 
-def test_what_is_not_listed_is_not_looked_at(tmp_path: Path) -> None:
+def test_unlisted_paths_are_not_examined(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "src", TREE)
     os.mkfifo(folder / "c" / "pipe")
     (folder / "a" / "e" / "link").symlink_to("/nowhere")
@@ -127,7 +135,7 @@ def test_what_is_not_listed_is_not_looked_at(tmp_path: Path) -> None:
     assert shown_tree(tmp_path / "x.ffr") == {"a": {"one": b"1"}}
 
 
-def test_through_links(tmp_path: Path) -> None:
+def test_listed_paths_through_links(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "src", TREE)
     (folder / "link").symlink_to("a")
     pack_folder(folder, tmp_path / "x.ffr", files=["link/one"])
@@ -178,7 +186,7 @@ def names(listed: PathList) -> Iterable[tuple[str, Any]]:
     return listed.root.children.items()
 
 
-def test_lines(tmp_path: Path) -> None:
+def test_the_lines_of_a_list(tmp_path: Path) -> None:
     assert dict(names(read(b"a\n\nb\r\nc d", tmp_path))) == {"a": 1, "b": 3, "c d": 4}
     assert dict(names(read(b"a\nb\0c\r\0", tmp_path, null=True))) == {"a\nb": 1, "c\r": 2}
     assert dict(names(read("é\n".encode() + b"\xff", tmp_path))) == {"é": 1, "\udcff": 2}
@@ -192,7 +200,7 @@ def test_a_line_without_an_end(tmp_path: Path) -> None:
         read(bytes(100_000), tmp_path)
 
 
-def test_a_line_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_path_is_named_with_its_line(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "src", TREE)
     for data, null in ((b"b\n\nnone\n", False), (b"b\0\0none\0", True)):
         with pytest.raises(PackError) as caught:
@@ -208,6 +216,6 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         PathList.read("-")
 
 
-def test_one_string_is_no_list(tmp_path: Path) -> None:
+def test_one_string_instead_of_a_list_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not one string: 'a'"):
         pack_folder(make_folder(tmp_path / "src", TREE), tmp_path / "x.ffr", files="a")

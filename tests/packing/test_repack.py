@@ -52,7 +52,7 @@ def damage(pack: Path, record: int) -> None:
     flip_byte(pack, offset + size // 2)
 
 
-def test_the_same_bytes_come_out(old: Path, out: Path) -> None:
+def test_repacking_gives_the_same_bytes(old: Path, out: Path) -> None:
     summary = repack(old, out)
     assert out.read_bytes() == old.read_bytes()
     assert (summary.file_count, summary.folder_count, summary.skipped) == (5, 3, [])
@@ -80,7 +80,7 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
         assert shown(place / "x.ffr") == shown(place / "old.ffr")
 
 
-def test_a_pack_by_the_original(golden: Path, out: Path) -> None:
+def test_the_golden_pack(golden: Path, out: Path) -> None:
     repack(golden / "packed.ffr", out)
     theirs, ours = read_records(golden / "packed.ffr"), read_records(out)
     assert ours[:-1] == theirs[:-1]
@@ -129,7 +129,7 @@ def linked(tmp_path: Path) -> Path:
     return tmp_path / "linked.ffr"
 
 
-def test_links_are_followed_where_asked(linked: Path, out: Path) -> None:
+def test_links_are_followed_or_left_out_as_requested(linked: Path, out: Path) -> None:
     for symlinks in ("inside", "follow"):
         summary = repack(linked, out, symlinks=symlinks, force=True)
         assert shown_tree(out) == {**LINKED, "s": {"up": b"1", "folder": {"two": b"22"}}}
@@ -152,7 +152,9 @@ def test_links_that_cannot_be_followed(folder: Path, out: Path) -> None:
         assert os.listdir(out.parent) == []
 
 
-def test_too_much_behind_links(linked: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_paths_behind_links(
+    linked: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pack_source, "SHOWN_THROUGH_LINKS_LIMIT", 2)
     with pytest.raises(PackError, match="is one of over 2 behind links"):
         repack(linked, out, symlinks="follow")
@@ -175,7 +177,7 @@ def succeeds(pack: Callable[..., object], *arguments: object, **options: object)
 @pytest.mark.long
 @settings(max_examples=100)
 @given(tree=trees, include=st.none() | patterns, exclude=patterns, data=st.data())
-def test_any_selection_is_that_of_a_directory(
+def test_any_selection_equals_that_of_a_directory(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     tree: Tree,
@@ -195,7 +197,7 @@ def test_any_selection_is_that_of_a_directory(
         assert (place / "2.ffr").read_bytes() == (place / "1.ffr").read_bytes()
 
 
-def test_the_order_is_the_packs_own(folder: Path, old: Path, out: Path) -> None:
+def test_files_keep_the_order_of_the_pack(folder: Path, old: Path, out: Path) -> None:
     pack_folder(folder, old, force=True, order="size")
     repack(old, out, force=True)
     assert out.read_bytes() == old.read_bytes()
@@ -205,7 +207,7 @@ def test_the_order_is_the_packs_own(folder: Path, old: Path, out: Path) -> None:
     assert_packed(out, TREE)
 
 
-def test_equal_files_that_were_stored_once_still_are(tmp_path: Path, out: Path) -> None:
+def test_equal_files_stored_once_stay_stored_once(tmp_path: Path, out: Path) -> None:
     folder = make_folder(tmp_path / "folder", {"a": b"xx", "b": b"yy", "c": b"xx", "d": b"yy"})
     pack_folder(folder, tmp_path / "once.ffr", dedup=True)
     pack_folder(folder, tmp_path / "twice.ffr")
@@ -265,7 +267,7 @@ def test_into_a_set_and_back(old: Path, out: Path) -> None:
     assert shown(out).items() <= shown(old).items()
 
 
-def test_added_to_a_set(old: Path, tmp_path: Path) -> None:
+def test_a_pack_is_added_to_a_set(old: Path, tmp_path: Path) -> None:
     more = make_folder(tmp_path / "more", {"a": {"new": b"n"}})
     pack_folder(more, tmp_path / "more.ffr")
     repack(old, tmp_path / "set", shards=2)
@@ -315,7 +317,7 @@ def shown_of(packs: list[Path], on_conflict: str) -> dict[str, Any]:
         }
 
 
-def test_several_packs_replace_none(old: Path, tmp_path: Path) -> None:
+def test_several_packs_do_not_replace_an_existing_pack(old: Path, tmp_path: Path) -> None:
     """`ffrfs pack *.ffr` gives such arguments."""
     for name in ("1", "2"):
         pack_folder(make_folder(tmp_path / name, {name: b"x"}), tmp_path / f"{name}.ffr")
@@ -329,7 +331,7 @@ def test_several_packs_replace_none(old: Path, tmp_path: Path) -> None:
     assert shown_tree(tmp_path / "1.ffr") == {"1": b"x", "2": b"x"}
 
 
-def test_a_pack_in_its_own_place(old: Path) -> None:
+def test_a_pack_is_repacked_in_place(old: Path) -> None:
     repack(old, old, exclude=["large"])
     assert shown_tree(old) == {**TREE, "a": {"x.png": b"x", "empty": {}}}
     damage(old, 0)
@@ -339,7 +341,7 @@ def test_a_pack_in_its_own_place(old: Path) -> None:
     assert old.read_bytes() == before
 
 
-def test_a_pack_in_its_own_place_is_changed_by_no_other_meanwhile(old: Path, folder: Path) -> None:
+def test_a_pack_repacked_in_place_is_locked(old: Path, folder: Path) -> None:
     (folder / "new").touch()
 
     def add(*_: int) -> None:
@@ -371,7 +373,7 @@ def test_a_damaged_file_is_named_and_nothing_is_left(
     assert path not in shown(out)
 
 
-def test_what_is_no_pack(tmp_path: Path, folder: Path, out: Path) -> None:
+def test_sources_that_are_not_packs(tmp_path: Path, folder: Path, out: Path) -> None:
     write_records(tmp_path / "plain.ffr", [b"1", b"2"])
     with pytest.raises(PackError, match="is a plain FFRecord file, not a pack"):
         repack(tmp_path / "plain.ffr", out)
@@ -404,7 +406,7 @@ def test_reproducible(old: Path, folder: Path, out: Path) -> None:
     assert out.read_bytes() == first
 
 
-def test_what_progress_raises_ends_it(old: Path, out: Path) -> None:
+def test_an_exception_from_progress_ends_repacking(old: Path, out: Path) -> None:
     def interrupt(*_: int) -> None:
         raise KeyboardInterrupt
 
@@ -414,7 +416,7 @@ def test_what_progress_raises_ends_it(old: Path, out: Path) -> None:
         assert os.listdir(out.parent) == []
 
 
-def test_pack_folder_names_what_packs_packs(old: Path, tmp_path: Path, out: Path) -> None:
+def test_pack_folder_advises_the_right_function(old: Path, tmp_path: Path, out: Path) -> None:
     with pytest.raises(
         PackError, match=f"^{old}: is a pack already, not a directory; for packs see "
     ):

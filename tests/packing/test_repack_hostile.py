@@ -67,12 +67,12 @@ def check(tmp_path: Path, tree: Tree, cases: dict[str, Spoil]) -> int:
     return packed
 
 
-def test_any_index_that_lies(tmp_path: Path) -> None:
+def test_false_indexes(tmp_path: Path) -> None:
     cases = {f"{family}: {name}": CASES[family][name] for family in CASES for name in CASES[family]}
     check(tmp_path, TREE, cases)
 
 
-def test_checksums_of_parts_that_lie(tmp_path: Path) -> None:
+def test_false_checksums_of_parts(tmp_path: Path) -> None:
     check(tmp_path, LARGE_TREE, CHUNK_CASES)
 
 

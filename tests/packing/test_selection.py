@@ -58,7 +58,7 @@ def test_pattern(pattern: str, chosen: list[str]) -> None:
         ("d/e/a.bak", None),
     ],
 )
-def test_a_path_is_taken_for_its_name_or_a_folder_above(path: str, taken: bool | None) -> None:
+def test_a_path_is_selected_by_its_name_or_a_parent(path: str, taken: bool | None) -> None:
     selection = Selection(include=["*.txt", "d/e"], exclude=["old", "*.bak"])
     wanted = selection.wanted(path)
     assert (wanted and wanted.is_asked_for) is taken
@@ -79,6 +79,6 @@ def test_no_patterns() -> None:
     assert not Selection(include=[]).includes("a", "a")
 
 
-def test_one_string_is_no_list_of_patterns() -> None:
+def test_one_string_instead_of_patterns_is_refused() -> None:
     with pytest.raises(TypeError, match=r"\*\.png"):
         Selection(include="*.png")

@@ -125,7 +125,7 @@ def test_a_pattern_that_matches_nothing(
     )
 
 
-def test_to_exclude_nothing_is_no_error(folder: Path) -> None:
+def test_an_exclude_pattern_without_matches_is_no_error(folder: Path) -> None:
     assert source(folder, exclude=["nothing", "./nothing"]).entries.file_count == 6
     assert source(folder, exclude=["./a"]).entries.file_count == 3
 
@@ -308,7 +308,7 @@ def test_special_files_are_refused_or_skipped(folder: Path, kind: str) -> None:
     assert found.entries.file_count == 6
 
 
-def test_what_is_skipped_is_named_in_order(tmp_path: Path) -> None:
+def test_skipped_files_are_named_in_order(tmp_path: Path) -> None:
     """The order is that of the names, whatever the order of the directory is."""
     names = [f"{number:02}" for number in range(20)]
     for name in random.Random(1).sample(names, len(names)):
@@ -349,7 +349,7 @@ def remove(folder: Path) -> None:
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def test_as_deep_as_the_index_may_be(tmp_path: Path) -> None:
+def test_a_tree_at_the_depth_limit(tmp_path: Path) -> None:
     nest(tmp_path, DEPTH_LIMIT)
     try:
         found = source(tmp_path)
@@ -358,7 +358,7 @@ def test_as_deep_as_the_index_may_be(tmp_path: Path) -> None:
         remove(tmp_path / "d")
 
 
-def test_too_deep_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_tree_beyond_the_depth_limit(tmp_path: Path) -> None:
     nest(tmp_path, DEPTH_LIMIT + 1)
     try:
         assert refusal(tmp_path).endswith(f"d: deeper than {DEPTH_LIMIT} directories; exclude it")
@@ -368,7 +368,7 @@ def test_too_deep_is_a_clear_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("symlinks", ["keep", "inside", "follow"])
 @pytest.mark.parametrize("part", ["d", "d/x"])
-def test_a_link_that_replaces_what_was_listed_is_not_digested(
+def test_a_link_that_replaced_a_listed_path_is_not_digested(
     tmp_path: Path, symlinks: Symlinks, part: str
 ) -> None:
     root = make_folder(tmp_path / "root", {"d": {"x": b"1"}})
@@ -383,7 +383,7 @@ def test_a_link_that_replaces_what_was_listed_is_not_digested(
         list(found.digests([0], 1))
 
 
-def test_links_that_multiply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_that_multiply_the_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each directory has ten links to the next one: 10,000 ways to the last one."""
     monkeypatch.setattr(folder_lister, "SHOWN_THROUGH_LINKS_LIMIT", 5000)
     root = make_folder(tmp_path / "root", {f"d{depth}": {} for depth in range(5)})
@@ -425,7 +425,7 @@ def test_the_folder_that_is_written_to_is_not_packed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "error"), [("nothing", FileNotFoundError), ("a.png", NotADirectoryError)]
 )
-def test_no_folder_at_all(folder: Path, name: str, error: type[OSError]) -> None:
+def test_a_source_that_is_not_a_directory(folder: Path, name: str, error: type[OSError]) -> None:
     with pytest.raises(error) as caught:
         source(folder / name)
     assert caught.value.filename == str(folder / name)
