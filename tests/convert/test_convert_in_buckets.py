@@ -75,7 +75,9 @@ def local(records: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.glob("[!.]*")}
 
 
-def test_from_and_to(store: S3Store, records: Path, uploaded: str, staging: Path) -> None:
+def test_conversion_from_and_to_a_bucket(
+    store: S3Store, records: Path, uploaded: str, staging: Path
+) -> None:
     expected = local(records)
     for source, target in [(str(records), "s3://tests/one"), (uploaded, "s3://tests/two/")]:
         summary = converted(source, target, tmp_dir=str(staging))
@@ -91,7 +93,7 @@ def test_from_and_to(store: S3Store, records: Path, uploaded: str, staging: Path
         converted(uploaded, "s3://tests/two")
 
 
-def test_what_changed_is_made_again(
+def test_changed_sources_and_objects_are_converted_again(
     store: S3Store, records: Path, uploaded: str, staging: Path
 ) -> None:
     """A source with other content and an object that was replaced are made again; no others are."""
@@ -119,7 +121,7 @@ def test_what_changed_is_made_again(
     assert found.keys() - expected.keys() == {MANIFEST_NAME}
 
 
-def test_a_killed_command_goes_on(
+def test_a_killed_command_is_resumed(
     s3: SeaweedFS, store: S3Store, records: Path, uploaded: str, tmp_path: Path
 ) -> None:
     """There are so many files that the command does not end before it is killed."""
@@ -168,12 +170,14 @@ def test_a_killed_command_goes_on(
         ("s3://tests/none/", "s3://tests/x", "s3://tests/none/"),
     ],
 )
-def test_what_cannot_be_converted(uploaded: str, source: str, target: str, error: str) -> None:
+def test_sources_and_targets_that_are_refused(
+    uploaded: str, source: str, target: str, error: str
+) -> None:
     with pytest.raises((OSError, ValueError), match=error):
         converted(source, target)
 
 
-def test_rows_of_a_directory_that_is_not_ours(store: S3Store, uploaded: str) -> None:
+def test_a_target_with_foreign_objects_is_refused(store: S3Store, uploaded: str) -> None:
     obstore.put(store, "theirs/README.md", b"text")
     with pytest.raises(PackError, match="is not empty"):
         converted(uploaded, "s3://tests/theirs/")

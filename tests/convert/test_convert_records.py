@@ -56,7 +56,7 @@ def records_of(path: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "pack"])
 @pytest.mark.parametrize("source", ["tfrecord", "gzip", "zlib", "ffrecord"])
-def test_there_and_back(tmp_path: Path, source: str, to: Kind) -> None:
+def test_round_trip(tmp_path: Path, source: str, to: Kind) -> None:
     file = tmp_path / "source.tfrecord"
     if source == "ffrecord":
         file = write_records(tmp_path / "source.ffr", RECORDS)
@@ -122,7 +122,7 @@ def test_shards_are_joined(tmp_path: Path) -> None:
     assert records_of(tmp_path / "y.ffr") == RECORDS + RECORDS[1:]
 
 
-def test_features(tmp_path: Path) -> None:
+def test_features_become_files(tmp_path: Path) -> None:
     records = [*examples(12), b"no example"]
     file = write_tfrecord(tmp_path / "source.tfrecord", records)
     assert convert(file, tmp_path / "x.ffr", "pack", features=True).record_count == 13
@@ -170,7 +170,7 @@ def test_golden_files(golden: Path, tmp_path: Path) -> None:
         assert (tmp_path / "x.tfrecord").read_bytes() == source.read_bytes()
 
 
-def test_the_frame_of_the_format_page(tmp_path: Path) -> None:
+def test_the_example_frame_in_the_format_docs(tmp_path: Path) -> None:
     page = CHECKOUT.joinpath("docs", "format.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"of the empty record, is `([0-9a-f ]+)`", page)
     file = write_records(tmp_path / "x.ffr", [b""])
@@ -245,7 +245,7 @@ def test_a_truncated_source(tmp_path: Path, to: Kind, wrap: type[bytes]) -> None
         assert found == ConvertSummary(len(RECORDS) - 1, 1)
 
 
-def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
+def test_conversions_that_would_lose_data_are_refused(tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", TREE)
     plain = write_records(tmp_path / "plain.ffr", RECORDS)
     records = write_tfrecord(tmp_path / "x.tfrecord", RECORDS)
@@ -294,7 +294,7 @@ def test_empty_directories_are_left_out_and_counted(tmp_path: Path, tree: Tree, 
 
 @pytest.mark.promise("S70")
 @pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset"])
-def test_a_file_is_replaced_by_force_alone(tmp_path: Path, to: Kind) -> None:
+def test_a_file_is_replaced_only_with_force(tmp_path: Path, to: Kind) -> None:
     source = write_tfrecord(tmp_path / "x.tfrecord", examples(1))
     target = tmp_path / "target"
     convert(source, target, to)
@@ -313,7 +313,9 @@ def test_a_file_is_replaced_by_force_alone(tmp_path: Path, to: Kind) -> None:
     convert(source, target, features=True, force=True)
 
 
-def test_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_and_records_that_are_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = folder_records({"a": b""})[-1]
     header = Header([b"", index])
     header.offsets[1] += 2 << 30  # file "a" is a hole
@@ -332,7 +334,7 @@ def test_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (tmp_path / "x.tfrecord").read_bytes() == source.read_bytes()
 
 
-def test_the_source_is_not_written_over(tmp_path: Path) -> None:
+def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     file = write_tfrecord(tmp_path / "shards" / "x.tfrecord", RECORDS)
     (tmp_path / "link.tfrecord").symlink_to(file)
@@ -346,7 +348,7 @@ def test_the_source_is_not_written_over(tmp_path: Path) -> None:
     assert file.read_bytes() == framed(RECORDS)
 
 
-def test_nothing_is_left_beside_the_source(tmp_path: Path) -> None:
+def test_no_files_are_left_beside_the_source(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     file = write_tfrecord(tmp_path / "source" / "x.tfrecord", examples(3))
     for number, how in enumerate(({}, {"features": True})):

@@ -41,7 +41,7 @@ def test_lines_become_examples(tmp_path: Path) -> None:
     assert "gap" not in second.features.feature
 
 
-def test_flat_lines_come_back(tmp_path: Path) -> None:
+def test_flat_lines_survive_a_round_trip(tmp_path: Path) -> None:
     lines = [
         {"box": [0.5, 1.5], "label": 3, "text": "é"},
         {"box": [], "label": 1 << 60, "score": 0.1, "text": ""},
@@ -53,7 +53,7 @@ def test_flat_lines_come_back(tmp_path: Path) -> None:
     assert table == [{"score": None, **lines[0]}, lines[1]]
 
 
-def test_an_example_without_features_comes_back(tmp_path: Path) -> None:
+def test_an_example_without_features_survives_a_round_trip(tmp_path: Path) -> None:
     records = [serialized(each) for each in ({"a": 1}, {})]
     convert(write_tfrecord(tmp_path / "x.tfrecord", records), tmp_path / "y.jsonl", flat=True)
     assert (tmp_path / "y.jsonl").read_text() == '{"a": 1}\n{}\n'
@@ -97,7 +97,7 @@ def test_a_bad_line(tmp_path: Path, line: dict[str, Any], reason: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [{"x": "text", "y": {"k": 2}}, {"x": ["text", 1]}])
-def test_a_line_that_is_left_out_leaves_nothing(tmp_path: Path, bad: Any) -> None:
+def test_a_skipped_line_has_no_effect_on_the_others(tmp_path: Path, bad: Any) -> None:
     """Neither its types stay, nor an empty feature for a name that no other line has."""
     file = write_lines(tmp_path / "x.jsonl", [bad, {"x": 1}, bad])
     done = convert(file, tmp_path / "y.tfrecord", on_error="skip")
@@ -122,7 +122,9 @@ def test_names_have_a_limit(tmp_path: Path) -> None:
         ({"feature_lists": 1, "context": 2}, 'of "context" and "feature_lists" alone would be'),
     ],
 )
-def test_what_is_not_flat(tmp_path: Path, values: dict[str, Any], reason: str) -> None:
+def test_examples_that_flat_lines_cannot_hold(
+    tmp_path: Path, values: dict[str, Any], reason: str
+) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [serialized(values)])
     with pytest.raises(PackError) as caught:
         convert(file, tmp_path / "y.jsonl", flat=True)
@@ -131,6 +133,6 @@ def test_what_is_not_flat(tmp_path: Path, values: dict[str, Any], reason: str) -
     assert not (tmp_path / "y.jsonl").exists()
 
 
-def test_flat_is_for_json(tmp_path: Path) -> None:
+def test_flat_is_only_for_json(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="flat=True does not fit to='parquet'"):
         convert(write_tfrecord(tmp_path / "x.tfrecord", []), tmp_path / "y.parquet", flat=True)

@@ -50,7 +50,7 @@ def test_any_record(
     assert records_of(place / "z.tfrecord") == records
 
 
-def test_the_lines(tmp_path: Path) -> None:
+def test_the_form_of_the_lines(tmp_path: Path) -> None:
     file = tmp_path / "y.jsonl"
     image = b"\xff\xd8\xff\xe0"
     records = [serialized({"label": 7, "image": image, "x": [0.1, float("-inf"), float("nan")]})]
@@ -72,14 +72,14 @@ def test_an_empty_file(tmp_path: Path) -> None:
     "record",
     [b"no example at all\n", b"\x0a\x00\x1a\x01x", b"\xff", b"\x0a\x04\x0a\x02\x0a\x00\x18\x01"],
 )
-def test_no_example(tmp_path: Path, record: bytes) -> None:
+def test_a_record_that_is_not_an_example(tmp_path: Path, record: bytes) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [serialized({"a": 1}), record])
     with pytest.raises(PackError, match=r"x\.tfrecord: record 1: not an Example"):
         convert(file, tmp_path / "y.jsonl")
     assert not (tmp_path / "y.jsonl").exists()
 
 
-def test_an_example_with_empty_lists_stays_a_sequence() -> None:
+def test_empty_feature_lists_stay_a_sequence_example() -> None:
     record = b"\x12\x00"
     message = parse_record(record)
     assert message is not None

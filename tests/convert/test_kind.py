@@ -29,11 +29,11 @@ from tests.tfrecord_file import framed, write_tfrecord
         ("x", None),
     ],
 )
-def test_a_name_to_write(name: str, kind: str | None) -> None:
+def test_kind_by_the_name_of_a_target(name: str, kind: str | None) -> None:
     assert kind_of_name(name) == kind
 
 
-def test_by_content(tmp_path: Path) -> None:
+def test_kind_by_content(tmp_path: Path) -> None:
     plain = write_tfrecord(tmp_path / "part-0", [b"a", b"b"])
     zipped = tmp_path / "part-1"
     zipped.write_bytes(gzip.compress(framed([b"a"])))
@@ -44,7 +44,7 @@ def test_by_content(tmp_path: Path) -> None:
     assert kinds == ["tfrecord", "tfrecord", "ffrecord", "pack", "ffrecord"]
 
 
-def test_a_damaged_file_of_that_name_is_one_still(tmp_path: Path) -> None:
+def test_a_damaged_file_named_tfrecord_is_still_a_tfrecord(tmp_path: Path) -> None:
     for name in ("x.tfrecord", "x.tfrecord-00001-of-00002", "x.tfrecord.gz"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
         assert is_tfrecord(str(tmp_path / name))
@@ -58,7 +58,7 @@ def test_a_checksum_that_looks_like_gzip(tmp_path: Path) -> None:
     assert not is_tfrecord(str(file))
 
 
-def test_folders(tmp_path: Path) -> None:
+def test_kind_of_a_directory(tmp_path: Path) -> None:
     for name, write in [("theirs", write_tfrecord), ("ours", write_records)]:
         (tmp_path / name).mkdir()
         write(tmp_path / name / ("x.tfrecord" if name == "theirs" else "PART_00000.ffr"), [b"a"])
@@ -75,7 +75,7 @@ def test_a_packed_folder_among_the_parts(tmp_path: Path) -> None:
         kind_of(str(tmp_path))
 
 
-def test_neither(tmp_path: Path) -> None:
+def test_files_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"no data set at all\n" * 10)
     (tmp_path / "zlib").write_bytes(zlib.compress(framed([b"a"])))  # two bytes prove nothing
     os.mkfifo(tmp_path / "fifo")

@@ -199,7 +199,7 @@ LISTS = {"context": {"a": 1}, "feature_lists": {"a": []}}
         ([EMPTY_LISTS, serialized(STEPS), b""], "record 2: rows do not tell Examples from Seq"),
     ],
 )
-def test_what_a_table_cannot_hold(tmp_path: Path, given: list[bytes], reason: str) -> None:
+def test_records_that_a_table_cannot_hold(tmp_path: Path, given: list[bytes], reason: str) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", given)
     with pytest.raises(PackError) as caught:
         convert(file, tmp_path / "y.parquet")
@@ -271,7 +271,7 @@ def test_tables_of_other_programs(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.* double is rounded:ffrfs.errors.PackWarning")
-def test_columns_that_no_example_has(tmp_path: Path, column: Any, reason: str) -> None:
+def test_columns_that_an_example_cannot_hold(tmp_path: Path, column: Any, reason: str) -> None:
     file = tmp_path / "y.parquet"
     before = pa.nulls(200, column.type)  # more than a batch
     column = pa.chunked_array([before, column])
@@ -297,7 +297,7 @@ def test_bad_tables(tmp_path: Path) -> None:
         convert(tmp_path / "none.parquet", tmp_path / "z.tfrecord")
 
 
-def test_a_few_bytes_that_stand_for_many_numbers(
+def test_few_bytes_that_encode_many_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "y.parquet"

@@ -71,7 +71,9 @@ def folder(place: Path) -> Path:
         (folder, False, "000000001: "),
     ],
 )
-def test_places(tmp_path: Path, make: Callable[[Path], Path], flat: bool, expected: str) -> None:
+def test_errors_name_the_place_of_a_record(
+    tmp_path: Path, make: Callable[[Path], Path], flat: bool, expected: str
+) -> None:
     place = tmp_path / "source"
     place.mkdir()
     source = make(place)
@@ -80,7 +82,7 @@ def test_places(tmp_path: Path, make: Callable[[Path], Path], flat: bool, expect
     assert str(caught.value).startswith(f"{place / expected}")
 
 
-def test_a_shard_is_not_named_by_the_directory_where_it_is_made(tmp_path: Path) -> None:
+def test_an_error_while_writing_shards_names_the_source(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     source = tfrecord(tmp_path / "source")
     with pytest.raises(PackError) as caught:
@@ -88,7 +90,7 @@ def test_a_shard_is_not_named_by_the_directory_where_it_is_made(tmp_path: Path) 
     assert str(caught.value).startswith(f"{source / '1.tfrecord'}: record 2: not an Example")
 
 
-def test_flat_lines_without_a_type_advise_the_other_form(tmp_path: Path) -> None:
+def test_mixed_types_in_flat_lines_advise_leaving_out_flat(tmp_path: Path) -> None:
     records = [serialized({"a": value}) for value in (1, b"")]
     file = write_tfrecord(tmp_path / "x.tfrecord", records)
     with pytest.raises(PackError, match=r"feature 'a' is bytes_list, .*; leave out --flat$"):

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "x.tfrecord", RECORDS)
 
 
-def test_there_and_back(file: Path, tmp_path: Path) -> None:
+def test_round_trip(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     assert convert(file, target, "folder") == ConvertSummary(12, 0)
     assert sorted(os.listdir(target)) == [f"{i:09}" for i in range(12)]
@@ -37,7 +37,7 @@ def test_there_and_back(file: Path, tmp_path: Path) -> None:
     assert (tmp_path / "y.tfrecord").read_bytes() == framed(RECORDS)
 
 
-def test_of_ffrecord(tmp_path: Path) -> None:
+def test_round_trip_of_an_ffrecord_file(tmp_path: Path) -> None:
     convert(write_records(tmp_path / "x.ffr", RECORDS), tmp_path / "out", "folder")
     assert (tmp_path / "out" / "000000011").read_bytes() == RECORDS[11]
     convert(tmp_path / "out", tmp_path / "y.ffr")
@@ -45,7 +45,7 @@ def test_of_ffrecord(tmp_path: Path) -> None:
     assert (tmp_path / "y.tfrecord").read_bytes() == framed(RECORDS)
 
 
-def test_all_or_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_leaves_no_directory(file: Path, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[tfrecord_extents(bytes(data))[9][0] + 12] ^= 1
     file.write_bytes(data)
@@ -54,7 +54,7 @@ def test_all_or_nothing(file: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.tfrecord"]
 
 
-def test_what_cannot_be(file: Path, tmp_path: Path) -> None:
+def test_refused_conversions(file: Path, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", {"a": b"1"})
     with pytest.raises(PackError, match="is a pack; write its files with: ffrfs extract"):
         convert(pack, tmp_path / "out", "folder")
@@ -78,7 +78,7 @@ def test_a_record_is_missing(tmp_path: Path, name: str) -> None:
         convert(tmp_path / "in", tmp_path / "y.tfrecord")
 
 
-def test_what_is_no_record(tmp_path: Path) -> None:
+def test_a_directory_that_holds_no_record(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "000000000").mkdir()
     with pytest.raises(FileNotFoundError, match=r"record\.bin"):

@@ -45,7 +45,7 @@ def test_compressed_shards(file: Path, tmp_path: Path) -> None:
     assert (tmp_path / "back.tfrecord").read_bytes() == framed(RECORDS)
 
 
-def test_all_or_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_leaves_no_shards(file: Path, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[tfrecord_extents(bytes(data))[9][0] + 12] ^= 1
     file.write_bytes(data)
@@ -55,7 +55,7 @@ def test_all_or_nothing(file: Path, tmp_path: Path) -> None:
     assert convert(file, tmp_path / "train", shards=4, on_error="skip") == ConvertSummary(12, 1)
 
 
-def test_what_is_there_stays(file: Path, tmp_path: Path) -> None:
+def test_existing_files_are_kept(file: Path, tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "mine").write_bytes(b"mine")
     for target in (tmp_path / "train", file.with_suffix(".other")):
@@ -69,7 +69,7 @@ def test_what_is_there_stays(file: Path, tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "train")) == 2
 
 
-def test_what_cannot_be(file: Path, tmp_path: Path) -> None:
+def test_refused_options_and_targets(file: Path, tmp_path: Path) -> None:
     with pytest.raises(PackError, match="14 shards of 13 records would be empty files"):
         convert(file, tmp_path / "train", shards=14)
     with pytest.raises(FileNotFoundError) as caught:

@@ -34,7 +34,7 @@ def write_arrow(path: Path, table: Any, how: str) -> Path:
     return path
 
 
-def test_doubles_are_rounded_with_a_note(tmp_path: Path) -> None:
+def test_doubles_are_rounded_with_a_warning(tmp_path: Path) -> None:
     table = pa.table({"x": [0.1, None, float("inf")], "y": [[1e-300], [], [2.5]], "n": [1, 2, 3]})
     pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
     with pytest.warns(PackWarning) as told:
@@ -90,7 +90,7 @@ def test_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-def test_texts_of_csv_with_line_breaks_are_whole(
+def test_csv_texts_with_line_breaks_are_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """A text is whole even if a block ends in its middle."""
@@ -121,7 +121,7 @@ def test_a_quote_of_csv_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.M
     ["9223372036854775808", "-9223372036854775809", '"+018446744073709551616 "', "9" * 5000],
     ids=["above", "below", "quoted", "long"],
 )
-def test_integers_of_csv_that_are_no_int64(
+def test_csv_integers_beyond_int64(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:
     """pyarrow reads them as doubles, so that different ids become equal."""
@@ -147,7 +147,7 @@ def test_large_doubles_of_csv(tmp_path: Path) -> None:
     assert found == [None if each is None else [pytest.approx(each)] for each in kept]
 
 
-def test_a_thread_that_reads_csv_ahead_comes_to_its_end() -> None:
+def test_a_thread_that_reads_csv_ahead_is_ended() -> None:
     blocks: list[bytes] = []
     with other_tables._LineBreaks(io.BytesIO(bytes(1 << 30))) as file:
         thread = threading.Thread(target=lambda: blocks.extend(iter(lambda: file.read(9), b"")))
@@ -221,14 +221,14 @@ def test_rows_that_take_no_space(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"to": "pakc"}, {"to": ""}, {"float64": "refus"}])
-def test_words_that_are_not_known(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_unknown_option_values(tmp_path: Path, options: dict[str, Any]) -> None:
     (tmp_path / "x.csv").write_text("x\n1.5\n")
     with pytest.raises(OptionError, match=r"must be one of .*, not"):
         convert(tmp_path / "x.csv", tmp_path / "y.tfrecord", **options)
     assert not (tmp_path / "y.tfrecord").exists()
 
 
-def test_no_table_but_parquet_is_written(tmp_path: Path) -> None:
+def test_parquet_is_the_only_table_format_written(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("x\n1\n")
     with pytest.raises(OptionError, match="its name shows no format"):
         convert(tmp_path / "x.csv", tmp_path / "y.arrow")

@@ -44,7 +44,7 @@ def write_tar(path: Path, members: list[tuple[str, bytes]]) -> Path:
     return path
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", RECORDS)
     assert convert(file, tmp_path / "y.tar") == ConvertSummary(6, 0)
     found = members_of(tmp_path / "y.tar")
@@ -162,7 +162,7 @@ def test_bad_archives(tmp_path: Path) -> None:
     assert not (tmp_path / "y.tfrecord").exists()
 
 
-def test_no_example(tmp_path: Path) -> None:
+def test_a_record_that_is_not_an_example(tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [RECORDS[0], b"no example at all\n"])
     with pytest.raises(PackError, match=r"x\.tfrecord: record 1: not an Example"):
         convert(file, tmp_path / "y.tar")

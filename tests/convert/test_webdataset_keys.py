@@ -75,7 +75,7 @@ def test_a_sample_is_in_one_shard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("between", [(), ("x.tfrecord",), ("x.jsonl", "x.ffr"), ("x.parquet",)])
-def test_keys_and_extensions_come_back(tmp_path: Path, between: tuple[str, ...]) -> None:
+def test_keys_and_extensions_survive_a_round_trip(tmp_path: Path, between: tuple[str, ...]) -> None:
     names = [("./a/1.jpg", JPEG), ("./a/1.cls", b"7"), ("b/2.seg.PNG", b""), ("b/2.json", b"{}")]
     source = write_tar(tmp_path / "source.tar", names)
     for name in (*between, "back.tar"):
@@ -133,7 +133,7 @@ def test_any_key(
         ({"__a__": {"b.txt": b""}}, "'__a__/b.txt' is hidden from WebDataset"),
     ],
 )
-def test_files_that_are_of_no_sample(tmp_path: Path, tree: Tree, reason: str) -> None:
+def test_files_that_belong_to_no_sample(tmp_path: Path, tree: Tree, reason: str) -> None:
     pack = write_folder(tmp_path / "x.ffr", tree)
     with pytest.raises(PackError, match=re.escape(f"{pack}: {reason}") + ".*--exclude"):
         convert(pack, tmp_path / "x.tar")
