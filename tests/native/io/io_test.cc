@@ -269,6 +269,23 @@ TEST_CASE("a thread pool runs every task") {
   CHECK(ran == 1000);
 }
 
+TEST_CASE("a thread pool that ends drops the tasks that have not started") {
+  auto held = std::make_shared<int>();
+  const std::weak_ptr<int> dropped = held;
+  std::atomic<bool> has_started = false;
+  std::atomic<bool> ran = false;
+  {
+    ThreadPool pool(1);
+    pool.submit([&] {
+      has_started = true;
+      while (!dropped.expired()) std::this_thread::yield();
+    });
+    while (!has_started) std::this_thread::yield();
+    pool.submit([&ran, held = std::move(held)] { ran = true; });
+  }
+  CHECK_FALSE(ran);
+}
+
 TEST_CASE("a child of fork() gets its own process-local objects") {
   ProcessLocal<ThreadPool> local([] { return std::make_unique<ThreadPool>(1); });
   ThreadPool* const mine = &local.get();
