@@ -1,11 +1,11 @@
-/* Reads parts of a file in batches by Linux AIO, past the page cache: what one who knows the
- * order of reading can reach with one thread and no file system between. Checks nothing.
+/* Reads parts of a file in batches by Linux AIO, past the page cache. It is the yardstick for a
+ * program that knows the order of its reads: one thread, no file system between, no checksums.
  *
  *     aio_batches FILE EXTENTS DEPTH
  *
  * EXTENTS holds, for each part, its offset and its size as native unsigned 64-bit numbers.
- * DEPTH parts are asked for at a time; when all of them are there, the next ones. Prints JSON:
- * parts, and seconds. prefetching.py compiles and runs it.
+ * Requests DEPTH parts at a time, and the next ones when all of them have arrived. Prints JSON: the
+ * number of parts, and seconds. prefetching.py compiles and runs it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,7 @@ static struct extent* load_extents(const char* path, size_t* count) {
   return extents;
 }
 
-/* What O_DIRECT makes of it: from the alignment before to the one after. */
+/* O_DIRECT needs aligned ranges, so this one is widened to the alignment on both sides. */
 static struct extent aligned(struct extent extent) {
   const uint64_t begin = extent.offset / ALIGNMENT * ALIGNMENT;
   const uint64_t end = extent.offset + extent.size;

@@ -1,5 +1,5 @@
-/* Hops over the records of a TFRecord file, reading the length of each and nothing else: the
- * least that has to be done to know where they are. Checks nothing.
+/* Walks over the records of a TFRecord file and reads only their lengths: the least work that finds
+ * all records. It checks no checksum.
  *
  *     hops FILE PASSES
  *

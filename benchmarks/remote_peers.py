@@ -35,7 +35,7 @@ def _command(name: str, endpoint: str, point: Path) -> list[str | Path]:
     program = _found(name)
     assert program is not None
     if name == S3FS:
-        # Of its checks of a new mount one is for a bucket that nobody names by its host.
+        # use_path_request_style: otherwise s3fs puts the bucket into the name of the host.
         options = f"url={endpoint},use_path_request_style,ro,sigv4,endpoint=us-east-1"
         return [program, BUCKET, point, "-f", "-o", options]
     backend = ["--s3-provider", "SeaweedFS", "--s3-env-auth", "--s3-endpoint", endpoint]

@@ -2,19 +2,19 @@
  *
  *     slow_disk FOLDER MOUNTPOINT COUNTS LATENCY_US DEPTH
  *
- * Shows the files that were directly in FOLDER when it began. Every READ is answered LATENCY_US
- * after its turn began, and its turn begins at once unless DEPTH others are having theirs. There
- * are as many threads as turns: each takes a request, reads FOLDER's file (whose pages are to be
- * cached), sleeps until it is time, and answers.
- * All else is answered at once. READs are as large as the kernel makes them, up to 1 MiB, also
- * those of O_DIRECT and of AIO; readahead is as for any FUSE mount; names and pages are kept
- * for as long as it is mounted.
+ * Shows the files that were directly in FOLDER at the start. Each READ is answered LATENCY_US after
+ * it begins. At most DEPTH of them are in progress, and further ones wait. One thread serves each:
+ * it takes a request, reads FOLDER's file (whose pages should be cached), sleeps for the rest of
+ * the time, and answers.
+ * All other requests are answered at once. READs are as large as the kernel makes them, up to
+ * 1 MiB, also those of O_DIRECT and of AIO; readahead is as for any FUSE mount; the kernel keeps
+ * names and pages as long as the disk is mounted.
  *
- * COUNTS is a file that can be looked at any time, without touching the mount: three native
- * unsigned 64-bit numbers, the READs answered, their bytes, and the most turns at once.
+ * COUNTS is a file that can be read at any time, without touching the mount. It has three native
+ * unsigned 64-bit numbers: the READs answered, their bytes, and the most READs at once.
  *
- * Serves until it is unmounted, or told to end by a signal, also when it is busy. slow_disk.py
- * compiles and runs it.
+ * Serves until it is unmounted or gets a signal, even if it is busy. slow_disk.py compiles and runs
+ * it.
  */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 31
@@ -149,14 +149,14 @@ static void read_file(fuse_req_t request, fuse_ino_t ino, size_t size, off_t off
     fuse_reply_err(request, error);
     return;
   }
-  atomic_fetch_add(&counts->reads, 1); /* before the answer: who has it, is counted */
+  atomic_fetch_add(&counts->reads, 1); /* before the answer, so that no answered READ is missing */
   atomic_fetch_add(&counts->bytes, (uint64_t)count);
   fuse_reply_buf(request, buffer, (size_t)count);
 }
 
 static void begin_session(void* data, struct fuse_conn_info* connection) {
   (void)data;
-  /* More than there are turns: it is here that reads wait, not in the kernel. */
+  /* More than DEPTH, so that reads wait here and not in the kernel. */
   connection->max_background = DEPTH_MAX;
   connection->congestion_threshold = DEPTH_MAX;
 }
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   latency_ns = atoll(argv[4]) * 1000;
   open_folder(argv[1]);
   open_counts(argv[3]);
-  prctl(PR_SET_TIMERSLACK, 1UL); /* else a sleep may last 50 us longer than it should */
+  prctl(PR_SET_TIMERSLACK, 1UL); /* otherwise a sleep may last 50 us too long */
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -230,5 +230,5 @@ int main(int argc, char** argv) {
   int signal_number;
   sigwait(&ends, &signal_number);
   fuse_session_unmount(session);
-  return 0; /* with the threads: whoever still reads gets an error, and does not hang */
+  return 0; /* ends all threads, so that waiting readers get an error */
 }

@@ -1,13 +1,13 @@
-/* The least that a server of /dev/fuse can do: one file, its bytes unchecked.
+/* The smallest possible server of /dev/fuse: it shows one file, and checks no bytes.
  *
  *     unverified FILE MOUNTPOINT
  *
  * Shows FILE as the only file of MOUNTPOINT, under its own name, read-only. Two threads take
  * requests; a READ is one pread(2) and one write(2). READs are up to 1 MiB, the kernel's
- * readahead is 4 MiB, as of a mount by ffrfs. What a verified server of this protocol can
- * reach at most is what this one reaches: it copies each byte as often, and does nothing else.
+ * readahead is 4 MiB, as for a mount of ffrfs. No server of this protocol that checks its bytes can
+ * be faster: this one copies each byte as often, and does nothing else.
  *
- * Serves until it is unmounted, or ended. streaming.py compiles and runs it; needs root.
+ * Serves until it is unmounted or killed. streaming.py compiles and runs it; needs root.
  */
 #define _GNU_SOURCE
 #include <errno.h>
