@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shlex
 import shutil
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.cli.main import main
+from ffrfs.cli.main import COMMANDS, main
 from tests.checkout import CHECKOUT
 from tests.cli.command_run import Run, running
 from tests.ffrecord_file import write_folder, write_records
@@ -221,6 +222,15 @@ def test_commands_do_not_load_trio_pyfuse3_or_torch(pack: Path, call: str) -> No
     )
     done = python("-c", program, check=True, text=False)
     assert done.stderr == b"[]\n"
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version_loads_no_command(option: str) -> None:
+    done = python("-X", "importtime", "-m", "ffrfs", option, check=True)
+    assert done.stdout.startswith("ffrfs ")
+    loaded = set(re.findall(r"ffrfs\.cli\.(\w+)", done.stderr))
+    assert "parser" in loaded
+    assert not loaded & set(COMMANDS)
 
 
 @pytest.fixture
