@@ -268,5 +268,6 @@ def _pack_name(name: str, protocol: str | None) -> str:
     return _CLOUDS[protocol] + name
 
 
-# Without the entry point, and before universal_pathlib asks for the class, of which it would warn.
+# Registers the class even where the entry point is missing. It must be known before
+# universal_pathlib looks it up: otherwise that warns.
 register_implementation("ffr", PackFileSystem, clobber=True)
