@@ -37,7 +37,7 @@ def sides(*rows: list[float]) -> dict[str, Any]:
     }
 
 
-def test_the_names_of_object_detection() -> None:
+def test_feature_names_of_object_detection() -> None:
     found = marked(detection(**{"image/object/mask": [MASK] * 3}))
     assert boxes(found) == [
         ([0.1, 0.2, 0.4, 0.6], "car"),
@@ -50,7 +50,7 @@ def test_the_names_of_object_detection() -> None:
     assert (found.title, found.notes, found.drawn["pixels"]) == ("street.jpg", [], False)
 
 
-def test_the_names_of_tfds_and_its_classes() -> None:
+def test_feature_names_of_tfds_and_its_classes() -> None:
     values = {
         "image": picture(),
         "objects/bbox": [0.2, 0.1, 0.6, 0.4],
@@ -63,7 +63,7 @@ def test_the_names_of_tfds_and_its_classes() -> None:
     assert (found.classes, found.drawn["segmap"]) == (["indoor"], "segmentation_mask#0")
 
 
-def test_the_names_of_slim() -> None:
+def test_feature_names_of_slim() -> None:
     values = {"image/encoded": picture(), "image/class/label": 281, "image/class/text": "tabby"}
     assert marked(values).classes == ["tabby"]
     assert marked(values, **{"class": "image/class/label"}).classes == ["281"]
@@ -94,7 +94,7 @@ def test_a_picture_is_found_by_its_bytes() -> None:
     assert marked(values, image="-").drawn["picture"] is None
 
 
-def test_a_thumbnail_is_of_the_same_picture() -> None:
+def test_a_thumbnail_shows_the_annotated_picture() -> None:
     values = {"depth": MASK, "image/encoded": picture(), "annotation/seg": MASK}
     assert picture_of(from_dict(values).SerializeToString()) == picture()
     sequence = from_dict({"context": {"a": MASK}, "feature_lists": {"image": [[picture()]]}})
@@ -104,7 +104,7 @@ def test_a_thumbnail_is_of_the_same_picture() -> None:
     assert picture_of(b"\xff") is None
 
 
-def test_features_of_many_names_are_guessed_at_once() -> None:
+def test_many_feature_names_are_searched_quickly() -> None:
     names = {f"{number:06}": [1] for number in range(20_000)}
     found = {one.name: one for one in columns(from_dict({**names, "x/confidence": [0.5]}))}
     begin_s = time.process_time()
@@ -114,7 +114,7 @@ def test_features_of_many_names_are_guessed_at_once() -> None:
     assert time.process_time() - begin_s < 5
 
 
-def test_parameters_say_which_features() -> None:
+def test_parameters_select_features() -> None:
     values = {"a": [0.5], "b": [0.75], "c": [1.0], "d": [2.0], "n": ["x"], "s": [0.5]}
     found = marked(values, xmin="a", ymin="b", xmax="c", ymax="d", label="n", score="s")
     assert boxes(found) == [([0.5, 0.75, 1.0, 2.0], "x")]
@@ -133,7 +133,7 @@ def test_the_order_of_four_numbers(order: str, expected: list[float]) -> None:
     assert boxes(found) == [(expected, "")]
 
 
-def test_pixels_are_guessed_or_said() -> None:
+def test_pixel_units_are_guessed_or_set_by_a_parameter() -> None:
     pixels = sides([10, 20, 110, 90], [1, 1, 2, 2], [5, 5, 50, 50])
     parts = sides([0, 0, 1, 1], [0, 0, 0.5, 1.1], [0, 0, 1e9, 1e9])
     assert marked(pixels).drawn["pixels"] is True
@@ -142,7 +142,7 @@ def test_pixels_are_guessed_or_said() -> None:
     assert marked(pixels, pixels="0").drawn["pixels"] is False
 
 
-def test_what_is_no_number_is_not_drawn() -> None:
+def test_boxes_with_nan_or_infinite_sides_are_not_drawn() -> None:
     rows = [[0, 0, 1, 1], [math.nan, 0, 1, 1], [0, math.inf, 1, 1], [-1, -1, -2, -2]]
     found = marked(
         {
@@ -160,12 +160,12 @@ def test_what_is_no_number_is_not_drawn() -> None:
     ]
 
 
-def test_infinite_boxes_of_another_order() -> None:
+def test_infinite_boxes_in_another_order_are_reported() -> None:
     found = marked({"bbox": [math.inf, 0.0, -math.inf, 0.0]}, order="xywh")
     assert found.notes == ["Boxes with a side that is no finite number: 1."]
 
 
-def test_counts_that_differ_are_said() -> None:
+def test_counts_that_differ_are_reported() -> None:
     found = marked({**sides([0, 0, 1, 1], [0, 0, 1, 1]), "image/object/class/text": ["one"]})
     assert boxes(found) == [([0, 0, 1, 1], "")] * 2
     assert found.notes == ["There are 1 labels for 2 boxes: none is shown."]
@@ -201,6 +201,6 @@ def test_key_points_belong_to_boxes() -> None:
     assert marked(keys).notes == ["The key points have 6 x and 1 y."]
 
 
-def test_texts_are_short_and_utf8() -> None:
+def test_label_texts_are_cut_and_valid_utf8() -> None:
     found = marked({**sides([0, 0, 1, 1]), "image/object/class/text": [b"\xff<i>" + b"x" * 5000]})
     assert boxes(found)[0][1] == "\ufffd<i>" + "x" * 96

@@ -11,7 +11,7 @@ from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve
 
 
-def test_a_fault_is_shown_and_logged(
+def test_an_internal_error_is_shown_and_logged(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(health, "_bounds", lambda count: 1 // (count - 1))
@@ -25,7 +25,7 @@ def test_a_fault_is_shown_and_logged(
     assert pages.get("/").status == 200
 
 
-def test_a_fault_of_a_job_does_not_pass_for_its_end(
+def test_an_internal_error_of_a_job_is_not_taken_for_its_end(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(choice.Choice, "_find", lambda *_: 1 // 0)
@@ -45,7 +45,7 @@ def test_a_fault_of_a_job_does_not_pass_for_its_end(
     ],
     ids=["statistics", "health", "item"],
 )
-def test_odd_parameters_are_no_fault(
+def test_odd_parameters_cause_no_internal_error(
     tmp_path: Path, serve: Serve, target: str, status: int
 ) -> None:
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))

@@ -92,19 +92,21 @@ def test_files(pages: Pages, parameters: dict[str, object], expected: list[str])
     ],
     ids=str,
 )
-def test_what_is_no_filter(pages: Pages, parameters: dict[str, object], word: str) -> None:
+def test_invalid_filters_are_refused(
+    pages: Pages, parameters: dict[str, object], word: str
+) -> None:
     answer = pages.get("/", **parameters)
     assert answer.status == 400 and word in answer.text
     assert pages.get("/paths", **parameters).status == 400
 
 
-def test_an_absent_directory_is_an_error_in_words(pages: Pages) -> None:
+def test_an_absent_directory_gives_a_readable_error(pages: Pages) -> None:
     while (page := pages.data("/", folder="absent", sort="size"))["progress"]["is_running"]:
         pass
     assert "absent" in page["error"] and page["items"] == []
 
 
-def test_a_pass_that_fails_late_is_not_begun_again_before_its_error_was_shown(
+def test_a_failed_pass_is_not_restarted_before_its_error_is_shown(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page requests itself again while a pass runs."""
@@ -161,7 +163,9 @@ def test_samples(tmp_path: Path, serve: Callable[..., Pages]) -> None:
     assert {item["name"][-1] for item in chosen["items"]} == {"1"}
 
 
-def test_damaged_files_are_those_of_the_scrub(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+def test_the_damage_filter_shows_files_found_by_the_scrub(
+    tmp_path: Path, serve: Callable[..., Pages]
+) -> None:
     path = tmp_path / "a.ffr"
     with PackWriter(path) as pack:
         for name, data in FILES.items():
@@ -177,7 +181,7 @@ def test_damaged_files_are_those_of_the_scrub(tmp_path: Path, serve: Callable[..
     assert keys(pages, only="damaged", type="txt") == ["a.txt"]
 
 
-def test_few_results_are_kept(tmp_path: Path) -> None:
+def test_only_a_few_results_are_cached(tmp_path: Path) -> None:
     with PackWriter(tmp_path / "a.ffr") as pack:
         pack.add("a", b"")
     with closing(FileCollection(PackTree(tmp_path / "a.ffr"))) as collection:
@@ -246,7 +250,7 @@ def test_examples_by_size(examples: Pages) -> None:
         ("n==5\" and name==it's and has:a", 3),
     ],
 )
-def test_quotes_hold_a_value_together(text: str, count: int) -> None:
+def test_conditions_are_split_only_outside_quotes(text: str, count: int) -> None:
     message = from_dict({"context": {"name": b"salt and pepper", "n": 2}, "feature_lists": {}})
     conditions = parse_conditions(text)
     assert len(conditions) == count
@@ -266,7 +270,7 @@ def test_records_that_cannot_be_read_are_counted(tmp_path: Path, serve: Any) -> 
     assert (found["total"], found["skipped"]) == (2, 1)
 
 
-def test_conditions_refuse_what_they_do_not_know() -> None:
+def test_malformed_conditions_are_refused() -> None:
     for text in ("", "label", "missing:", "==3", "label==", "label=3"):
         with pytest.raises(OptionError, match="is not a condition"):
             parse_conditions(text)

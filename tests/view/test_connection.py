@@ -49,13 +49,13 @@ def answer_to(pages: Pages, request: bytes) -> bytes:
     ids=["none", "of no kind", "a path that is no text"],
 )
 @pytest.mark.parametrize("begin", [UPGRADE, PREFACE], ids=["upgrade", "preface"])
-def test_http_2_is_not_spoken(pages: Pages, begin: str, frames: bytes) -> None:
+def test_http_2_requests_are_refused(pages: Pages, begin: str, frames: bytes) -> None:
     request = begin.format(host=f"{pages.host}:{pages.port}").encode() + frames
     assert answer_to(pages, request).startswith(b"HTTP/1.1 4")  # without a token
     assert pages.get("/").status == 200
 
 
-def test_an_error_in_a_connection_ends_it_alone(
+def test_an_error_in_a_connection_ends_only_that_connection(
     pages: Pages, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: object) -> None:
@@ -90,7 +90,7 @@ def test_idle_connections_have_a_limit(pack: Path, monkeypatch: pytest.MonkeyPat
             time.sleep(0.01)
 
 
-def test_the_want_of_descriptors_is_said_once(
+def test_a_lack_of_descriptors_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection._Once, "has_said", False)
@@ -111,7 +111,7 @@ def test_a_fork_does_not_keep_the_port(pack: Path) -> None:
     view(pack, port=place[1]).close()
 
 
-def test_a_server_that_ends_by_itself_is_an_error(
+def test_an_unexpected_end_of_the_server_is_an_error(
     pack: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def end(_app: object, listener: Listener, **_: object) -> None:

@@ -50,7 +50,7 @@ def pixels(shown: Any) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
-def test_a_row_of_values_is_a_line(view_of: ViewOf) -> None:
+def test_a_row_of_values_is_drawn_as_a_line(view_of: ViewOf) -> None:
     shown = view_of("a.npy", npy(np.array([1.0, 5.0, np.nan, -3.0])))
     assert shown["facts"] == [
         ["Shape", "4"],
@@ -69,7 +69,7 @@ def test_a_row_of_values_is_a_line(view_of: ViewOf) -> None:
     assert shown["text"] == "1.0  5.0  nan  -3.0"
 
 
-def test_a_peak_of_a_long_line_is_seen(view_of: ViewOf) -> None:
+def test_a_thinned_line_keeps_its_peak(view_of: ViewOf) -> None:
     values = np.zeros(1_000_000, np.float32)
     values[345_678] = 7
     line = view_of("a.npy", npy(values))["line"]
@@ -116,13 +116,13 @@ def test_other_values(view_of: ViewOf) -> None:
     assert view_of("a.npy", npy(np.array([1j, 3 + 4j])))["line"]["high"] == "5"
 
 
-def test_objects_are_not_read(view_of: ViewOf) -> None:
+def test_arrays_of_python_objects_are_not_decoded(view_of: ViewOf) -> None:
     shown = view_of("a.npy", npy(np.array([{"a": 1}], object)))
     assert shown["note"] == "It has Python objects, which are not read."
     assert shown["facts"] == [["Shape", "1"], ["Type", "object"]]
 
 
-def test_an_array_that_is_cut(view_of: ViewOf) -> None:
+def test_a_truncated_array_is_reported(view_of: ViewOf) -> None:
     shown = view_of("a.npy", npy(np.arange(100, dtype="u1"))[:-40])
     assert shown["note"] == "It is cut: it has 60 of 100 values."
 
@@ -191,7 +191,7 @@ def test_parquet_without_its_package(
     )
 
 
-def test_a_cell_has_any_character(view_of: ViewOf) -> None:
+def test_table_cells_may_contain_any_character(view_of: ViewOf) -> None:
     found = view_of("a.csv", "a,b\r\n1\u20282,\x0b3\r\n".encode())
     assert found["table"]["columns"] == ["a", "b"]
     assert found["table"]["rows"] == [["1\u20282", "\x0b3"]]
@@ -206,7 +206,7 @@ def test_pages(tmp_path: Path, serve: Serve) -> None:
     assert 'href="/item?key=b.npz&amp;array=%3Ci%3E">&lt;i&gt;</a>' in picture
 
 
-def test_what_cannot_be_decoded_is_shown_in_hex(view_of: ViewOf) -> None:
+def test_undecodable_content_is_shown_in_hex(view_of: ViewOf) -> None:
     shown = view_of("a.npy", b"\x93NUMPY\1\0\x10\0 nonsense")
     assert shown["kind"] == "hex"
     assert shown["note"].startswith("it cannot be decoded: ")

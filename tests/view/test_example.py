@@ -47,7 +47,7 @@ def test_features_are_rows(tmp_path: Path, serve: Serve) -> None:
     assert "1210, 1211" in shown
 
 
-def test_bytes_by_what_they_are(tmp_path: Path, serve: Serve) -> None:
+def test_bytes_are_shown_by_their_content(tmp_path: Path, serve: Serve) -> None:
     many = b"\x08\x01\x12\x08\x12\x06\x08\xff\xff\xff\xff\x07"  # a tensor of 8 GiB in 12 bytes
     values = {
         "picture": picture(),
@@ -127,7 +127,7 @@ def test_steps_of_a_sequence(tmp_path: Path, serve: Serve) -> None:
     assert "step=2" not in shown
 
 
-def test_a_tfds_directory_says_more(serve: Serve) -> None:
+def test_a_tfds_directory_adds_declared_types_and_class_names(serve: Serve) -> None:
     found = rows(serve(TFDS).data("/item", key=0))
     assert found["box"]["declared"].startswith("BBoxFeature float32 (4,)")
     (number,) = found["label"]["values"]
@@ -143,7 +143,7 @@ def test_a_damaged_declaration_is_a_note(tmp_path: Path, serve: Serve) -> None:
     assert page["rows"]
 
 
-def test_where_it_is_and_how_to_read_it(tmp_path: Path, serve: Serve) -> None:
+def test_facts_give_the_offset_and_commands_read_the_record(tmp_path: Path, serve: Serve) -> None:
     file = write(tmp_path / "a b.tfrecord", {"x": 1}, {"x": 2}, {"x": 3})
     pages = serve(file)
     page = pages.data("/item", key=1)
@@ -179,7 +179,7 @@ def test_names_and_texts_are_escaped(tmp_path: Path, serve: Serve) -> None:
     assert pages.data("/item", key=0)["drawn"]["boxes"][0]["label"] == evil
 
 
-def test_what_is_no_example(tmp_path: Path, serve: Serve) -> None:
+def test_a_record_that_is_not_an_example_is_shown_in_hex(tmp_path: Path, serve: Serve) -> None:
     pages = serve(write(tmp_path / "x.tfrecord", b"\x0bno <Example> at all" + bytes(5000), {}))
     answer = pages.get("/item", key=0)
     assert answer.status == 200

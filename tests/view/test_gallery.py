@@ -53,7 +53,7 @@ def test_directories(pages: Pages) -> None:
     assert pages.data("/", folder="train", at=3)["items"] == []
 
 
-def test_what_a_tile_shows(pages: Pages) -> None:
+def test_tile_contents(pages: Pages) -> None:
     first = pages.data("/")["items"][1]
     assert (first["key"], first["folder"], first["size"]) == ("train/0/001.jpg", "train/0", 1)
     assert first["letters"] == "jpg" and "key=train%2F0%2F001.jpg" in first["thumbnail"]
@@ -61,7 +61,7 @@ def test_what_a_tile_shows(pages: Pages) -> None:
     assert (notes["letters"], notes["size"]) == ("file", 0)
 
 
-def test_names_are_text_and_bytes(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path, serve: Callable[..., Pages]) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     (folder / '"><script>alert(1)<').mkdir()

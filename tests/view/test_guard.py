@@ -30,7 +30,7 @@ def refused(answer: Answer, status: int, text: str) -> bool:
 
 
 @pytest.mark.parametrize("target", ["/", "/static/style.css", "/statistics", "/health?scrub=1"])
-def test_nothing_without_the_token(pages: Pages, target: str) -> None:
+def test_requests_without_the_token_are_refused(pages: Pages, target: str) -> None:
     assert refused(pages.ask(target), 403, "token of its link")
 
 
@@ -59,7 +59,7 @@ def test_wrong_token_beside_a_good_cookie(pages: Pages) -> None:
     assert refused(answer, 403, "token")
 
 
-def test_token_is_taken_out_of_the_address(pages: Pages) -> None:
+def test_token_is_removed_from_the_address(pages: Pages) -> None:
     """A user who copies the address of a page does not give the token away."""
     answer = pages.ask(f"/statistics?a=%2F&token={pages.token}&b=")
     assert (answer.status, answer.headers["location"]) == (303, "/statistics?a=%2F&b=")
@@ -68,7 +68,7 @@ def test_token_is_taken_out_of_the_address(pages: Pages) -> None:
     assert rest.split("; ") == [pages.token, "HttpOnly", "Path=/", "SameSite=Strict"]
 
 
-def test_redirection_stays_here(pages: Pages) -> None:
+def test_redirection_stays_on_this_host(pages: Pages) -> None:
     """A browser takes a path that begins with two slashes for another host."""
     for slashes in ("//", "/%5C", "/\\"):
         answer = pages.ask(f"{slashes}elsewhere.example/?token={pages.token}")
@@ -90,7 +90,7 @@ def test_each_server_has_a_token(serve: Serve, pages: Pages, tmp_path: Path) -> 
     "host",
     ["elsewhere.example", "elsewhere.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "[::1]"],
 )
-def test_names_of_other_hosts(pages: Pages, host: str) -> None:
+def test_requests_for_other_host_names_are_refused(pages: Pages, host: str) -> None:
     """A page of a host whose name now resolves to this machine (DNS rebinding) gets nothing."""
     headers = {"Host": host.format(port=pages.port), "Cookie": pages.cookie}
     assert refused(pages.ask("/", headers=headers), 421, "another name")
@@ -98,19 +98,19 @@ def test_names_of_other_hosts(pages: Pages, host: str) -> None:
     assert refused(answer, 421, "another name")
 
 
-def test_port_80_is_left_out_by_browsers() -> None:
+def test_host_header_may_omit_port_80() -> None:
     with socket.socket() as unused:
         assert Listener(unused, "::1", 80, "token").host_headers == {"[::1]", "[::1]:80"}
         assert Listener(unused, "::1", 8080, "token").host_headers == {"[::1]:8080"}
 
 
-def test_localhost_is_a_name_of_ours(pages: Pages) -> None:
+def test_localhost_is_an_accepted_host_name(pages: Pages) -> None:
     headers = {"Host": f"LocalHost:{pages.port}", "Cookie": pages.cookie}
     assert pages.ask("/", headers=headers).status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
-def test_only_get(pages: Pages, method: str) -> None:
+def test_methods_that_write_are_refused(pages: Pages, method: str) -> None:
     answer = pages.ask("/health?scrub=1", method=method, headers={"Cookie": pages.cookie})
     assert refused(answer, 405, "only read")
     assert answer.headers["allow"] == "GET, HEAD"
@@ -142,7 +142,7 @@ def test_headers_of_each_answer(pages: Pages, path: str) -> None:
     "path",
     ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%2fapp.py"],
 )
-def test_static_files_are_those_of_the_package(pages: Pages, path: str) -> None:
+def test_static_paths_cannot_leave_the_static_directory(pages: Pages, path: str) -> None:
     answer = pages.get(path)
     assert (answer.status, b"import" in answer.body, b"root:" in answer.body) == (404, False, False)
 
@@ -161,7 +161,7 @@ def fetched(pages: Pages, target: str, site: str, mode: str, dest: str) -> int:
 
 
 @pytest.mark.parametrize("site", ["same-site", "cross-site"])
-def test_pages_of_other_ports_have_the_cookie_but_only_lead_here(pages: Pages, site: str) -> None:
+def test_pages_of_other_ports_may_only_link_to_pages(pages: Pages, site: str) -> None:
     for target in ("/health?scrub=1", "/statistics?again=1"):
         assert fetched(pages, target, site, "no-cors", "image") == 403
         assert fetched(pages, target, site, "navigate", "document") == 403
@@ -174,7 +174,7 @@ def test_pages_of_other_ports_have_the_cookie_but_only_lead_here(pages: Pages, s
     assert fetched(pages, "/health?scrub=1", "none", "navigate", "document") == 303
 
 
-def test_header_that_is_too_long(pages: Pages) -> None:
+def test_an_overlong_header_ends_only_its_connection(pages: Pages) -> None:
     """The header ends its connection, not the server."""
     with contextlib.suppress(http.client.HTTPException, OSError):
         assert pages.ask("/", headers={"X": "x" * 100_000}).status == 431

@@ -55,7 +55,7 @@ def levels(found: Any) -> dict[str, int]:
     return {one["title"]: one["records"] for one in found["levels"] if one["records"]}
 
 
-def test_nothing_is_read_before_it_is_asked_for(serve: Serve, pack: Path) -> None:
+def test_nothing_is_checked_before_a_scrub_is_requested(serve: Serve, pack: Path) -> None:
     found = serve(pack).data("/health")
     assert (levels(found), found["has_begun"], found["damaged"]) == ({"unknown": 13}, False, [])
 

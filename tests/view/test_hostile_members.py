@@ -63,7 +63,7 @@ def check_inert(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", VIOLENT)
-def test_names(tmp_path: Path, serve: Serve, name: str) -> None:
+def test_hostile_names_are_shown_as_text(tmp_path: Path, serve: Serve, name: str) -> None:
     pages = serve(write_folder(tmp_path / "x.ffr", {name: {name: b"text"}}))
     key = f"{name}/{name}"
     answer = pages.get("/item", key=key)
@@ -78,7 +78,7 @@ def test_names(tmp_path: Path, serve: Serve, name: str) -> None:
     )
 
 
-def test_a_name_that_leads_upwards_is_not_there(tmp_path: Path, serve: Serve) -> None:
+def test_a_path_with_dot_dot_is_not_found(tmp_path: Path, serve: Serve) -> None:
     """No writer puts the name ".." into an index, and the core shows no such name either."""
 
     def spoil(index: Index) -> None:
@@ -113,7 +113,7 @@ def test_a_name_that_leads_upwards_is_not_there(tmp_path: Path, serve: Serve) ->
         ("a.pdf", "%PDF-1.7 /JS (app.alert(1))"),
     ],
 )
-def test_content_that_runs(tmp_path: Path, serve: Serve, name: str, data: str) -> None:
+def test_active_content_is_served_inert(tmp_path: Path, serve: Serve, name: str, data: str) -> None:
     pages = serve(write_folder(tmp_path / "x.ffr", {name: data.encode("latin-1")}))
     answer = pages.get("/item", key=name)
     assert answer.status == 200
@@ -278,7 +278,7 @@ def test_a_decoder_that_reads_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
         sandbox.run("arrays.npy", content(npy_of("(1000000,)") + bytes(8_000_000)))
 
 
-def test_an_error_of_reading_is_not_the_decoders() -> None:
+def test_a_read_error_is_not_reported_as_a_decoder_error() -> None:
     def fail() -> None:
         raise RemoteTimeoutError("no answer")
 
@@ -286,7 +286,9 @@ def test_an_error_of_reading_is_not_the_decoders() -> None:
         sandbox.run("arrays.npy", content(npy_of("(1,)"), fail))
 
 
-def test_a_child_that_cannot_begin_is_no_matter_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decoder_process_that_fails_to_start_gives_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(child, "_PROGRAM", "import sys; sys.exit(3)")
     sandbox.end_ahead()
     with pytest.raises(TooLargeError, match=r"process that decodes has ended \(status 3\)"):
@@ -294,7 +296,7 @@ def test_a_child_that_cannot_begin_is_no_matter_of_memory(monkeypatch: pytest.Mo
     sandbox.end_ahead()
 
 
-def test_the_child_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_decoder_process_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/nothing")  # Python may need it
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     found: dict[str, str] = {}
@@ -318,7 +320,7 @@ def test_the_child_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [one for one in variables if one.startswith(("PATH=", "AWS_"))]
 
 
-def test_damage_that_a_decoder_finds(
+def test_damage_found_by_a_decoder(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is too large to be verified as a whole, but its decoder reads the damaged part."""

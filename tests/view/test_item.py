@@ -85,7 +85,7 @@ def test_a_link_shows_where_it_leads(tmp_path: Path, serve: Serve) -> None:
     assert pages.get("/bytes", key="dead").status == 404
 
 
-def test_damage_in_one_line_with_all_facts(tmp_path: Path, serve: Serve) -> None:
+def test_damage_is_reported_in_one_line_beside_the_facts(tmp_path: Path, serve: Serve) -> None:
     pack = write_folder(tmp_path / "x.ffr", {"a.txt": b"SECRET" * 9})
     flip_byte(pack, record_extents(pack)[0][0] + 40)
     pages = serve(pack)
@@ -100,7 +100,7 @@ def test_damage_in_one_line_with_all_facts(tmp_path: Path, serve: Serve) -> None
     assert 'download="' not in text
 
 
-def test_a_file_that_is_cut_off_meanwhile(tmp_path: Path, serve: Serve) -> None:
+def test_a_file_truncated_while_it_is_served_is_unreadable(tmp_path: Path, serve: Serve) -> None:
     pack = write_folder(tmp_path / "x.ffr", {"a.txt": b"A" * 9, "b.txt": b"B" * 9})
     pages = serve(pack)
     os.truncate(pack, record_extents(pack)[1][0] + 4)
@@ -123,7 +123,7 @@ def test_a_picture_and_its_exif(view_of: Any) -> None:
     assert '<img class="shown" src="/bytes?key=a.jpg"' in shown["html"]
 
 
-def test_a_picture_that_browsers_do_not_know(tmp_path: Path, serve: Serve) -> None:
+def test_a_picture_of_a_type_unknown_to_browsers_is_shown(tmp_path: Path, serve: Serve) -> None:
     pages = serve(
         write_folder(tmp_path / "x.ffr", {"a.tiff": encoded(Image.new("RGB", (30, 20)), "TIFF")})
     )
@@ -158,7 +158,7 @@ def test_text_in_parts_at_whole_characters(tmp_path: Path, serve: Serve) -> None
     assert 'href="/item?key=a.txt&amp;at=524288"' in text
 
 
-def test_text_that_is_no_utf8(view_of: Any) -> None:
+def test_text_that_is_not_utf8(view_of: Any) -> None:
     assert view_of("a.txt", "Größe".encode("latin-1"))["text"] == "Gr\ufffd\ufffde"
     assert view_of("a.html", b"<script>alert(1)</script>")["kind"] == "text"
 
@@ -211,12 +211,12 @@ NAMES = ["a b.txt", "-x", "it's.txt", 'a"b$(id)`id`\\', "a\nb", "<script>", "ü\
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_lines_read_the_file(tmp_path: Path, serve: Serve, name: str) -> None:
+def test_the_shown_commands_read_the_file(tmp_path: Path, serve: Serve, name: str) -> None:
     pack = write_folder(tmp_path / "it's $x.ffr", {name: b"content"})
     _lines_read(serve(pack).data("/item", key=name)["commands"])
 
 
-def test_the_lines_read_a_name_that_is_no_text(tmp_path: Path, serve: Serve) -> None:
+def test_the_shown_commands_read_a_name_that_is_not_utf8(tmp_path: Path, serve: Serve) -> None:
     def spoil(index: Index) -> None:
         index.names = index.names.replace(b"name", b"\xff\xfe'\\")
 
@@ -230,7 +230,7 @@ def test_the_lines_read_a_name_that_is_no_text(tmp_path: Path, serve: Serve) -> 
     assert pages.get("/bytes", key="\udcff\udcfe'\\").body == b"content"
 
 
-def test_the_lines_read_a_record_of_a_plain_file(tmp_path: Path, serve: Serve) -> None:
+def test_the_shown_commands_read_a_record_of_a_plain_file(tmp_path: Path, serve: Serve) -> None:
     pages = serve(write_records(tmp_path / "x.ffr", [b"other", b"content"]))
     _lines_read(pages.data("/item", key="000000001")["commands"])
 

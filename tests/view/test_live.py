@@ -37,7 +37,7 @@ def event(answer: http.client.HTTPResponse) -> str:
     return "".join(lines)
 
 
-def test_figures_change(serve: Serve, mount: MakeMount, pack_tree: PackTree) -> None:
+def test_live_figures_are_streamed(serve: Serve, mount: MakeMount, pack_tree: PackTree) -> None:
     made = mount(pack_tree({"a": b"x" * 1000, "b": b"y"}))
     pages = serve(made.path)
     assert 'href="/live"' in pages.get("/live").text
@@ -55,7 +55,7 @@ def test_figures_change(serve: Serve, mount: MakeMount, pack_tree: PackTree) -> 
             pass  # the test's timeout ends it
 
 
-def test_mount_that_has_gone_says_so(serve: Serve, mount: MakeMount, pack_tree: PackTree) -> None:
+def test_live_page_reports_an_unmount(serve: Serve, mount: MakeMount, pack_tree: PackTree) -> None:
     made = mount(pack_tree({"a": b"x"}))
     pages = serve(made.path)
     with stream(pages) as answer:
@@ -110,7 +110,7 @@ def test_server_ends_while_a_stream_is_open(mount: MakeMount, pack_tree: PackTre
             served.close()
 
 
-def test_pack_is_no_mount(serve: Serve, pack_tree: PackTree) -> None:
+def test_a_pack_has_no_live_page(serve: Serve, pack_tree: PackTree) -> None:
     pages = serve(pack_tree({"a": b"x"}))
     assert 'href="/live"' not in pages.get("/").text
     for path in ("/live", "/live/stream"):

@@ -47,7 +47,7 @@ def test_kinds_of_sources(serve: Serve, place: Path, source: str, contents: str)
     assert "".join(pages.get("/bytes", key=key).text for key in keys) == contents
 
 
-def test_several_sources_are_one(serve: Serve, place: Path) -> None:
+def test_several_sources_are_shown_as_one(serve: Serve, place: Path) -> None:
     records = place / "records"
     pages = serve([records / "y.tfrecord", records / "x.tfrecord"])
     assert [pages.get("/bytes", key=key).text for key in "01"] == ["y", "x"]
@@ -85,7 +85,7 @@ def test_a_mount_of_a_part_of_a_set(
     assert any("missing" in str(one.message) for one in recwarn)
 
 
-def test_a_mount_shows_what_was_mounted(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_a_mount_gives_its_mount_point_and_packs(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree({"a": b"1"}))
     opened = open_sources(tree.path)
     assert (opened.mountpoint, opened.sources) == (str(tree.path), [str(tree.pack)])
@@ -103,7 +103,7 @@ def test_a_mount_whose_packs_have_the_same_path(
     assert serve(tree.path).get("/bytes", key="x").text == which
 
 
-def test_what_is_none_is_one_line(place: Path) -> None:
+def test_a_source_that_cannot_be_viewed_gives_a_clear_error(place: Path) -> None:
     with pytest.raises(FormatError) as caught:
         open_sources(place / "data" / "a")
     assert "\n" not in str(caught.value)

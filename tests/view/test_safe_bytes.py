@@ -58,7 +58,7 @@ DOWNLOADED = {
 }
 
 
-def test_what_is_shown_in_place_and_what_is_downloaded(tmp_path: Path, serve: Serve) -> None:
+def test_only_safe_types_are_shown_inline(tmp_path: Path, serve: Serve) -> None:
     files = {name: data for name, (data, _) in SHOWN.items()} | DOWNLOADED
     pages = serve(write_folder(tmp_path / "x.ffr", files))
     for name, data in files.items():
@@ -78,7 +78,7 @@ def test_a_record_of_a_plain_file_needs_no_extension(tmp_path: Path, serve: Serv
     assert kind_and_place(pages.get("/bytes", key="000000000"))[1] == "attachment"
 
 
-def test_a_part_is_of_the_type_that_its_own_bytes_have(tmp_path: Path, serve: Serve) -> None:
+def test_a_part_has_the_type_of_its_own_bytes(tmp_path: Path, serve: Serve) -> None:
     pages = serve(write_folder(tmp_path / "x.ffr", {"a.png": PNG[:8] + SCRIPT}))
     part = pages.get("/bytes", key="a.png", offset=8, size=8)
     assert part.body == b"<script>"
@@ -115,25 +115,25 @@ def test_ranges(large: Pages, asked: str, first: int, end: int) -> None:
 
 
 @pytest.mark.parametrize("asked", [f"bytes={len(LARGE)}-", "bytes=9-5", "bytes=-0"])
-def test_no_range_of_the_file(large: Pages, asked: str) -> None:
+def test_unsatisfiable_ranges_are_refused(large: Pages, asked: str) -> None:
     answer = large.ask("/bytes?key=a.mp4", headers={"Cookie": large.cookie, "Range": asked})
     assert (answer.status, answer.body) == (416, b"")
     assert answer.headers["content-range"] == f"bytes */{len(LARGE)}"
 
 
 @pytest.mark.parametrize("asked", ["bytes=1-2,5-6", "bytes=-", "lines=1-2", "bytes=a-b"])
-def test_another_range_is_not_followed(large: Pages, asked: str) -> None:
+def test_unsupported_ranges_give_the_whole_file(large: Pages, asked: str) -> None:
     answer = large.ask("/bytes?key=a.mp4", headers={"Cookie": large.cookie, "Range": asked})
     assert (answer.status, answer.body == LARGE) == (200, True)
 
 
-def test_head_has_the_size_and_no_bytes(large: Pages) -> None:
+def test_head_gives_the_size_without_a_body(large: Pages) -> None:
     answer = large.ask("/bytes?key=a.mp4", method="HEAD", headers={"Cookie": large.cookie})
     assert (answer.status, answer.body) == (200, b"")
     assert answer.headers["content-length"] == str(len(LARGE))
 
 
-def test_no_path_leads_outside(tmp_path: Path, serve: Serve) -> None:
+def test_no_path_leaves_the_pack(tmp_path: Path, serve: Serve) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     pages = serve(write_folder(tmp_path / "x.ffr", {"d": {"a": b"A"}, "b": b"B"}))
     for key in ("../secret", "d/../../secret", "d/..", str(tmp_path / "secret"), "\0", "\n", "."):
@@ -143,7 +143,7 @@ def test_no_path_leads_outside(tmp_path: Path, serve: Serve) -> None:
     assert pages.get("/bytes", key="/d//a").body == b"A"  # as in PackedFolder
 
 
-def test_no_damaged_byte_leaves(tmp_path: Path, serve: Serve) -> None:
+def test_no_damaged_byte_is_sent(tmp_path: Path, serve: Serve) -> None:
     pack = write_folder(tmp_path / "x.ffr", {"a.png": PNG, "b.png": PNG})
     flip_byte(pack, record_extents(pack)[0][0] + 40)
     pages = serve(pack)
@@ -153,7 +153,7 @@ def test_no_damaged_byte_leaves(tmp_path: Path, serve: Serve) -> None:
     assert pages.get("/bytes", key="b.png").body == PNG
 
 
-def test_damage_behind_the_first_piece_cuts_the_answer(tmp_path: Path, serve: Serve) -> None:
+def test_damage_after_the_first_piece_truncates_the_response(tmp_path: Path, serve: Serve) -> None:
     """The core verifies a large record in parts: the index has a checksum of each part."""
     pack = tmp_path / "x.ffr"
     pack.write_bytes(indexed_pack({b"a.mp4": LARGE}))

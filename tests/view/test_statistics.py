@@ -51,7 +51,7 @@ def stats(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return {feature["path"]["step"][0]: feature for feature in features}
 
 
-def test_numbers_are_those_of_schema_stats(
+def test_numbers_equal_those_of_schema_stats(
     serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", records(100))
@@ -79,7 +79,7 @@ def test_numbers_are_those_of_schema_stats(
     assert row["top"] == [[one["value"], one["frequency"]] for one in strings["top_values"]]
 
 
-def test_modules_beside_the_data_are_not_run(
+def test_modules_in_the_data_directory_are_not_imported(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user may run the viewer in the directory of a data set, whose files others wrote."""
@@ -145,7 +145,7 @@ def test_schema_is_compared(serve: Serve, tmp_path: Path) -> None:
         serve(second, schema=first)
 
 
-def test_numbers_that_are_none(serve: Serve, tmp_path: Path) -> None:
+def test_infinite_and_nan_values(serve: Serve, tmp_path: Path) -> None:
     """JSON has no infinity, and a chart cannot show one."""
     inf, nan = float("inf"), float("nan")
     rows = [example(x=[inf, 1.0], y=[nan], z=[-3e38, 3e38], none=None) for _ in range(3)]
@@ -162,7 +162,7 @@ def test_damage_is_left_out_and_counted(serve: Serve, tmp_path: Path) -> None:
     assert (found["examples"], found["skipped"]) == ([20], [1])
 
 
-def test_error_is_shown_until_tried_again(serve: Serve, tmp_path: Path) -> None:
+def test_error_is_shown_until_the_count_is_repeated(serve: Serve, tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [b"no Example"])
     pages = serve(file)
     (job,) = counted(pages)["jobs"]
@@ -210,7 +210,7 @@ def test_files_and_examples_are_not_compared(serve: Serve, tmp_path: Path) -> No
         serve(tmp_path / "p.ffr", second=write_tfrecord(tmp_path / "x.tfrecord", records(3)))
 
 
-def test_closing_ends_counting(serve: Serve, tmp_path: Path) -> None:
+def test_close_ends_counting(serve: Serve, tmp_path: Path) -> None:
     from ffrfs.view.view import view
 
     file = write_tfrecord(tmp_path / "x.tfrecord", records(20_000))
@@ -230,13 +230,13 @@ print(resource.getrlimit(resource.RLIMIT_AS)[1] >> 30, ours.poll())
 """
 
 
-def test_counting_has_a_limit_of_memory(tmp_path: Path) -> None:
+def test_counting_has_a_memory_limit(tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", records(3))
     command = [sys.executable, "-c", LIMITED, str(file)]
     assert subprocess.check_output(command, text=True) == "4 True\n"
 
 
-def test_areas_are_in_proportion() -> None:
+def test_areas_are_proportional_to_sizes() -> None:
     sizes = [6, 6, 4, 3, 2, 2, 1]
     areas = list(squarified(sizes, Area(0, 0, 6, 4)))
     assert [area.width * area.height for area in areas] == pytest.approx(sizes)
@@ -244,7 +244,7 @@ def test_areas_are_in_proportion() -> None:
     assert areas[0] == pytest.approx(Area(0, 0, 3, 2))
 
 
-def test_a_size_beside_which_another_is_nothing() -> None:
+def test_sizes_lost_to_rounding_get_empty_areas() -> None:
     first, second, third = squarified([1e17, 1, 1], Area(0, 0, 1, 1))
     assert first == Area(0, 0, 1, 1)
     assert second.width * second.height == third.width * third.height == 0

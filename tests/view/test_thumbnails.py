@@ -57,7 +57,9 @@ def thumbnails() -> Iterator[Thumbnails]:
     made.close()
 
 
-def test_a_thumbnail_is_as_the_camera_was_held(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+def test_a_thumbnail_is_rotated_by_its_exif_orientation(
+    tmp_path: Path, serve: Callable[..., Pages]
+) -> None:
     photo = Image.new("RGB", (800, 400), "red")
     with PackWriter(tmp_path / "a.ffr") as pack:
         pack.add("a/photo.jpg", encoded(photo, "JPEG", exif=turned()))
@@ -67,7 +69,7 @@ def test_a_thumbnail_is_as_the_camera_was_held(tmp_path: Path, serve: Callable[.
     assert "max-age" in answer.headers["cache-control"]
 
 
-def test_a_name_that_is_no_text(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+def test_a_name_that_is_not_utf8(tmp_path: Path, serve: Callable[..., Pages]) -> None:
     def spoil(index: Index) -> None:
         index.names = index.names.replace(b"name", b"\xff\xfe'\\")
 
@@ -76,7 +78,9 @@ def test_a_name_that_is_no_text(tmp_path: Path, serve: Callable[..., Pages]) -> 
     assert serve(tmp_path / "x.ffr").get("/thumbnail", key="\udcff\udcfe'\\").status == 200
 
 
-def test_what_is_no_picture_has_no_thumbnail(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+def test_files_that_are_no_pictures_have_no_thumbnail(
+    tmp_path: Path, serve: Callable[..., Pages]
+) -> None:
     with PackWriter(tmp_path / "a.ffr") as pack:
         pack.add("a/text.jpg", b"no picture")
         pack.add("a/cut.png", encoded(Image.new("RGB", (9, 9)))[:40])
@@ -122,7 +126,9 @@ def test_kinds_of_pixels(thumbnails: Thumbnails) -> None:
 
 
 @pytest.mark.parametrize("make_bomb", [huge_png, large_png, slow_jpeg])
-def test_bombs_have_no_thumbnail(thumbnails: Thumbnails, make_bomb: Callable[[], bytes]) -> None:
+def test_decompression_bombs_have_no_thumbnail(
+    thumbnails: Thumbnails, make_bomb: Callable[[], bytes]
+) -> None:
     bomb = make_bomb()
     assert len(bomb) < 4 << 20
     assert thumbnails.make(lambda: bomb, 100) is None
@@ -158,7 +164,7 @@ print(sandbox.run("exif.describe", content)["width"])
 """
 
 
-def test_limits_of_the_program_that_are_lower_stay() -> None:
+def test_lower_resource_limits_of_the_program_are_kept() -> None:
     """A batch system or a login node sets limits that an ordinary user cannot raise again."""
     no_right = ["setpriv", "--bounding-set", "-sys_resource"] if os.geteuid() == 0 else []
     limits = ["prlimit", "--cpu=600:600", f"--as={3 << 28}:{3 << 28}"]
@@ -167,7 +173,7 @@ def test_limits_of_the_program_that_are_lower_stay() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n20\n", "")
 
 
-def test_what_took_too_long_is_tried_again(
+def test_a_thumbnail_that_timed_out_is_tried_again(
     tmp_path: Path, serve: Callable[..., Pages], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine, a timeout says nothing about the picture."""
@@ -195,7 +201,7 @@ def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def test_equal_pictures_are_made_once(thumbnails: Thumbnails) -> None:
+def test_equal_pictures_share_one_thumbnail(thumbnails: Thumbnails) -> None:
     picture = encoded(Image.new("RGB", (20, 20)))
     first = thumbnails.make(lambda: picture, 100)
     assert thumbnails.make(lambda: bytes(bytearray(picture)), 100) is first

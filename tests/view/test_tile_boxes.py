@@ -14,7 +14,7 @@ EXPECTED = [[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 1.0], [0.25, 0.0, 0.5, 0.25]]
 SCALES = {"x": WIDTH, "y": HEIGHT}
 
 
-def test_boxes_are_parts_of_the_sides(tmp_path: Path, serve: Serve) -> None:
+def test_box_coordinates_are_fractions_of_the_sides(tmp_path: Path, serve: Serve) -> None:
     pixels = {
         name: [value * SCALES[name[-4]] for value in values]
         for name, values in DETECTION.items()
@@ -34,12 +34,12 @@ def test_boxes_are_parts_of_the_sides(tmp_path: Path, serve: Serve) -> None:
     assert pages.get("/boxes", key=6).status == 404
 
 
-def test_a_turned_picture_has_none(tmp_path: Path, serve: Serve) -> None:
+def test_a_picture_rotated_by_exif_has_no_tile_boxes(tmp_path: Path, serve: Serve) -> None:
     record = detection(**{"image/encoded": picture(exif=turned())})
     assert serve(write(tmp_path / "x.tfrecord", record)).data("/boxes", key=0) == {"boxes": []}
 
 
-def test_files_have_none(tmp_path: Path, serve: Serve) -> None:
+def test_files_have_no_tile_boxes(tmp_path: Path, serve: Serve) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/a.jpg").write_bytes(picture())
     ffrfs.pack_folder(tmp_path / "folder", tmp_path / "x.ffr")

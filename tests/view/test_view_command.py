@@ -108,7 +108,7 @@ def test_open_does_not_show_the_token_to_other_users(
     assert not file.parent.exists()
 
 
-def test_no_page_frames_those_of_the_command(pack: Path) -> None:
+def test_pages_of_the_command_refuse_to_be_framed(pack: Path) -> None:
     """Only pages of `ffrfs.view()` may be in frames: a notebook shows them so."""
     with running(pack) as (_, pages):
         assert pages.host == "127.0.0.1"
@@ -123,7 +123,7 @@ def test_no_page_frames_those_of_the_command(pack: Path) -> None:
         assert policy.endswith("frame-ancestors http://localhost:* http://127.0.0.1:*")
 
 
-def test_ctrl_c_ends_it(pack: Path) -> None:
+def test_ctrl_c_ends_the_command(pack: Path) -> None:
     with running(pack) as (process, pages):
         pages.get("/health", scrub=1)
         pages.get("/statistics")
@@ -132,7 +132,7 @@ def test_ctrl_c_ends_it(pack: Path) -> None:
     assert (process.returncode, out, err) == (130, "", "ffrfs: interrupted\n")
 
 
-def test_port_is_taken_as_given(pack: Path, fails: Callable[..., str]) -> None:
+def test_given_port_is_used(pack: Path, fails: Callable[..., str]) -> None:
     with free_ports(1) as [port]:
         with socket.create_server(("127.0.0.1", port)):
             line = fails(pack, "--port", port)
@@ -163,14 +163,14 @@ def test_other_addresses_need_the_token_too(pack: Path) -> None:
     ],
     ids=["any", "zero", "no text", "too long", "not ours"],
 )
-def test_hosts_that_cannot_be_served(
+def test_unusable_hosts_are_refused(
     pack: Path, fails: Callable[..., str], host: str, reason: str
 ) -> None:
     assert reason in fails(pack, "--host", host)
 
 
 @pytest.mark.parametrize(("host", "written"), [("127.1", "127.0.0.1"), ("0:0:0:0:0:0:0:1", "::1")])
-def test_addresses_are_written_as_browsers_do(host: str, written: str) -> None:
+def test_addresses_are_written_as_in_browsers(host: str, written: str) -> None:
     try:
         listener = listen(host)
     except OSError:
@@ -196,7 +196,7 @@ def test_packages_that_are_missing() -> None:
         assert package in line and "ffrfs[view]" in line
 
 
-def test_python_function(pack: Path) -> None:
+def test_view_function_serves_until_it_is_closed(pack: Path) -> None:
     """A notebook shows the result as a frame; the end of a `with` block closes it."""
     with ffrfs.view(pack) as served:
         assert Pages(served.url).get("/").status == 200
@@ -206,7 +206,7 @@ def test_python_function(pack: Path) -> None:
     served.close()  # a second time
 
 
-def test_a_view_that_ends_at_once_closes_its_port(pack: Path) -> None:
+def test_a_view_closed_at_once_frees_its_port(pack: Path) -> None:
     """It does so also if it is cancelled before it serves, which happens only sometimes."""
     ports = []
     for _ in range(40):
@@ -222,7 +222,7 @@ def test_close_after_an_interrupted_wait_ends_the_server(pack: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "closed\n"), done
 
 
-def test_ctrl_c_in_the_moment_before_the_wait_ends_it(pack: Path) -> None:
+def test_ctrl_c_just_before_the_wait_ends_the_wait(pack: Path) -> None:
     """interrupt_main() is that case: Python notes the signal, but no system call is interrupted."""
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -265,7 +265,7 @@ def test_close_ends_a_list_that_is_not_sorted_yet(
     assert "still reads" not in caplog.text
 
 
-def test_close_leaves_a_request_behind_that_hangs(
+def test_close_does_not_wait_for_a_request_that_hangs(
     pack: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The data set stays open for that request, and is closed when the request ends."""

@@ -106,7 +106,9 @@ def _items(pages: Pages, *keys: str) -> list[str]:
     return [path for path in paths if pages.get(path).status == 200]
 
 
-def test_polling_shows_the_end(tabs: Tabs, serve: Serve, tmp_path: Path) -> None:
+def test_progress_page_shows_the_end_without_a_reload(
+    tabs: Tabs, serve: Serve, tmp_path: Path
+) -> None:
     """A page that shows the progress of a job shows its end without a reload by the user."""
     (tmp_path / "x.tfrecord").write_bytes(framed([b"x" * 100]) * 300_000)
     page = tabs.open(serve(tmp_path / "x.tfrecord"), "/health")

@@ -17,7 +17,7 @@ from tests.view.conftest import Serve
 NO_ICON = '<link rel="icon" href="data:,">'
 
 
-def test_a_link_in_a_file_leads_to_the_pages(
+def test_a_link_in_a_local_file_opens_the_pages(
     chromium: Any, serve: Serve, pack: Path, tmp_path: Path
 ) -> None:
     """The browser takes it for a link of another site, and does not send the cookie at first."""
@@ -70,7 +70,7 @@ def test_a_notebook_shows_the_pages_in_a_frame(
         frame.get_by_text("All records are good.").wait_for()
 
 
-def test_a_page_of_another_port_begins_nothing(tabs: Tabs, serve: Serve, pack: Path) -> None:
+def test_a_page_of_another_port_cannot_start_a_scrub(tabs: Tabs, serve: Serve, pack: Path) -> None:
     pages = serve(pack)
     with notebook(f'{NO_ICON}<img src="{pages.root}/health?scrub=1">') as address:
         page = tabs.open(pages)

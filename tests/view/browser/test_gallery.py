@@ -61,7 +61,7 @@ def test_thumbnails_are_shown(pages: Pages, tabs: Tabs) -> None:
     assert first.get_attribute("alt") == "Thumbnail of 000.jpg"
 
 
-def test_letters_are_shown_where_there_is_no_picture(
+def test_tiles_without_a_picture_show_letters(
     tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
 ) -> None:
     with PackWriter(tmp_path / "a.ffr") as writer:
@@ -114,7 +114,7 @@ def test_help_opens_and_closes(pages: Pages, tabs: Tabs) -> None:
     assert page.get_by_role("dialog").is_visible()
 
 
-def test_the_selection_becomes_a_list_and_commands(pages: Pages, pack: Path, tabs: Tabs) -> None:
+def test_the_selection_gives_a_list_and_commands(pages: Pages, pack: Path, tabs: Tabs) -> None:
     page = tabs.open(pages, "/?at=140")
     page.locator(".tile", has_text="149.jpg").locator("input").check()
     with page.expect_download() as download:
@@ -135,7 +135,7 @@ def test_the_selection_becomes_a_list_and_commands(pages: Pages, pack: Path, tab
     assert not page.locator("#selection").is_visible()
 
 
-def test_a_name_that_begins_with_a_hyphen_is_no_option(
+def test_a_name_with_a_leading_hyphen_is_not_taken_for_an_option(
     tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
 ) -> None:
     with PackWriter(tmp_path / "a.ffr") as writer:
@@ -155,7 +155,7 @@ def run(command: str, folder: Path) -> bytes:
     ).stdout
 
 
-def test_results_come_by_and_by(
+def test_results_of_a_slow_search_appear_without_a_reload(
     tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gallery, "_WAIT_S", 0)
@@ -181,7 +181,7 @@ def test_examples_are_selected_by_number(
     assert not page.locator("[data-command=pack]").is_visible()
 
 
-def test_a_phone_needs_no_scrolling_sideways(pages: Pages, tabs: Tabs) -> None:
+def test_a_phone_needs_no_horizontal_scrolling(pages: Pages, tabs: Tabs) -> None:
     page = tabs.open(pages, width=390)
     for path in ("/?folder=/", "/?only=damaged", "/", "/?name=*&sort=-size"):
         page.goto(pages.root + path)

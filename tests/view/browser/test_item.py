@@ -48,7 +48,7 @@ def pages(tmp_path: Path, serve: Serve) -> Pages:
     return serve(write_folder(tmp_path / "x.ffr", FILES))
 
 
-def test_a_picture_is_turned_as_it_says(pages: Pages, tabs: Any) -> None:
+def test_a_picture_is_rotated_by_its_exif_orientation(pages: Pages, tabs: Any) -> None:
     page = tabs.open(pages, link("/item", key="a.jpg"))
     size = page.evaluate(
         "document.querySelector('img.shown').decode().then(() => "
@@ -57,7 +57,7 @@ def test_a_picture_is_turned_as_it_says(pages: Pages, tabs: Any) -> None:
     assert size == [200, 300]
 
 
-def test_sound_can_be_played_from_any_place(pages: Pages, tabs: Any) -> None:
+def test_sound_can_be_played_from_any_position(pages: Pages, tabs: Any) -> None:
     page = tabs.open(pages, link("/item", key="b.wav"))
     sought = page.evaluate(
         """new Promise((done, failed) => {
@@ -72,7 +72,7 @@ def test_sound_can_be_played_from_any_place(pages: Pages, tabs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["c.svg", "d.html", "e.gif"])
-def test_nothing_runs(pages: Pages, tabs: Any, name: str) -> None:
+def test_no_script_of_a_file_runs(pages: Pages, tabs: Any, name: str) -> None:
     page = tabs.open(pages, link("/item", key=name))
     assert page.evaluate("document.documentElement.dataset.ran") is None
     address = pages.root + link("/bytes", key=name)
@@ -89,14 +89,14 @@ def test_nothing_runs(pages: Pages, tabs: Any, name: str) -> None:
     assert page.evaluate("document.documentElement.dataset.ran") is None
 
 
-def test_downloads_have_their_names(pages: Pages, tabs: Any) -> None:
+def test_downloads_keep_the_names_of_the_files(pages: Pages, tabs: Any) -> None:
     page = tabs.open(pages, link("/item", key="c.svg"))
     with page.expect_download() as download:
         page.get_by_role("link", name="Download", exact=True).click()
     assert download.value.suggested_filename == "c.svg"
 
 
-def test_a_line_is_copied(pages: Pages, tabs: Any) -> None:
+def test_a_command_line_is_copied_to_the_clipboard(pages: Pages, tabs: Any) -> None:
     page = tabs.open(pages, link("/item", key="k'\"<i>\n.txt"))
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the line of Shell").click()

@@ -83,7 +83,7 @@ EXPECTED = [(0.1, 0.2, 0.4, 0.6), (0.5, 0.5, 0.9, 1.0), (0.25, 0.0, 0.5, 0.25)]
 
 
 @pytest.mark.parametrize("width", [1200, 390])
-def test_boxes_lie_where_they_should(show: Show, width: int) -> None:
+def test_boxes_are_drawn_at_the_right_positions(show: Show, width: int) -> None:
     page = show(detection(), width=width)
     assert np.allclose(boxes(page), EXPECTED, atol=0.01)
     assert names(page) == ["car 0.90", "truck 0.60", "car 0.20"]
@@ -93,7 +93,7 @@ def test_boxes_lie_where_they_should(show: Show, width: int) -> None:
     assert np.allclose(boxes(page), EXPECTED, atol=0.01)
 
 
-def test_a_picture_is_not_turned(show: Show) -> None:
+def test_a_picture_with_boxes_is_not_rotated_by_exif(show: Show) -> None:
     """TensorFlow's decoder ignores EXIF, so boxes refer to the picture as it is stored."""
     page = show(detection(**{"image/encoded": picture(exif=turned())}))
     shape = page.locator("#picture").bounding_box()
@@ -129,7 +129,7 @@ def test_classes_and_scores_hide_boxes(show: Show) -> None:
     assert boxes(page) == []
 
 
-def test_the_keyboard_is_enough(show: Show) -> None:
+def test_overlays_can_be_controlled_by_keyboard(show: Show) -> None:
     page = show(detection())
     page.locator("#overlay").focus()
     page.keyboard.press("Space")
@@ -158,7 +158,7 @@ def test_highlighted_labels(show: Show) -> None:
     assert page.locator("g.dim").count() == 2
 
 
-def test_a_classification_has_its_class(show: Show) -> None:
+def test_a_classification_shows_its_class(show: Show) -> None:
     page = show({"image/encoded": picture(), "image/class/text": "tabby", "image/class/label": 281})
     assert page.locator("figcaption b").all_text_contents() == ["tabby"]
     assert page.locator("#controls").is_hidden()
@@ -197,7 +197,7 @@ def test_a_segmentation_is_coloured_by_class(show: Show) -> None:
     ],
     ids=["uint8", "int32", "small"],
 )
-def test_masks_of_other_forms(show: Show, stored: bytes) -> None:
+def test_masks_of_other_encodings(show: Show, stored: bytes) -> None:
     query = "&segmap=m&colormap=1,2,3;4,5,6;7,8,9" + "&divisor=1000" * (
         len(stored) > WIDTH * HEIGHT
     )
@@ -221,7 +221,7 @@ def test_a_palette_has_its_own_colours(show: Show) -> None:
     assert page.locator("#classes label").nth(1).text_content() == "#c8643225.0 %"
 
 
-def test_masks_of_boxes_go_with_them(show: Show) -> None:
+def test_a_mask_is_shown_and_hidden_with_its_box(show: Show) -> None:
     masks = [np.zeros((HEIGHT, WIDTH), np.uint8) for _ in range(3)]
     masks[1][HEIGHT // 2 :, WIDTH // 2 :] = 1
     page = show(detection(**{"image/object/mask": [encoded(mask) for mask in masks]}))
@@ -244,7 +244,7 @@ def test_key_points(show: Show) -> None:
     assert page.locator("#stage circle").count() == 0
 
 
-def test_what_is_drawn_first(show: Show) -> None:
+def test_the_overlay_parameter_selects_the_first_layer(show: Show) -> None:
     page = show(detection(segmentation_mask=encoded(segmentation())), "&overlay=")
     assert (len(boxes(page)), page.locator("#stage canvas").is_visible()) == (3, True)
     begin = page.url
@@ -259,7 +259,7 @@ def test_what_is_drawn_first(show: Show) -> None:
         assert found == expected, overlay
 
 
-def test_the_form_changes_what_is_what(show: Show) -> None:
+def test_the_form_changes_the_roles_of_features(show: Show) -> None:
     page = show(detection(other=["a", "b", "c"]))
     page.locator(".roles summary").click()
     assert (
@@ -286,7 +286,7 @@ def test_a_step_of_a_sequence(show: Show) -> None:
     assert np.allclose(boxes(page), [(0.25, 0.25, 0.5, 0.5), (0.5, 0.5, 1, 1)], atol=0.01)
 
 
-def test_hostile_names_are_only_text(show: Show) -> None:
+def test_hostile_names_are_shown_as_text(show: Show) -> None:
     evil = '</script><svg onload="document.title=1">'
     record = detection(**{"image/object/class/text": [evil] * 3, evil: [evil]})
     page = show(record)
@@ -306,7 +306,7 @@ def test_hostile_boxes_stay_on_the_picture(show: Show) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_mask_of_too_many_pixels_is_said(show: Show) -> None:
+def test_a_mask_with_too_many_pixels_is_reported(show: Show) -> None:
     bomb = bytearray(encoded(np.zeros((1, 1), np.uint8)))
     bomb[16:24] = (60_000).to_bytes(4, "big") * 2
     page = show(detection(segmentation_mask=bytes(bomb)))
@@ -314,7 +314,7 @@ def test_a_mask_of_too_many_pixels_is_said(show: Show) -> None:
     assert len(boxes(page)) == 3
 
 
-def test_a_broken_picture_is_said(tmp_path: Path, serve: Serve, tabs: Tabs) -> None:
+def test_a_broken_picture_is_reported(tmp_path: Path, serve: Serve, tabs: Tabs) -> None:
     record = from_dict(detection(**{"image/encoded": b"\xff\xd8\xff\xe0 no picture"}))
     page = tabs.open(
         serve(write(tmp_path / "x.tfrecord", record.SerializeToString())), "/item?key=0"
