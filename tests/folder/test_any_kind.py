@@ -78,7 +78,9 @@ def said(*arguments: str | os.PathLike[str]) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("make", SOUND)
-def test_info_is_what_the_command_says(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_info_equals_the_output_of_the_command(
+    tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
     path = make(tmp_path)
     found = ffrfs.info(path)
     assert (json.loads(json.dumps(found)), 0) == said("info", "--json", path)
@@ -86,7 +88,7 @@ def test_info_is_what_the_command_says(tmp_path: Path, make: Callable[[Path], Pa
 
 
 @pytest.mark.parametrize("make", [*SOUND, *DAMAGED])
-def test_verify_is_what_the_command_says(
+def test_verify_equals_the_output_of_the_command(
     tmp_path: Path, make: Callable[[Path], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = make(tmp_path)
@@ -100,13 +102,15 @@ def test_verify_is_what_the_command_says(
     assert [numbers[0] for numbers in seen] == sorted(numbers[0] for numbers in seen)
 
 
-def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
+def test_verify_names_the_damaged_file(tmp_path: Path) -> None:
     (bad,) = ffrfs.verify(damaged_pack(tmp_path))["bad"]
     assert (bad["record"], bad["path"]) == (0, "a/b/deep")
 
 
 @pytest.mark.parametrize("function", [ffrfs.info, ffrfs.verify])
-def test_what_cannot_be_opened_is_raised(tmp_path: Path, function: Callable[..., Any]) -> None:
+def test_absent_and_invalid_packs_raise_an_error(
+    tmp_path: Path, function: Callable[..., Any]
+) -> None:
     with pytest.raises(FileNotFoundError, match=r"absent\.ffr"):
         function(tmp_path / "absent.ffr")
     (tmp_path / "bad.ffr").write_bytes(b"no pack at all" * 100)
@@ -158,7 +162,7 @@ def test_damaged_files_are_left_out_and_raised_at_the_end(tmp_path: Path) -> Non
     assert read_folder(tmp_path / "again") == kept
 
 
-def test_convert_to_what_the_name_says(tmp_path: Path) -> None:
+def test_convert_takes_the_format_from_the_extension(tmp_path: Path) -> None:
     seen: Seen = []
     source = tfrecord_file(tmp_path)
     done = ffrfs.convert(source, tmp_path / "y.ffr", progress=lambda *numbers: seen.append(numbers))

@@ -13,7 +13,7 @@ FOLDER_COUNT, FILE_COUNT = 100, 60
 
 
 @pytest.mark.promise("S40")
-def test_a_program_with_a_fault_handler_of_its_own_survives(tmp_path: Path) -> None:
+def test_a_program_with_its_own_fault_handler_survives(tmp_path: Path) -> None:
     for i in range(FOLDER_COUNT):
         folder = tmp_path / "source" / f"{i}"
         folder.mkdir(parents=True)

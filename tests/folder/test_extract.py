@@ -33,14 +33,16 @@ def run(file: Path, target: Path, *paths: PathType) -> list[str]:
 
 @settings(max_examples=50)
 @given(tree=trees)
-def test_any_folder(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
+def test_extraction_restores_any_folder(
+    tmp_path_factory: pytest.TempPathFactory, tree: Tree
+) -> None:
     folder = tmp_path_factory.mktemp("any")
     (folder / "x.ffr").write_bytes(packed(tree))
     assert run(folder / "x.ffr", folder / "out") == []
     assert read_folder(folder / "out") == tree
 
 
-def test_everything(file: Path, tmp_path: Path) -> None:
+def test_extract_all_files(file: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int, int, int]] = []
     with PackTree(file) as tree:
         assert (
@@ -52,14 +54,14 @@ def test_everything(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["Skip", "stop", None, True, print], ids=repr)
-def test_an_on_error_that_is_refused(file: Path, tmp_path: Path, wrong: Any) -> None:
+def test_an_invalid_on_error_is_refused(file: Path, tmp_path: Path, wrong: Any) -> None:
     """A wrong on_error must not leave out damaged files without an error."""
     with pytest.raises(OptionError, match=r'^on_error is "raise" or "skip", not '):
         extract(file, tmp_path / "out", on_error=wrong)
     assert not (tmp_path / "out").exists()
 
 
-def test_more_files_than_are_read_at_a_time(tmp_path: Path) -> None:
+def test_more_files_than_one_batch(tmp_path: Path) -> None:
     """More in number, and more in bytes; large files between them are written in pieces."""
     tree: dict[str, bytes] = {f"{i:04d}": b"%d" % i * (i % 5) for i in range(3000)}
     tree |= {f"{i:04d} large": bytes([i % 251]) * ((1 << 20) + i) for i in range(0, 3000, 300)}
@@ -84,7 +86,7 @@ def test_some_paths(file: Path, tmp_path: Path, paths: list[str], tree: Tree) ->
     assert read_folder(tmp_path / "out") == tree
 
 
-def test_a_path_that_is_not_there_writes_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_path_that_does_not_exist_writes_nothing(file: Path, tmp_path: Path) -> None:
     with pytest.raises(PathNotFoundError):
         run(file, tmp_path / "out", "z", "nope")
     assert not (tmp_path / "out").exists()
@@ -187,7 +189,7 @@ def test_the_destination_itself_may_be_a_link(file: Path, tmp_path: Path) -> Non
     assert read_folder(tmp_path / "real") == TREE
 
 
-def test_damaged_files_are_named_and_the_others_come_out(file: Path, tmp_path: Path) -> None:
+def test_damaged_files_are_named_and_the_others_extracted(file: Path, tmp_path: Path) -> None:
     extents = record_extents(file)  # a/b/y, a/large, a/x, nothing, z
     flip_byte(file, extents[1][0] + len(LARGE) - 1)
     flip_byte(file, extents[2][0])
@@ -220,7 +222,7 @@ def without_tmpfile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("unnamed", [True, False], ids=["O_TMPFILE", "no O_TMPFILE"])
-def test_a_file_is_whole_or_not_there(
+def test_a_file_is_complete_or_absent(
     request: pytest.FixtureRequest, tmp_path: Path, unnamed: bool
 ) -> None:
     if not unnamed:
@@ -236,7 +238,9 @@ def test_a_file_is_whole_or_not_there(
 
 
 @pytest.mark.usefixtures("without_tmpfile")
-def test_no_hard_links_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_written_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_link(*_: object, **__: object) -> None:
         raise PermissionError("not on this file system, either")
 
@@ -246,9 +250,7 @@ def test_no_hard_links_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read_folder(tmp_path / "out") == {"f": b"all of it"}
 
 
-def test_a_race_for_the_name_is_lost_without_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_created_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def pieces():
         yield b"ours"
         (tmp_path / "out" / "f").write_bytes(b"theirs")
@@ -258,7 +260,7 @@ def test_a_race_for_the_name_is_lost_without_harm(
     assert read_folder(tmp_path / "out") == {"f": b"theirs"}
 
 
-def test_what_a_link_replaces_stays_until_the_link_is_there(tmp_path: Path) -> None:
+def test_a_replaced_file_is_kept_if_the_link_fails(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("kept")
     (tmp_path / "d").mkdir()
     with Destination(os.fspath(tmp_path), "replace") as target:

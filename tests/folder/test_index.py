@@ -63,27 +63,27 @@ def files(count: int, size: int = 5) -> Tree:
 
 @settings(max_examples=40)  # each example writes and syncs a file
 @given(tree=trees)
-def test_any_tree(tree: Tree) -> None:
+def test_pickle_of_any_tree(tree: Tree) -> None:
     assert_pickled(tree)
 
 
 # Batches have 1000 items, memo and record numbers grow at 2^8 and 2^16, frames at 64 KiB.
 @pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 999, 1000, 1001, 2000, 2001, 66000])
-def test_folder_of(count: int) -> None:
+def test_pickle_of_a_folder_with_many_files(count: int) -> None:
     assert_pickled(files(count))
     nested: Tree = {"d": files(count), "e": {"x": files(1)}, "z": b""}
     assert_pickled(nested)
 
 
 @pytest.mark.parametrize("name_size", [1, 100, 127, 128, 255])
-def test_names_that_fill_frames(name_size: int) -> None:
+def test_names_that_fill_pickle_frames(name_size: int) -> None:
     tree: Tree = {
         f"{i:0{min(3, name_size)}}".ljust(name_size, "n"): files(i % 5, 250) for i in range(600)
     }
     assert_pickled(tree)
 
 
-def test_short_names_met_again_late() -> None:
+def test_short_names_repeated_after_many_others() -> None:
     late: Tree = {"a": b"", "é": b"", **files(70_000), "z": {"a": b"", "é": {"z": b""}, "Ā": b""}}
     assert_pickled(late)
 
@@ -106,7 +106,7 @@ def test_random_large_trees() -> None:
         assert_pickled(forest)
 
 
-def test_deeper_than_pickle_can() -> None:
+def test_a_tree_deeper_than_pickle_can_write() -> None:
     tree: Tree = {"file": b""}
     for _ in range(1024):
         tree = {"d": tree}

@@ -46,7 +46,7 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own.ffr"
 
 
-def test_all_is_well(file: Path, own: Path) -> None:
+def test_sound_packs_are_good(file: Path, own: Path) -> None:
     for pack in (file, own):
         report = verify_one(pack)
         assert report.is_good
@@ -66,7 +66,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_an_index_that_lies_under_good_checksums(file: Path, lie: str) -> None:
+def test_a_wrong_index_with_good_checksums_is_found(file: Path, lie: str) -> None:
     number, offset, data, reason = LIES[lie]
     sidecar = Path(f"{file}.idx")
     if offset is None:  # the offset of the name "large"
@@ -80,7 +80,7 @@ def test_an_index_that_lies_under_good_checksums(file: Path, lie: str) -> None:
 
 
 @pytest.mark.parametrize("chunk", [0, 3])
-def test_a_chunk_that_lies_is_found_with_its_record(file: Path, chunk: int) -> None:
+def test_a_wrong_chunk_checksum_is_reported_with_its_record(file: Path, chunk: int) -> None:
     spoil(Path(f"{file}.idx"), CHUNKS, 4 * chunk, b"\0\0\0\0")
     report = verify_one(file)
     assert report.index_error is None
@@ -89,7 +89,7 @@ def test_a_chunk_that_lies_is_found_with_its_record(file: Path, chunk: int) -> N
     assert f"wrong checksum of its bytes at {chunk << 20}" in reason
 
 
-def test_every_byte_of_a_sidecar_counts(file: Path) -> None:
+def test_damage_to_any_byte_of_a_sidecar_is_found(file: Path) -> None:
     sidecar = Path(f"{file}.idx")
     whole = sidecar.read_bytes()
     for offset in range(0, len(whole), 7):
@@ -101,14 +101,14 @@ def test_every_byte_of_a_sidecar_counts(file: Path) -> None:
     assert verify_one(file).is_good
 
 
-def test_a_sidecar_that_is_not_used_is_warned_of(file: Path) -> None:
+def test_an_unused_sidecar_gives_a_warning(file: Path) -> None:
     os.utime(file, (1, 1))
     with pytest.warns(PackWarning, match="stale") as caught:
         assert verify_one(file).is_good
     assert len(caught) == 1
 
 
-def test_every_byte_behind_the_pickle_counts(own: Path) -> None:
+def test_damage_to_any_byte_after_the_pickle_is_found(own: Path) -> None:
     offset, size = record_extents(own)[-1]
     whole = own.read_bytes()
     for place in range(offset, offset + size, max(1, size // 60)):
@@ -131,7 +131,7 @@ def test_a_damaged_pickle_is_found_beside_a_sound_index(own: Path) -> None:
         assert pack.read_one("a/x").tobytes() == b"x" * 10
 
 
-def test_damaged_files_have_names_by_the_index(own: Path) -> None:
+def test_damaged_files_are_named_by_the_index(own: Path) -> None:
     extents = record_extents(own)
     for record in (0, 3):
         flip_byte(own, extents[record][0])

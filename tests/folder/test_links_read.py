@@ -71,7 +71,7 @@ def state(folder: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def test_extracted_it_is_what_was_packed(file: Path, folder: Path, tmp_path: Path) -> None:
+def test_extraction_restores_the_packed_folder(file: Path, folder: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int, int, int]] = []
     before = os.umask(0o077)
     try:
@@ -83,7 +83,7 @@ def test_extracted_it_is_what_was_packed(file: Path, folder: Path, tmp_path: Pat
     assert seen[-1] == (3 + len(LINKS), 3 + len(LINKS), 7, 7)
 
 
-def test_folders_that_were_there_stay_as_they_are(file: Path, tmp_path: Path) -> None:
+def test_metadata_of_existing_folders_is_kept(file: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "a").mkdir(parents=True, mode=0o700)
     (tmp_path / "out").chmod(0o700)
     with PackTree(file) as tree:
@@ -103,7 +103,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in found}
 
 
-def test_an_extraction_that_is_ended_leaves_no_directory_to_others(
+def test_an_interrupted_extraction_sets_modes_and_can_resume(
     file: Path, folder: Path, tmp_path: Path
 ) -> None:
     out, meanwhile = tmp_path / "out", []
@@ -124,7 +124,7 @@ def test_an_extraction_that_is_ended_leaves_no_directory_to_others(
     assert now == was
 
 
-def test_skipping_describes_what_a_killed_extraction_has_made(
+def test_skip_restores_metadata_after_a_killed_extraction(
     file: Path, folder: Path, tmp_path: Path
 ) -> None:
     for path in ("a/b", "empty"):
@@ -137,7 +137,7 @@ def test_skipping_describes_what_a_killed_extraction_has_made(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's directory")
-def test_skipping_leaves_another_users_directory_as_it_is(file: Path, tmp_path: Path) -> None:
+def test_skip_does_not_change_another_users_directory(file: Path, tmp_path: Path) -> None:
     other = tmp_path / "out" / "a"
     other.mkdir(parents=True, mode=0o700)
     os.chown(other, 65534, 65534)
@@ -146,7 +146,7 @@ def test_skipping_leaves_another_users_directory_as_it_is(file: Path, tmp_path: 
     assert other.stat().st_mode & 0o777 == 0o700
 
 
-def test_directories_above_a_named_path_are_described(
+def test_metadata_of_parents_of_a_named_path_is_restored(
     file: Path, folder: Path, tmp_path: Path
 ) -> None:
     with PackTree(file) as tree:
@@ -155,7 +155,7 @@ def test_directories_above_a_named_path_are_described(
     assert state(tmp_path / "out") == {path: was[path] for path in (".", "a", "a/b", "a/b/deep")}
 
 
-def test_without_an_index_nothing_is_restored(tmp_path: Path) -> None:
+def test_without_an_index_no_metadata_is_restored(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(packed(TREE))
     with PackTree(tmp_path / "x.ffr") as tree:
         assert tree.stored(tree.find("z")) is None
@@ -163,7 +163,7 @@ def test_without_an_index_nothing_is_restored(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "z").stat().st_mtime_ns > TIME_NS + 1000
 
 
-def test_a_link_in_the_way_is_not_replaced_or_followed(file: Path, tmp_path: Path) -> None:
+def test_an_existing_link_is_not_replaced_or_followed(file: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "out").mkdir()
@@ -219,7 +219,7 @@ def test_links_are_followed_inside_the_pack(file: Path) -> None:
         *("to_folder/../x", "empty/dot/../z", "to_folder/nope"),
     ],
 )
-def test_links_that_lead_nowhere(file: Path, path: str) -> None:
+def test_dangling_links(file: Path, path: str) -> None:
     with PackedFolder(file) as pack:
         assert not pack.exists(path)
         assert not pack.is_file(path)
@@ -228,7 +228,7 @@ def test_links_that_lead_nowhere(file: Path, path: str) -> None:
             pack.read_one(path)
 
 
-def test_lists_take_links_for_what_they_lead_to(file: Path) -> None:
+def test_lists_classify_links_by_their_targets(file: Path) -> None:
     with PackedFolder(file) as pack:
         assert pack.list(list_dir=False) == ["chain", "to_file", "z"]
         assert pack.list(list_file=False) == ["a", "empty", "to_folder"]

@@ -233,7 +233,7 @@ def test_wrong_records_are_refused(tmp_path: Path) -> None:
     check_pack(tmp_path.joinpath("x.ffr").read_bytes())
 
 
-def test_a_list_refuses_what_it_cannot_hold() -> None:
+def test_an_entry_list_refuses_invalid_entries() -> None:
     entries = EntryList()
     for bad in (b"", b".", b"..", b"a/b", b"a\0", b"x" * 256, b"\xff"):
         with pytest.raises(ValueError, match=r"name"):

@@ -36,7 +36,7 @@ def test_any_folder_is_a_mapping_of_its_files(
         assert bool(pack) is bool(files)
 
 
-def test_it_is_a_mapping(file: Path) -> None:
+def test_packed_folder_is_a_mapping(file: Path) -> None:
     with PackedFolder(file) as pack:
         assert isinstance(pack, Mapping)
         assert dict(pack) == {**pack} == FILES
@@ -51,14 +51,14 @@ def test_it_is_a_mapping(file: Path) -> None:
         assert pack.keys() == set(FILES)
 
 
-def test_what_is_in_it_is_a_file(file: Path) -> None:
+def test_only_files_are_contained(file: Path) -> None:
     with PackedFolder(file) as pack:
         assert all(path in pack for path in (*FILES, PurePosixPath("a/b"), "a/./b"))
         assert not any(path in pack for path in ("a", "e", "", ".", "c", "a/b/c", "..", "\0"))
         assert not any(value in pack for value in (None, 5, b"", ("a", "b"), []))
 
 
-def test_errors_are_key_errors_and_of_our_tree(file: Path) -> None:
+def test_errors_are_key_errors_and_ffrfs_errors(file: Path) -> None:
     with PackedFolder(file) as pack:
         for kind in (KeyError, FfrfsError, FileNotFoundError, PathNotFoundError):
             with pytest.raises(kind) as caught:
@@ -73,7 +73,7 @@ def test_errors_are_key_errors_and_of_our_tree(file: Path) -> None:
         assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))
 
 
-def test_two_are_not_compared_by_content(file: Path) -> None:
+def test_folders_are_not_compared_by_content(file: Path) -> None:
     with PackedFolder(file) as pack, PackedFolder(file) as other:
         assert pack == pack  # noqa: PLR0124
         assert pack != other
@@ -81,7 +81,7 @@ def test_two_are_not_compared_by_content(file: Path) -> None:
         assert len({pack, other, pack}) == 2
 
 
-def test_links_are_what_they_lead_to(tmp_path: Path) -> None:
+def test_links_give_the_content_of_their_targets(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", TREE)
     for path, target in {"l": "a/b", "a/d": "../e", "m": "nowhere", "n": "l"}.items():
         (folder / path).symlink_to(target)
@@ -95,7 +95,7 @@ def test_links_are_what_they_lead_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("on_conflict", ["first", "last"])
-def test_of_several_packs_each_path_counts_once(tmp_path: Path, on_conflict: str) -> None:
+def test_a_path_in_several_packs_counts_once(tmp_path: Path, on_conflict: str) -> None:
     for name, tree in {"1": {"a": {"x": b"1"}, "b": b"1"}, "2": {"a": {"x": b"2"}}}.items():
         (tmp_path / f"{name}.ffr").write_bytes(packed(tree))
     with PackedFolder(tmp_path, on_conflict=on_conflict) as pack:  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_items_are_read_in_batches_of_a_limited_size(
             assert list(pack.items()) == list(FILES.items())
 
 
-def test_a_damaged_file_ends_items_and_is_named(file: Path) -> None:
+def test_iteration_of_items_ends_at_a_damaged_file(file: Path) -> None:
     flip_byte(file, record_extents(file)[2][0])  # a/b
     with PackedFolder(file) as pack:
         with pytest.raises(ChecksumError, match="'a/b'"):
@@ -130,7 +130,7 @@ def test_a_damaged_file_ends_items_and_is_named(file: Path) -> None:
         assert pack["a/é"] == b"2"
 
 
-def test_what_is_read_is_the_callers(file: Path) -> None:
+def test_data_remains_valid_after_close(file: Path) -> None:
     with PackedFolder(file) as pack:
         data = pack["a/a/x"]
         assert np.frombuffer(data, np.uint8).tolist() == list(b"deep")

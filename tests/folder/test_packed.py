@@ -106,7 +106,7 @@ def test_spellings_of_a_file(file: Path, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["b", "A", "a/c", "a/b/c", "a.png/..", "..", "../a", "a/../B", "/../B", "B\0", "\ud800"]
 )
-def test_paths_that_are_not_there(file: Path, path: str) -> None:
+def test_paths_that_do_not_exist(file: Path, path: str) -> None:
     with PackedFolder(file) as pack:
         assert not pack.exists(path)
         assert not pack.is_file(path)
@@ -117,7 +117,7 @@ def test_paths_that_are_not_there(file: Path, path: str) -> None:
             assert str(caught.value) == f"{file}: has no {path!r}"
 
 
-def test_a_file_is_no_folder_and_the_other_way_round(file: Path) -> None:
+def test_a_file_is_no_folder_and_a_folder_no_file(file: Path) -> None:
     with PackedFolder(file) as pack:
         with pytest.raises(IsAFolderError, match="'a' is a directory"):
             pack.read(["B", "a"])
@@ -146,7 +146,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(file: Path) -> None:
         assert pack.read_one("a/b").tobytes() == b"\xce"
 
 
-def test_an_ffrecord_that_is_no_packed_folder(tmp_path: Path) -> None:
+def test_a_plain_ffrecord_file_is_refused(tmp_path: Path) -> None:
     path = write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20])
     with pytest.raises(FormatError, match=f"^{path}: is a plain FFRecord file, not a pack"):
         PackedFolder(path)
@@ -154,7 +154,7 @@ def test_an_ffrecord_that_is_no_packed_folder(tmp_path: Path) -> None:
         PackedFolder(path)
 
 
-def test_a_tfrecord_is_no_packed_folder(tmp_path: Path) -> None:
+def test_a_tfrecord_file_is_refused(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x.tfrecord", [b"a"])
     for each in (path, tmp_path):
         with pytest.raises(FormatError, match=f"^{each}: is TFRecord, not a pack"):
@@ -171,7 +171,7 @@ def test_an_old_header_warns_once(file: Path) -> None:
     assert pack.read_one("B").tobytes() == b"upper"
 
 
-def test_pickled_it_is_opened_again(file: Path) -> None:
+def test_an_unpickled_folder_opens_its_pack_again(file: Path) -> None:
     with PackedFolder(file, check_data=False) as pack:
         copy = pickle.loads(pickle.dumps(pack))
     with copy:
@@ -179,7 +179,7 @@ def test_pickled_it_is_opened_again(file: Path) -> None:
         assert copy.check_data is False
 
 
-def test_opened_by_a_relative_name(
+def test_a_relative_path_survives_chdir(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
@@ -191,7 +191,7 @@ def test_opened_by_a_relative_name(
             assert copy.read_one("B").tobytes() == b"upper"
 
 
-def test_closed(file: Path) -> None:
+def test_a_closed_folder_refuses_reads(file: Path) -> None:
     pack = PackedFolder(file)
     pack.close()
     pack.close()
@@ -199,14 +199,14 @@ def test_closed(file: Path) -> None:
         pack.read_one("B")
 
 
-def test_threads_share_it(file: Path) -> None:
+def test_threads_share_a_folder(file: Path) -> None:
     with PackedFolder(file) as pack, ThreadPoolExecutor(8) as threads:
         read = threads.map(pack.read_one, ["a.png", "a/a/x"] * 200)
         assert [array.tobytes() for array in read] == [b"image" * 1000, b"deep"] * 200
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_goes_on_with_it(file: Path) -> None:
+def test_a_forked_child_reads_with_its_parents_folder(file: Path) -> None:
     with PackedFolder(file) as pack:
         assert pack.read_one("B").tobytes() == b"upper"
         child = os.fork()
@@ -232,13 +232,13 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_child_that_is_forked_during_the_first_read_of_a_thread(file: Path) -> None:
+def test_a_child_forked_during_the_first_read_of_a_thread_reads(file: Path) -> None:
     """The read imports NumPy, and the child has no thread that would finish the import."""
     done = python("-W", "ignore", "-c", _FORKING, file)
     assert done.returncode == 0, done.stderr
 
 
-def test_one_path_is_read_as_by_read_one(file: Path) -> None:
+def test_read_of_one_path_equals_read_one(file: Path) -> None:
     with PackedFolder(file) as pack:
         for path in ("a/b", PurePosixPath("a/b")):
             assert pack.read(path).tobytes() == b"1"
@@ -252,7 +252,7 @@ def test_one_path_is_read_as_by_read_one(file: Path) -> None:
 
 @settings(max_examples=50)
 @given(tree=trees)
-def test_structure_is_that_of_the_pickle(
+def test_structure_equals_the_pickled_index(
     tmp_path_factory: pytest.TempPathFactory, tree: Tree
 ) -> None:
     folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)

@@ -51,7 +51,7 @@ def pack(file: Path) -> Iterator[PackedFolder]:
         yield pack
 
 
-def test_it_is_a_buffered_binary_file(pack: PackedFolder) -> None:
+def test_open_returns_a_buffered_binary_file(pack: PackedFolder) -> None:
     with pack.open("d/large") as file:
         assert isinstance(file, io.BufferedReader)
         assert (file.readable(), file.seekable(), file.writable()) == (True, True, False)
@@ -67,7 +67,7 @@ def test_it_is_a_buffered_binary_file(pack: PackedFolder) -> None:
 
 
 @pytest.mark.parametrize("buffering", [-1, 0, 1000, 4 << 20])
-def test_any_reads_are_those_of_an_ordinary_file(
+def test_any_reads_equal_those_of_an_ordinary_file(
     pack: PackedFolder, tmp_path: Path, buffering: int
 ) -> None:
     (tmp_path / "large").write_bytes(LARGE)
@@ -99,7 +99,7 @@ def test_any_reads_are_those_of_an_ordinary_file(
 
 
 @pytest.mark.parametrize("buffering", [-1, 0])
-def test_what_is_too_short_for_an_archive_is_none(pack: PackedFolder, buffering: int) -> None:
+def test_a_file_too_short_for_an_archive_is_no_zip_file(pack: PackedFolder, buffering: int) -> None:
     """zipfile seeks an archive's end, 22 bytes, and so to before the beginning of the file."""
     with pack.open("object.json", "rb", buffering) as file:
         assert not zipfile.is_zipfile(file)
@@ -116,7 +116,7 @@ def test_a_large_file_is_not_loaded_whole(pack: PackedFolder) -> None:
         assert file.raw.tell() - (5 << 20) <= 1 << 20
 
 
-def test_a_read_of_no_bytes_reads_nothing(
+def test_a_read_of_zero_bytes_does_not_read_the_pack(
     pack: PackedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pack.open("d/large", "rb", 0) as file:
@@ -157,14 +157,14 @@ def test_wrong_arguments(pack: PackedFolder) -> None:
         pack.open("d")
 
 
-def test_other_paths_to_it(pack: PackedFolder) -> None:
+def test_other_paths_to_the_same_file(pack: PackedFolder) -> None:
     for path in ("link", PurePosixPath("d/large"), "./d//large"):
         with pack.open(path) as file:
             assert file.read(100) == LARGE[:100]
             assert file.name == str(path)
 
 
-def test_libraries_read_it(pack: PackedFolder) -> None:
+def test_libraries_read_packed_files(pack: PackedFolder) -> None:
     with pack.open("array.npy") as file:
         assert np.array_equal(np.load(file), np.arange(300_000).reshape(3, -1))
     with pack.open("arrays.npz") as file, np.load(file) as arrays:
@@ -184,12 +184,12 @@ def test_libraries_read_it(pack: PackedFolder) -> None:
         assert copy.getvalue() == LARGE
 
 
-def test_there_is_no_descriptor(pack: PackedFolder) -> None:
+def test_a_packed_file_has_no_descriptor(pack: PackedFolder) -> None:
     with pack.open("text") as file, pytest.raises(io.UnsupportedOperation):
         file.fileno()
 
 
-def test_a_damaged_part_is_an_error_and_no_other(tmp_path: Path) -> None:
+def test_only_a_damaged_part_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "large").write_bytes(LARGE)
     (tmp_path / "folder" / "small").write_bytes(b"small")
@@ -227,7 +227,7 @@ def test_reading_after_the_folder_was_closed(file: Path) -> None:
         pack.open("text")
 
 
-def test_threads_have_files_of_their_own(pack: PackedFolder) -> None:
+def test_threads_read_through_separate_files(pack: PackedFolder) -> None:
     def part(number: int) -> bytes:
         with pack.open("d/large") as file:
             file.seek(number * 100_000)

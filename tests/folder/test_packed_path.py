@@ -36,7 +36,7 @@ def seen(root: Any, paths: Any) -> list[str]:
     return sorted(str(path)[len(str(root).rstrip("/")) + 1 :] for path in paths)
 
 
-def test_walking(root: Any, tree: Path) -> None:
+def test_traversal_equals_pathlib(root: Any, tree: Path) -> None:
     for look in (
         lambda at: at.iterdir(),
         lambda at: (at / "a").iterdir(),
@@ -53,7 +53,7 @@ def test_walking(root: Any, tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a", "a/b/", "./a/b/one.txt", "a/[x]/two.tar.gz", "no"])
-def test_a_path(root: Any, tree: Path, name: str) -> None:
+def test_path_methods_equal_pathlib(root: Any, tree: Path, name: str) -> None:
     path, theirs = root / name, tree / name
     for ask in ("exists", "is_file", "is_dir"):
         assert getattr(path, ask)() == getattr(theirs, ask)()
@@ -67,7 +67,7 @@ def test_a_path(root: Any, tree: Path, name: str) -> None:
             assert ours.read().decode() == text.read()
 
 
-def test_paths_as_values(root: Any) -> None:
+def test_paths_compare_hash_and_pickle_by_value(root: Any) -> None:
     path = root / "a" / "b"
     assert path == root.folder / "/a" / "b" == root / Path("a/b")
     assert len({path, root.joinpath("a/b"), root}) == 2

@@ -31,7 +31,7 @@ def test_each_step_of_slow_work_is_shown(size: tuple[int, int]) -> None:
     assert max(widths) == 79  # no line wraps
 
 
-def test_width_is_that_of_the_terminal() -> None:
+def test_line_fits_the_width_of_the_terminal() -> None:
     output = run_on_terminal("-c", WORK, size=(24, 40)).decode()
     assert max(len(part) for part in output.split("\r")) == 39
 

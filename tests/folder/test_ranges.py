@@ -85,9 +85,7 @@ def test_ranges_hold_each_record_once_and_in_order(all_sizes: Sizes, count: int)
 
 
 @given(all_sizes, st.integers(1, 100))
-def test_ranges_are_about_as_many_as_asked_and_equal_within_a_file(
-    all_sizes: Sizes, count: int
-) -> None:
+def test_range_count_is_near_and_sizes_equal_within_a_file(all_sizes: Sizes, count: int) -> None:
     files = sum(1 for sizes in all_sizes if sizes)
     found = cut_files(files_of(all_sizes), count)
     assert files <= len(found) <= max(count + files, files)
@@ -97,7 +95,7 @@ def test_ranges_are_about_as_many_as_asked_and_equal_within_a_file(
 
 
 @given(st.integers(1, 60))
-def test_equal_records_are_cut_into_exactly_as_many(count: int) -> None:
+def test_equal_records_give_exactly_the_requested_ranges(count: int) -> None:
     found = cut_files(files_of([[100] * 600, [100] * 60]), max(2, count))
     assert len(found) == max(2, count)
 
@@ -152,7 +150,7 @@ def test_relative_paths_and_path_likes(
     assert part.file.path == str(pack)
 
 
-def test_what_another_process_gets_is_small_and_the_same(samples: dict[str, Sample]) -> None:
+def test_a_pickled_range_is_small_and_equal(samples: dict[str, Sample]) -> None:
     parts = RangeCutter(samples["set"].packs).cut(100)
     sent = pickle.dumps(parts[0])
     assert pickle.loads(sent) == parts[0]
@@ -161,7 +159,7 @@ def test_what_another_process_gets_is_small_and_the_same(samples: dict[str, Samp
 
 
 @pytest.mark.parametrize("name", ["pack", "records", "tfrecords"])
-def test_other_bytes_are_another_file(tmp_path: Path, name: str) -> None:
+def test_changed_content_gives_a_different_file(tmp_path: Path, name: str) -> None:
     """Also if the sizes and the name of the file are the same."""
     pack = tmp_path / "x"
     found = []
@@ -179,9 +177,7 @@ def test_other_bytes_are_another_file(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*its header has no checksum")
 @pytest.mark.parametrize("name", ["pack", "records", "no checksum"])
-def test_a_file_that_was_replaced_by_one_of_the_same_sizes_is_refused(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_replacement_file_of_equal_sizes_is_refused(tmp_path: Path, name: str) -> None:
     """But a copy of the file, as on other machines, is read."""
     file = tmp_path / "x"
     write = {
@@ -202,7 +198,7 @@ def test_a_file_that_was_replaced_by_one_of_the_same_sizes_is_refused(
 
 
 @pytest.mark.parametrize("name", ["pack", "records", "tfrecords"])
-def test_a_file_that_was_replaced_is_refused(
+def test_a_replacement_file_is_refused(
     samples: dict[str, Sample], tmp_path: Path, name: str
 ) -> None:
     source = Path(str(samples[name].packs))
@@ -221,7 +217,7 @@ def test_a_file_that_was_replaced_is_refused(
         rows_of(part)
 
 
-def test_damage_is_an_error_or_left_out(tmp_path: Path) -> None:
+def test_damaged_records_are_raised_or_left_out(tmp_path: Path) -> None:
     sample = damaged_pack(tmp_path)
     [part] = RangeCutter(sample.packs).cut(1)
     with pytest.raises(ChecksumError, match="'3': record 3 ") as caught:
@@ -238,7 +234,7 @@ def test_damage_is_an_error_or_left_out(tmp_path: Path) -> None:
         rows_of(part, lambda *_: "other")
 
 
-def test_a_record_without_a_file_beside_a_shared_one_is_refused(tmp_path: Path) -> None:
+def test_an_unused_record_beside_a_shared_one_is_refused(tmp_path: Path) -> None:
     """The pack has as many files as records, as if each record belonged to a file."""
     index = {"a": 0, "b": 0}
     records = [b"first", b"nobody's"]
@@ -265,7 +261,7 @@ def test_a_missing_shard_is_an_error(samples: dict[str, Sample], tmp_path: Path)
     assert {*rows_of(part)} < {*samples["set"].rows}
 
 
-def test_packs_that_do_not_fit_together_are_refused(samples: dict[str, Sample]) -> None:
+def test_incompatible_packs_are_refused(samples: dict[str, Sample]) -> None:
     with pytest.raises(FormatError, match="both have"):
         RangeCutter([str(samples["pack"].packs), str(samples["set"].packs)])
     for first, second in itertools.permutations(["pack", "records", "tfrecords"], 2):
@@ -292,7 +288,7 @@ ALL_ERRORS = [
 
 
 @pytest.mark.parametrize("kind", ALL_ERRORS)
-def test_errors_reach_another_process_as_they_are(kind: type[FfrfsError]) -> None:
+def test_errors_survive_pickling(kind: type[FfrfsError]) -> None:
     error = pickle.loads(pickle.dumps(kind.at("x.ffr", "is bad", 3)))
     assert type(error) is kind
     assert (str(error), error.file, error.reason, error.record) == (
@@ -304,7 +300,7 @@ def test_errors_reach_another_process_as_they_are(kind: type[FfrfsError]) -> Non
 
 
 @pytest.mark.parametrize("write", [write_records, write_folder])
-def test_a_header_without_a_checksum_is_told_once(tmp_path: Path, write) -> None:
+def test_a_header_without_a_checksum_warns_once(tmp_path: Path, write) -> None:
     def spoil(header: Header) -> None:
         header.checksum = 0
 

@@ -13,7 +13,7 @@ from ffrfs.folder.read_each import Bad, read_each
 
 
 @given(st.lists(st.booleans(), max_size=40))
-def test_any_of_them(are_bad: list[bool]) -> None:
+def test_good_items_are_returned_beside_bad_ones(are_bad: list[bool]) -> None:
     reads = 0
 
     def read(keys: Sequence[int]) -> list[str]:

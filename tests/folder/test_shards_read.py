@@ -60,7 +60,7 @@ def test_any_folder_in_shards(tmp_path_factory: pytest.TempPathFactory, tree: Tr
     assert read_folder(folder.parent / "out") == tree
 
 
-def test_a_folder_and_a_list_are_the_same(shards: Path) -> None:
+def test_a_folder_of_shards_equals_their_list(shards: Path) -> None:
     with PackedFolder(shards) as one, PackedFolder(sorted(shards.iterdir())) as other:
         assert one.list(recursive=True) == other.list(recursive=True) == PATHS
         assert one.fname == str(shards)
@@ -71,7 +71,7 @@ def test_a_folder_and_a_list_are_the_same(shards: Path) -> None:
                 assert copy.read_one("a/c/deep").tobytes() == b"deep"
 
 
-def test_packs_that_know_nothing_of_each_other(tmp_path: Path) -> None:
+def test_independent_packs_are_merged(tmp_path: Path) -> None:
     first, second = parts(tmp_path / "packs", {"a": {"x": b"1"}, "b": b"2"}, {"a": {"y": b"3"}})
     write_sidecar(second)
     with PackedFolder([second, first]) as pack:
@@ -148,7 +148,7 @@ def test_one_bad_pack_does_not_hide_the_others(shards: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
-def test_progress_is_one_for_all(shards: Path, tmp_path: Path, jobs: int) -> None:
+def test_progress_counts_all_packs_together(shards: Path, tmp_path: Path, jobs: int) -> None:
     alone = write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20])
     seen: list[tuple[int, int, int, int]] = []
     reports = verify_packs([shards, alone], lambda *state: seen.append(state), jobs)
@@ -172,7 +172,7 @@ def test_info_of_a_set(shards: Path) -> None:
     assert found.sizes.max == 2_000_000
 
 
-def test_a_folder_of_nothing(tmp_path: Path) -> None:
+def test_a_folder_without_packs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="holds no packs"):
         PackedFolder(tmp_path)
     with pytest.raises(FormatError, match="holds no packs"):

@@ -32,7 +32,7 @@ def listing(file: Path) -> list[str]:
 
 @settings(max_examples=30)
 @given(tree=trees)
-def test_the_same_is_shown_with_a_sidecar(
+def test_a_sidecar_does_not_change_the_contents(
     tmp_path_factory: pytest.TempPathFactory, tree: Tree
 ) -> None:
     file = tmp_path_factory.mktemp("any") / "x.ffr"
@@ -48,14 +48,14 @@ def test_the_same_is_shown_with_a_sidecar(
         assert [array.tobytes() for array in pack.read(list(files))] == list(files.values())
 
 
-def test_a_plain_file_gets_none(tmp_path: Path) -> None:
+def test_a_plain_file_gets_no_sidecar(tmp_path: Path) -> None:
     plain = write_records(tmp_path / "x.ffr", [b"a", b"b" * 20])
     with pytest.raises(FormatError, match=f"^{plain}: "):
         write_sidecar(plain)
     assert sorted(tmp_path.iterdir()) == [plain]
 
 
-def test_a_pack_of_ours_carries_its_own(tmp_path: Path) -> None:
+def test_a_pack_with_its_own_index_needs_no_sidecar(tmp_path: Path) -> None:
     pack_folder(make_folder(tmp_path / "folder", TREE), tmp_path / "x.ffr")
     assert carries_index(tmp_path / "x.ffr")
     assert ensure_sidecar(tmp_path / "x.ffr", 0) is None
@@ -86,7 +86,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         shutil.rmtree(top)
 
 
-def test_where_nobody_may_write_it_goes_to_the_cache(read_only: Path) -> None:
+def test_sidecar_of_a_read_only_directory_is_cached(read_only: Path) -> None:
     file = read_only / "x.ffr"
     sidecar = Path(write_sidecar(file))
     assert sidecar.parent == read_only.parent / "cache" / "mine" / "ffrfs" / "index"
@@ -99,7 +99,7 @@ def test_where_nobody_may_write_it_goes_to_the_cache(read_only: Path) -> None:
 
 @pytest.mark.promise("S55")
 @pytest.mark.parametrize("target", ["file", "missing"])
-def test_a_link_in_its_place_is_not_followed(file: Path, target: str) -> None:
+def test_a_link_in_place_of_the_sidecar_is_not_followed(file: Path, target: str) -> None:
     foreign = file.parent / "foreign"
     if target == "file":
         foreign.write_text("of somebody else's")
@@ -112,7 +112,7 @@ def test_a_link_in_its_place_is_not_followed(file: Path, target: str) -> None:
 
 
 @pytest.mark.promise("S70")
-def test_only_an_index_is_replaced(file: Path) -> None:
+def test_a_file_that_is_no_index_is_not_replaced(file: Path) -> None:
     sidecar = Path(f"{file}.idx")
     sidecar.write_text("mine")
     with pytest.raises(PackError, match=r"idx: exists \(a text file\), and is not an index"):
@@ -120,14 +120,16 @@ def test_only_an_index_is_replaced(file: Path) -> None:
     assert sidecar.read_text() == "mine"
 
 
-def test_nowhere_to_write_is_an_error(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_writable_directory_is_an_error(
+    read_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(read_only / "none"))
     with pytest.raises(PermissionError):
         write_sidecar(read_only / "x.ffr")
 
 
 @pytest.mark.parametrize("change", ["stale", "damaged"])
-def test_one_that_is_no_good_is_left_aside_with_one_warning(file: Path, change: str) -> None:
+def test_an_unusable_sidecar_is_ignored_with_one_warning(file: Path, change: str) -> None:
     before = listing(file)
     sidecar = Path(write_sidecar(file))
     if change == "stale":
@@ -144,7 +146,7 @@ def test_one_that_is_no_good_is_left_aside_with_one_warning(file: Path, change: 
         assert listing(file) == before
 
 
-def test_only_a_large_pack_needs_one(file: Path) -> None:
+def test_only_a_large_pack_needs_a_sidecar(file: Path) -> None:
     assert ensure_sidecar(file, WORTH_WHILE_COUNT) is None
     assert ensure_sidecar(file, 4) is None  # the pack has 4 records
     assert ensure_sidecar(file, 3) == f"{file}.idx"
@@ -155,11 +157,11 @@ def test_only_a_large_pack_needs_one(file: Path) -> None:
     assert Pack(os.fsencode(file)).index_kind == "sidecar"
 
 
-def test_a_plain_file_needs_none(tmp_path: Path) -> None:
+def test_a_plain_file_needs_no_sidecar(tmp_path: Path) -> None:
     assert ensure_sidecar(write_records(tmp_path / "x.ffr", [b"a", b"b" * 20]), 1) is None
 
 
-def test_many_that_make_it_at_once_end_well(file: Path) -> None:
+def test_many_threads_may_write_the_same_sidecar(file: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(write_sidecar, [file] * 24))
     assert set(made) == {f"{file}.idx"}

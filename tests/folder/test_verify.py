@@ -42,7 +42,7 @@ def verify_one(
 
 
 @pytest.mark.parametrize("step", [1, 10, 64 << 20])
-def test_all_is_well(file: Path, step: int) -> None:
+def test_sound_pack_is_good(file: Path, step: int) -> None:
     seen: list[tuple[int, int, int, int]] = []
     report = verify_one(file, lambda *state: seen.append(state), step)
     assert report.is_good
@@ -64,7 +64,7 @@ def test_every_bad_file_is_named(file: Path, step: int) -> None:
     assert all(bad.reason.startswith(f"record {bad.record} (") for bad in report.bad)
 
 
-def test_a_bad_file_is_told_when_it_is_found(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_file_is_reported_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "STEP_SIZE", 1)
     flip_byte(file, record_extents(file)[1][0])
     seen: list[object] = []
@@ -76,7 +76,7 @@ def test_a_bad_file_is_told_when_it_is_found(file: Path, monkeypatch: pytest.Mon
     assert seen == [1, (name, path, reason), 2, 3, 4, 5]
 
 
-def test_a_bad_index_does_not_hide_the_records(file: Path) -> None:
+def test_damaged_records_are_found_beside_a_bad_index(file: Path) -> None:
     extents = record_extents(file)
     for record in (0, 4):
         flip_byte(file, extents[record][0] + 9)
@@ -86,7 +86,7 @@ def test_a_bad_index_does_not_hide_the_records(file: Path) -> None:
     assert [(bad.record, bad.path) for bad in report.bad] == [(0, None), (4, None)]
 
 
-def test_an_index_that_is_none_with_good_records(tmp_path: Path) -> None:
+def test_an_invalid_index_with_good_records(tmp_path: Path) -> None:
     records = [*folder_records(TREE)[:-1], b"piouhjgbr" + b"nonsense"]
     report = verify_one(write_records(tmp_path / "x.ffr", records))
     assert report.index_error is not None
@@ -102,7 +102,7 @@ def test_a_plain_file(tmp_path: Path) -> None:
     assert bad.record == 1
 
 
-def test_no_records_are_no_damage(tmp_path: Path) -> None:
+def test_a_file_without_records_is_good(tmp_path: Path) -> None:
     report = verify_one(write_records(tmp_path / "x.ffr", []))
     assert report.is_good
     assert report.record_count == report.byte_count == 0
@@ -125,7 +125,7 @@ def test_an_old_header_warns_once(tmp_path: Path, index: bytes | None) -> None:
     assert report.is_good is (index is None)
 
 
-def test_a_header_that_is_none(tmp_path: Path) -> None:
+def test_a_file_without_a_valid_header_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(b"no FFRecord at all")
     with pytest.raises(FormatError):
         verify_packs([tmp_path / "x.ffr"])

@@ -41,7 +41,7 @@ def pack(folder: Path) -> PackedFolder:
     return PackedFolder(folder.parent / "x.ffr")
 
 
-def test_walk_is_that_of_os(pack: PackedFolder, folder: Path) -> None:
+def test_walk_equals_os_walk(pack: PackedFolder, folder: Path) -> None:
     for top in ("", "train", "val/empty"):
         expected = [
             (
@@ -56,7 +56,7 @@ def test_walk_is_that_of_os(pack: PackedFolder, folder: Path) -> None:
     assert next(pack.walk(PurePosixPath("train"))) == ("train", ["cat", "dog", "same"], [])
 
 
-def test_directories_that_are_taken_out_are_not_gone_into(pack: PackedFolder) -> None:
+def test_walk_skips_directories_removed_from_its_list(pack: PackedFolder) -> None:
     seen = []
     for path, folders, _ in pack.walk():
         seen.append(path)
@@ -65,7 +65,7 @@ def test_directories_that_are_taken_out_are_not_gone_into(pack: PackedFolder) ->
     assert seen == ["", "val", "val/cat", "val/empty"]
 
 
-def test_walk_from_what_is_no_directory(pack: PackedFolder) -> None:
+def test_walk_from_a_path_that_is_no_directory(pack: PackedFolder) -> None:
     with pytest.raises(PathNotFoundError):
         pack.walk("absent")
     with pytest.raises(NotAFolderError):
@@ -118,7 +118,7 @@ FOLDERS = st.recursive(
     tree=FOLDERS,
     patterns=st.lists(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4), max_size=20),
 )
-def test_any_pattern_finds_what_glob_finds(
+def test_any_pattern_finds_the_same_paths_as_glob(
     tmp_path_factory: pytest.TempPathFactory, tree: Tree, patterns: list[list[str]]
 ) -> None:
     place = tmp_path_factory.mktemp("any")
@@ -135,7 +135,7 @@ def test_any_pattern_finds_what_glob_finds(
             assert list(pack.glob(pattern)) == [path for path in order if path in names]
 
 
-def test_a_pattern_looks_at_nothing_else(
+def test_a_pattern_lists_only_necessary_directories(
     pack: PackedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree, listed = pack._tree, []
@@ -153,7 +153,7 @@ def test_a_pattern_looks_at_nothing_else(
     assert listed == [""]
 
 
-def test_stat_is_that_of_os(pack: PackedFolder, folder: Path) -> None:
+def test_stat_equals_os_stat(pack: PackedFolder, folder: Path) -> None:
     for path in ("labels.csv", "train", "val/to_file", "val/loop", ""):
         ours, theirs = pack.stat(path), (folder / path).stat()
         assert isinstance(ours, os.stat_result)
