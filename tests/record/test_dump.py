@@ -55,7 +55,7 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
     assert read_all(tmp_path / "new" / "folder") == records
 
 
-def test_as_the_reference_splits(golden: Path, tmp_path: Path) -> None:
+def test_records_are_split_as_in_the_reference(golden: Path, tmp_path: Path) -> None:
     records = [pickle.dumps({"i": i, "x": list(range(i % 7))}) for i in range(100)]
     dump(records, tmp_path / "ours", 8)
     for theirs in sorted((golden / "sharded").iterdir()):
@@ -74,14 +74,14 @@ def test_any_split_holds_the_records_in_order(
     assert 1 <= len(os.listdir(folder)) <= nfiles
 
 
-def test_fewer_files_than_asked_for_are_told(tmp_path: Path) -> None:
+def test_fewer_files_than_requested_give_a_warning(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="5 records make 3 files, not 4"):
         dump([b"x"] * 5, tmp_path / "x", 4)
     assert len(os.listdir(tmp_path / "x")) == 3
 
 
 @pytest.mark.parametrize("nfiles", [0, -1])
-def test_no_files_at_all_are_refused(tmp_path: Path, nfiles: int) -> None:
+def test_an_invalid_number_of_files_is_refused(tmp_path: Path, nfiles: int) -> None:
     with pytest.raises(ValueError, match="cannot write"):
         dump([b"x"], tmp_path / "x", nfiles)
     assert os.listdir(tmp_path) == []
@@ -96,7 +96,7 @@ def test_one_failing_process_fails_the_dump(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_failing_dump_leaves_the_files_of_before(tmp_path: Path) -> None:
+def test_a_failed_dump_keeps_the_previous_files(tmp_path: Path) -> None:
     dump([b"before"] * 5, tmp_path / "x", 5)
     with pytest.raises(KeyError):
         dump(Failing("raises"), tmp_path / "x", 5)
@@ -104,7 +104,7 @@ def test_a_failing_dump_leaves_the_files_of_before(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "x")) == 5
 
 
-def test_files_of_before_that_would_be_read_along_are_refused(tmp_path: Path) -> None:
+def test_leftover_parts_of_a_previous_dump_are_refused(tmp_path: Path) -> None:
     dump([b"before"] * 5, tmp_path / "x", 5)
     with pytest.raises(PackError, match=r"PART_00002\.ffr"):
         dump([b"after"] * 4, tmp_path / "x", 2)
@@ -112,15 +112,13 @@ def test_files_of_before_that_would_be_read_along_are_refused(tmp_path: Path) ->
     assert read_all(tmp_path / "x") == [b"after"] * 10
 
 
-def test_failing_in_one_file(tmp_path: Path) -> None:
+def test_a_failed_dump_to_one_file_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         dump(Failing("raises"), tmp_path / "x.ffr", 1)
     assert os.listdir(tmp_path) == []
 
 
-def test_progress_is_shown_when_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_shown_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump([b"x"] * 5, tmp_path / "a.ffr", 1)
     dump([b"x"] * 4, tmp_path / "a", 2)
     assert capsys.readouterr() == ("", "")

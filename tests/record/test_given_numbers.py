@@ -73,7 +73,7 @@ def files(folder: Path) -> tuple[Callable[[Any], object], int]:
 
 
 @pytest.mark.parametrize("make", [records, tfrecords, files])
-def test_numbers_are_kept_while_they_are_read(
+def test_given_numbers_are_referenced_while_they_are_used(
     make: Callable[[Path], tuple[Callable[[Any], object], int]], tmp_path: Path
 ) -> None:
     read, first = make(tmp_path)

@@ -16,19 +16,19 @@ from tests.interpreter import python
 
 
 @pytest.mark.parametrize("name", ffrecord.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_every_public_name_is_available(name: str) -> None:
     value = getattr(ffrecord, name)
     assert getattr(ffrecord, name) is value
     assert name in dir(ffrecord)
 
 
-def test_names_of_the_reference() -> None:
+def test_names_of_the_reference_are_public() -> None:
     reference = {"FileReader", "FileWriter", "PackedFolder", "checkFsAlign", "dump", "pack_folder"}
     assert reference <= set(ffrecord.__all__)
     assert ffrecord.errors.FfrfsError is FfrfsError
 
 
-def test_every_exception_is_there() -> None:
+def test_every_exception_is_public() -> None:
     kinds = {
         name: value
         for name, value in vars(errors).items()
@@ -41,7 +41,7 @@ def test_every_exception_is_there() -> None:
     assert kinds.keys() <= set(ffrecord.__all__)
 
 
-def test_only_what_is_public_is_shown() -> None:
+def test_dir_shows_only_public_names() -> None:
     program = "import ffrfs; print(*dir(ffrfs)); import ffrfs.tfrecord; print(*dir(ffrfs))"
     before, after = run(program).splitlines()
     assert before.split() == sorted(ffrecord.__all__)
@@ -72,7 +72,7 @@ def test_editors_see_every_name() -> None:
         "ffrfs.convert.convert",
     ],
 )
-def test_functions_with_the_name_of_a_package(first: str) -> None:
+def test_functions_that_share_the_name_of_a_package(first: str) -> None:
     program = (
         f"import {first}; import ffrfs; from ffrfs import mount, convert, prefetch\n"
         "import ffrfs.mount, ffrfs.convert, ffrfs.mount.kernel.state, ffrfs.convert.kind\n"
@@ -87,7 +87,7 @@ def run(program: str) -> str:
     return done.stdout
 
 
-def test_other_names_are_not() -> None:
+def test_unknown_names_raise_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         _ = ffrecord.nonsense
 

@@ -148,7 +148,7 @@ def test_a_hundred_readers_at_once(file: Path, records: list[bytes]) -> None:
         forget_pages(file)
 
 
-def test_on_a_file_system_in_memory(records: list[bytes]) -> None:
+def test_file_in_memory(records: list[bytes]) -> None:
     if not os.path.ismount("/dev/shm"):
         pytest.skip("/dev/shm is no file system of its own here")
     path = Path(f"/dev/shm/ffrfs-test-{os.getpid()}.ffr")
@@ -192,5 +192,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_child_reads_though_it_was_forked_in_the_first_read_of_a_thread(file: Path) -> None:
+def test_a_child_forked_during_the_first_read_of_a_thread_reads(file: Path) -> None:
     assert python("-c", FORKS, file).returncode == 0

@@ -51,7 +51,7 @@ def needs_a_known_file_system(path: Path) -> None:
         pytest.skip(f"{kind}: read past the page cache")
 
 
-def test_what_was_read_is_cached(file: Path) -> None:
+def test_records_that_were_read_are_cached(file: Path) -> None:
     needs_a_known_file_system(file)
     numbers = random.Random(1).sample(range(COUNT), 40)
     reader = FileReader(file)
@@ -75,7 +75,7 @@ def test_tfrecords_that_were_read_are_cached(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "cold"])
-def test_neighbours_are_read_at_once_and_each_is_checked(file: Path, is_cold: bool) -> None:
+def test_adjacent_records_are_each_verified(file: Path, is_cold: bool) -> None:
     reader = FileReader(file)
     everything = range(COUNT)
     for _ in range(2):  # later reads skip the check whether pages are cached
@@ -99,7 +99,7 @@ def test_a_file_that_has_shrunk_is_an_error(file: Path) -> None:
     assert [r.tobytes() for r in reader.read(range(400))] == list(map(content, range(400)))
 
 
-def test_more_than_is_asked_for_at_a_time(tmp_path: Path) -> None:
+def test_a_batch_larger_than_one_request(tmp_path: Path) -> None:
     blobs = [random.Random(i).randbytes(1 << 20) for i in range(4)]
     order = [i % 4 for i in range(70)]  # more than 32 MiB
     path = write_records(tmp_path / "large.ffr", [blobs[i] for i in order])

@@ -30,7 +30,7 @@ def as_bytes(arrays: list[np.ndarray]) -> list[bytes]:
 
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "cold"])
 @pytest.mark.parametrize(("size", "count"), [(16 << 20, 4096), (9000, 4096), (1, 4096), (9999, 3)])
-def test_iteration_gives_all_of_all_files(
+def test_iteration_gives_all_records_of_all_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool, size: int, count: int
 ) -> None:
     monkeypatch.setattr(reader_module, "_BATCH_SIZE", size)

@@ -44,14 +44,14 @@ def assert_untouched(old_file: Path) -> None:
     assert os.listdir(old_file.parent) == [old_file.name]
 
 
-def test_the_bytes_are_those_of_the_format(tmp_path: Path) -> None:
+def test_the_bytes_follow_the_format(tmp_path: Path) -> None:
     records = [random.Random(i).randbytes(size) for i, size in enumerate(SIZES)]
     write(tmp_path / "ours.ffr", records)
     expected = write_records(tmp_path / "expected.ffr", records)
     assert (tmp_path / "ours.ffr").read_bytes() == expected.read_bytes()
 
 
-def test_the_golden_file_comes_out_again(golden: Path, tmp_path: Path) -> None:
+def test_the_golden_file_is_reproduced(golden: Path, tmp_path: Path) -> None:
     with FileReader(golden / "plain.ffr") as reader:
         write(tmp_path / "x.ffr", [record.tobytes() for record in reader.read(range(reader.n))])
     assert (tmp_path / "x.ffr").read_bytes() == (golden / "plain.ffr").read_bytes()
@@ -59,7 +59,9 @@ def test_the_golden_file_comes_out_again(golden: Path, tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=st.lists(st.binary(max_size=5000), max_size=40), data=st.data())
-def test_what_is_written_is_read(tmp_path: Path, records: list[bytes], data: st.DataObject) -> None:
+def test_written_records_are_read_back(
+    tmp_path: Path, records: list[bytes], data: st.DataObject
+) -> None:
     write(tmp_path / "x.ffr", records)
     with FileReader(tmp_path / "x.ffr") as reader:
         assert reader.n == len(records)
@@ -86,7 +88,7 @@ def test_any_bytes_like_object_is_a_record(tmp_path: Path, data: object) -> None
 
 
 @pytest.mark.parametrize("data", ["text", None, 5, [1, 2]])
-def test_nothing_else_is_a_record(old_file: Path, data: object) -> None:
+def test_objects_without_a_buffer_are_refused(old_file: Path, data: object) -> None:
     with pytest.raises(TypeError), FileWriter(old_file, 1) as writer:
         writer.write_one(data)  # type: ignore[arg-type]
     assert_untouched(old_file)
@@ -105,7 +107,7 @@ def test_arrays_of_objects_are_refused(old_file: Path, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["M8[s]", [("O", np.uint8)]])
-def test_arrays_that_look_like_those_of_objects(tmp_path: Path, kind: Any) -> None:
+def test_arrays_that_look_like_object_arrays_are_written(tmp_path: Path, kind: Any) -> None:
     """Times have no buffer format, and "O" as the name of a field is no type."""
     record = np.ones(2, kind)
     write(tmp_path / "x.ffr", [record])  # type: ignore[list-item]
@@ -128,7 +130,7 @@ def test_count_and_n(tmp_path: Path) -> None:
     assert (writer.n, writer.count) == (2, 2)
 
 
-def test_one_too_many_is_refused_at_once(tmp_path: Path) -> None:
+def test_one_record_too_many_is_refused_at_once(tmp_path: Path) -> None:
     writer = FileWriter(tmp_path / "x.ffr", 1)
     writer.write_one(b"a")
     with pytest.raises(RecordCountError, match="more records than the 1"):
@@ -138,7 +140,7 @@ def test_one_too_many_is_refused_at_once(tmp_path: Path) -> None:
         assert reader.n == 1
 
 
-def test_one_too_few_leaves_no_file(old_file: Path) -> None:
+def test_one_record_too_few_leaves_no_file(old_file: Path) -> None:
     writer = FileWriter(old_file, 2)
     writer.write_one(b"a")
     with pytest.raises(RecordCountError, match="1 of the 2"):
@@ -148,7 +150,7 @@ def test_one_too_few_leaves_no_file(old_file: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [-1, -(1 << 70), 1 << 63, 1 << 64, 1 << 70])
-def test_a_number_of_records_that_cannot_be(old_file: Path, n: int) -> None:
+def test_an_impossible_number_of_records_is_refused(old_file: Path, n: int) -> None:
     with pytest.raises(RecordCountError, match=str(n)):
         FileWriter(old_file, n)
     assert_untouched(old_file)
@@ -180,7 +182,7 @@ def test_a_writer_that_is_dropped_leaves_nothing(old_file: Path, count: int) -> 
     assert_untouched(old_file)
 
 
-def test_a_closed_writer_takes_no_more(tmp_path: Path) -> None:
+def test_a_closed_writer_refuses_records(tmp_path: Path) -> None:
     with FileWriter(tmp_path / "x.ffr", 1) as writer:
         writer.write_one(b"a")
     writer.close()
@@ -188,9 +190,7 @@ def test_a_closed_writer_takes_no_more(tmp_path: Path) -> None:
         writer.write_one(b"b")
 
 
-def test_the_target_stays_where_it_was_when_the_process_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_target_survives_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with FileWriter("x.ffr", 0):
@@ -202,7 +202,7 @@ def test_the_target_stays_where_it_was_when_the_process_moves(
     ("name", "error"),
     [("no/x.ffr", FileNotFoundError), (".", IsADirectoryError), ("fifo", FileExistsError)],
 )
-def test_a_target_that_cannot_be(tmp_path: Path, name: str, error: type[OSError]) -> None:
+def test_an_unusable_target_is_refused(tmp_path: Path, name: str, error: type[OSError]) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(error) as caught:
         FileWriter(tmp_path / name, 1)
@@ -221,7 +221,7 @@ time.sleep(600)
 """
 
 
-def test_a_kill_leaves_what_was_there_before(old_file: Path) -> None:
+def test_a_kill_leaves_the_previous_file(old_file: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(old_file)], stdout=subprocess.PIPE, text=True
     ) as process:
