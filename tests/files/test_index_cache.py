@@ -9,9 +9,7 @@ import pytest
 from ffrfs.files import index_cache
 
 
-def test_the_indexes_written_first_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_indexes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_cache, "SIZE_MAX", 250)
     monkeypatch.setattr(index_cache, "_INTERVAL_S", 0.0)
     folder = tmp_path / "index"

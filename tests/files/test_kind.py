@@ -69,7 +69,7 @@ def test_kind(make: Callable[[Path], object], text: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("count", [-1, 2, 1 << 40, (1 << 63) - 1])
-def test_headers_that_lie(count: int, tmp_path: Path) -> None:
+def test_headers_with_a_wrong_count(count: int, tmp_path: Path) -> None:
     def spoil(header: Header) -> None:
         header.n = count
 
@@ -77,7 +77,7 @@ def test_headers_that_lie(count: int, tmp_path: Path) -> None:
     assert str(kind_of_file(str(path))) == "a file of unknown kind"
 
 
-def test_offsets_that_lie(tmp_path: Path) -> None:
+def test_headers_with_wrong_offsets(tmp_path: Path) -> None:
     for offsets in ([0, 30], [36, 1 << 62], [40, 36], [-1, -1]):
 
         def spoil(header: Header, offsets: list[int] = offsets) -> None:

@@ -99,7 +99,7 @@ def left_in(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_a_killed_process(tmp_path: Path, kind: str) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path, kind: str) -> None:
     with held(kind, tmp_path):
         place = left_in(tmp_path)
         remove_leftovers(str(tmp_path), again=True)
@@ -108,7 +108,7 @@ def test_of_a_killed_process(tmp_path: Path, kind: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_next_command_removes_it(tmp_path: Path) -> None:
+def test_the_next_command_removes_leftovers(tmp_path: Path) -> None:
     """Commands of all kinds do so, each in its own process."""
     program = BEGIN + "os.O_TMPFILE = os.O_DIRECTORY\n"
     for next_one in (
@@ -126,7 +126,7 @@ def test_the_next_command_removes_it(tmp_path: Path) -> None:
         (tmp_path / "z").unlink(missing_ok=True)
 
 
-def test_a_link_of_a_killed_process(tmp_path: Path) -> None:
+def test_a_staged_link_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     """A link cannot be locked."""
     (tmp_path / "x").symlink_to("old")
     for end, status in (("os.rename = lambda *_, **__: os.kill(0, 9)", -9), ("", 0)):
@@ -138,7 +138,7 @@ def test_a_link_of_a_killed_process(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / "x") == "new"
 
 
-def test_a_link_that_another_process_removes_is_made_again(
+def test_a_staged_link_removed_by_another_process_is_recreated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rename = os.rename
@@ -169,7 +169,9 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_what_is_no_leftover(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_files_are_not_removed(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("x.partial", ".x.0123456789abcdef.partial", f"{file.name}.txt", file.name[1:]):
         (tmp_path / name).write_bytes(b"mine")
     os.mkfifo(tmp_path / staging_name("fifo"))
@@ -178,14 +180,16 @@ def test_what_is_no_leftover(tmp_path: Path, file: Path, monkeypatch: pytest.Mon
     assert set(tmp_path.iterdir()) == before
 
 
-def test_of_another_machine(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_another_machine_are_kept(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(leftovers, "_machine", lambda: "00000000")
     remove_leftovers(str(tmp_path), again=True)
     assert file.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_of_another_user(tmp_path: Path, file: Path, folder: Path) -> None:
+def test_leftovers_of_another_user_are_kept(tmp_path: Path, file: Path, folder: Path) -> None:
     for place in (file, folder):
         os.chown(place, UNKNOWN_USER, -1)
     remove_leftovers(str(tmp_path), again=True)
@@ -194,7 +198,7 @@ def test_of_another_user(tmp_path: Path, file: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "stays"), [(0o777, True), (0o775, True), (0o1777, False)])
-def test_where_others_may_rename_directories(
+def test_a_leftover_folder_others_may_have_renamed_is_kept(
     tmp_path: Path, folder: Path, mode: int, stays: bool
 ) -> None:
     """They could rename a directory of ours to a staging name, to make us remove it."""
@@ -203,7 +207,7 @@ def test_where_others_may_rename_directories(
     assert folder.exists() == stays
 
 
-def test_links_in_it_are_not_followed(tmp_path: Path, folder: Path) -> None:
+def test_links_in_a_leftover_folder_are_not_followed(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_bytes(b"mine")
     (folder / "link").symlink_to("../mine")
@@ -212,7 +216,7 @@ def test_links_in_it_are_not_followed(tmp_path: Path, folder: Path) -> None:
     assert (tmp_path / "mine" / "file").exists()
 
 
-def test_a_process_looks_through_a_directory_once(tmp_path: Path, file: Path) -> None:
+def test_a_process_searches_a_directory_once(tmp_path: Path, file: Path) -> None:
     remove_leftovers(str(tmp_path))
     assert not file.exists()
     file.write_bytes(b"x")
@@ -237,7 +241,7 @@ def before_the_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], o
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_removed_before_it_is_locked_is_made_again(
+def test_an_entry_removed_before_its_lock_is_recreated(
     tmp_path: Path,
     kind: str,
     before_the_lock: Callable[[Callable[[], object]], None],
@@ -256,7 +260,7 @@ def test_what_is_removed_before_it_is_locked_is_made_again(
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_has_the_name_of_a_file_that_was_finished_stays(
+def test_an_entry_with_the_name_of_a_finished_one_is_kept(
     tmp_path: Path,
     kind: str,
     request: pytest.FixtureRequest,
@@ -274,7 +278,7 @@ def test_what_has_the_name_of_a_file_that_was_finished_stays(
     assert {path.name for path in tmp_path.iterdir()} == {"made", place.name}
 
 
-def test_none_that_is_being_made_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_in_progress_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other threads remove leftovers all the time meanwhile."""
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     is_done = threading.Event()

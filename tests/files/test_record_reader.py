@@ -88,7 +88,7 @@ def test_reads_in_order_with_duplicates(
         assert type(reader.read_one(0)) is kind.record_type
 
 
-def test_it_is_a_sequence(kind: Kind, file: Path, records: list[bytes]) -> None:
+def test_a_reader_is_a_sequence(kind: Kind, file: Path, records: list[bytes]) -> None:
     reader = kind.open(file)
     assert bytes(reader[2]) == records[2]
     assert bytes(reader[-1]) == records[-1]
@@ -101,7 +101,7 @@ def test_it_is_a_sequence(kind: Kind, file: Path, records: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, -9, len(SIZES), 1 << 40, 1 << 70, -(1 << 70)])
-def test_a_record_that_is_not_there_is_an_index_error(kind: Kind, file: Path, index: int) -> None:
+def test_a_record_that_does_not_exist_is_an_index_error(kind: Kind, file: Path, index: int) -> None:
     reader = kind.open(file)
     with pytest.raises(IndexError):
         reader.read_one(index)
@@ -120,7 +120,7 @@ def test_indices_may_be_integers_and_nothing_else(kind: Kind, file: Path, wrong:
 
 
 @pytest.mark.parametrize("indices", [5, None, "5", ["a"], [1.5], [None], np.int64(5)])
-def test_read_says_what_it_takes(kind: Kind, file: Path, indices: object) -> None:
+def test_read_names_the_types_it_accepts(kind: Kind, file: Path, indices: object) -> None:
     with kind.open(file) as reader, pytest.raises(TypeError) as caught:
         reader.read(indices)
     text = "read() takes a list of record numbers; for one record there is read_one(5) or reader[5]"
@@ -162,7 +162,7 @@ def test_a_damaged_record_is_named_and_the_others_are_read(
         flip_byte(file, begin + place)
 
 
-def test_validate_counts_what_else_is_bad(kind: Kind, file: Path) -> None:
+def test_validate_counts_the_other_bad_records(kind: Kind, file: Path) -> None:
     reader = kind.open(file, check_data=False)
     reader.validate()
     for record in (2, 5, 7):
@@ -185,7 +185,7 @@ def test_a_closed_reader(kind: Kind, file: Path) -> None:
     reader.close()  # a second time: harmless
 
 
-def test_a_copy_is_of_the_file_of_a_relative_name(
+def test_a_pickled_reader_of_a_relative_path_survives_chdir(
     kind: Kind, file: Path, records: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
@@ -252,7 +252,7 @@ def test_a_forked_child_reads_with_its_parents_reader(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_records_any_batch(kind: Kind, tmp_path: Path, data: st.DataObject) -> None:
+def test_any_batch_of_any_records(kind: Kind, tmp_path: Path, data: st.DataObject) -> None:
     size = st.one_of(st.sampled_from(SIZES[:-1]), st.integers(0, 20_000))
     sizes = data.draw(st.lists(size, min_size=1, max_size=30))
     model = [content(i, size) for i, size in enumerate(sizes)]

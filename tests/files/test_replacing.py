@@ -13,7 +13,7 @@ from ffrfs.files.replacing import may_replace, new_file, refuse_foreign
 pytestmark = pytest.mark.promise("S70")
 
 
-def test_a_result_replaces_nothing_unless_it_is_forced(tmp_path: Path) -> None:
+def test_a_result_replaces_a_file_only_with_force(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with new_file(str(path)) as file:
         file.write(b"first")
@@ -29,7 +29,7 @@ def test_a_result_replaces_nothing_unless_it_is_forced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["without a name", "beside the target"])
-def test_what_comes_meanwhile_is_kept(
+def test_a_file_created_meanwhile_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if way == "beside the target":
@@ -43,7 +43,7 @@ def test_what_comes_meanwhile_is_kept(
 
 
 @pytest.mark.parametrize("kind", ["an empty file", "a link to nothing"])
-def test_what_is_filled_meanwhile_is_kept(tmp_path: Path, kind: str) -> None:
+def test_an_empty_target_filled_meanwhile_is_kept(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"
     if kind == "an empty file":
         path.touch()
@@ -67,7 +67,7 @@ def test_links_and_empty_files(tmp_path: Path) -> None:
     assert may_replace(str(tmp_path / "to full"), force=True)
 
 
-def test_a_file_of_ours_replaces_its_own_kind_alone(tmp_path: Path) -> None:
+def test_a_file_replaces_only_files_of_its_own_kind(tmp_path: Path) -> None:
     def is_ours(begin: bytes) -> bool:
         return begin.startswith(b"ours")
 

@@ -27,7 +27,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("way")
-def test_published(tmp_path: Path) -> None:
+def test_publish_replaces_the_target(tmp_path: Path) -> None:
     target = tmp_path / "x"
     target.write_bytes(b"before")
     with StagedFile(str(target)) as staged:
@@ -42,7 +42,7 @@ def test_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_name_that_a_killed_process_has_left_goes(tmp_path: Path) -> None:
+def test_leftover_with_the_same_name_is_removed(tmp_path: Path) -> None:
     """It goes just before the rename or, where files without a name are refused, at the start."""
     (tmp_path / staging_name("x")).write_bytes(b"left")
     with StagedFile(str(tmp_path / "x")) as staged:
@@ -51,7 +51,7 @@ def test_name_that_a_killed_process_has_left_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_dropped(tmp_path: Path) -> None:
+def test_unpublished_file_leaves_the_target(tmp_path: Path) -> None:
     target = tmp_path / "x"
     target.write_bytes(b"before")
     with StagedFile(str(target)) as staged:
@@ -68,7 +68,7 @@ def test_a_name_of_255_bytes(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [name]
 
 
-def test_what_a_link_leads_to_is_meant(tmp_path: Path) -> None:
+def test_target_of_a_link_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to("there/x")
     with StagedFile(str(tmp_path / "link")) as staged:
@@ -78,7 +78,7 @@ def test_what_a_link_leads_to_is_meant(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "x").read_bytes() == b"after"
 
 
-def test_what_is_no_file_is_not_buried(tmp_path: Path) -> None:
+def test_targets_that_are_no_regular_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(PackError, match=r"/fifo: cannot replace it: not a regular file$"):
         StagedFile(str(tmp_path / "fifo"))
@@ -103,7 +103,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
+def test_existing_file_is_kept_without_replace(tmp_path: Path) -> None:
     target = tmp_path / "x"
     target.write_bytes(b"before")
     with StagedFile(str(target)) as staged:
@@ -120,7 +120,7 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) -> None
 
 
 @pytest.mark.promise("S70")
-def test_what_appears_stays_on_a_file_system_without_hard_links(
+def test_new_target_is_kept_on_a_file_system_without_hard_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def link(*_: object, **__: object) -> None:
@@ -144,7 +144,7 @@ def test_what_appears_stays_on_a_file_system_without_hard_links(
 
 
 @pytest.mark.usefixtures("way")
-def test_link_itself_is_replaced_with_the_mode_that_is_asked_for(tmp_path: Path) -> None:
+def test_link_itself_is_replaced_with_the_requested_mode(tmp_path: Path) -> None:
     (tmp_path / "victim").write_bytes(b"untouched")
     (tmp_path / "x").symlink_to("victim")
     with StagedFile(str(tmp_path / "x"), follow=False, mode=0o666) as staged:
@@ -156,7 +156,7 @@ def test_link_itself_is_replaced_with_the_mode_that_is_asked_for(tmp_path: Path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every directory")
-def test_directory_that_may_only_be_written_to(tmp_path: Path) -> None:
+def test_write_only_directory(tmp_path: Path) -> None:
     (tmp_path / "drop").mkdir(mode=0o300)
     with StagedFile(str(tmp_path / "drop" / "x")) as staged:
         staged.publish()
@@ -164,7 +164,7 @@ def test_directory_that_may_only_be_written_to(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "drop") == ["x"]
 
 
-def test_directory_on_its_way_is_named_by_where_it_goes(tmp_path: Path) -> None:
+def test_errors_in_a_staged_folder_name_its_destination(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError) as caught,
         staged_folder(str(tmp_path), "set", "/given/set") as place,
@@ -179,7 +179,7 @@ def descriptors() -> int:
 
 
 @pytest.mark.usefixtures("way")
-def test_nothing_stays_where_permissions_cannot_be_set(
+def test_nothing_is_left_if_permissions_cannot_be_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For example, vfat refuses it."""
@@ -194,7 +194,7 @@ def test_nothing_stays_where_permissions_cannot_be_set(
     assert (descriptors(), os.listdir(tmp_path)) == (before, [])
 
 
-def test_no_directory_stays_that_cannot_be_opened(
+def test_no_directory_is_left_if_it_cannot_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = os.open
