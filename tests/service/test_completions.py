@@ -106,7 +106,7 @@ def test_values_of_options(shell: Shell, before: str, word: str, expected: set[s
 
 
 @pytest.mark.parametrize("before", ["ffrfs mount --threads", "ffrfs pack --include"])
-def test_what_only_the_user_knows_is_not_guessed(shell: Shell, before: str) -> None:
+def test_free_values_have_no_candidates(shell: Shell, before: str) -> None:
     assert candidates(shell, before) == set()
 
 
@@ -129,7 +129,9 @@ def test_what_only_the_user_knows_is_not_guessed(shell: Shell, before: str) -> N
         ("ffrfs convert d/a.txt", "d/a", {"d/a.ffr", "d/a.txt"}),
     ],
 )
-def test_files_at_their_places(shell: Shell, before: str, word: str, expected: set[str]) -> None:
+def test_files_are_completed_where_expected(
+    shell: Shell, before: str, word: str, expected: set[str]
+) -> None:
     assert candidates(shell, before, word) == expected
 
 
@@ -140,14 +142,14 @@ def test_second_of_packs_with_colons_between_them(shell: Shell) -> None:
     assert ends == {"d/s.tfrecord-00000-of-1", "d/sub"}
 
 
-def test_words_of_o(shell: Shell) -> None:
+def test_words_of_option_o(shell: Shell) -> None:
     found = candidates(shell, "ffrfs mount -o", "ro,al")
     assert found == {"ro,allow_other", "ro,allow_root", "ro,allow_missing"}
     assert "umask=" in candidates(shell, "ffrfs mount -o")
 
 
 @pytest.mark.usefixtures("fuse")
-def test_mount_points_of_ours(shell: Shell, place: Path) -> None:
+def test_ffrfs_mount_points_are_completed(shell: Shell, place: Path) -> None:
     pack = write_folder(place / "x.ffr", {"a": b"1"})
     point = place / "mount point"
     begin = str(place / "mount").replace(" ", r"\ ")
@@ -159,7 +161,7 @@ def test_mount_points_of_ours(shell: Shell, place: Path) -> None:
     assert not any(str(point) in candidates(shell, name, begin) for name in commands)
 
 
-def test_every_name_of_a_value_is_known() -> None:
+def test_every_value_placeholder_is_defined() -> None:
     """Otherwise it silently has no completion: candidates.py must define the name."""
     values = [argument.value for command in PROGRAM.commands for argument in command.arguments]
     assert set(re.findall(r"[A-Z]+", " ".join(values))) <= KINDS.keys()
@@ -176,7 +178,7 @@ _VALUES = {
 
 
 @pytest.mark.parametrize("option", MOUNT_OPTIONS, ids=lambda option: option.name)
-def test_words_of_o_are_understood(option: MountOption) -> None:
+def test_words_of_option_o_are_accepted(option: MountOption) -> None:
     value = re.split(r"[|\[]", option.value)[0]
     word = f"{option.name}={_VALUES.get(value, value if value.islower() else '1')}"
     if not value:
@@ -186,5 +188,5 @@ def test_words_of_o_are_understood(option: MountOption) -> None:
     parse_words(config.words)
 
 
-def test_no_setting_is_left_out_of_o() -> None:
+def test_every_setting_is_a_word_of_option_o() -> None:
     assert SETTINGS.keys() <= {option.name for option in MOUNT_OPTIONS}

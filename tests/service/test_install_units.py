@@ -76,7 +76,7 @@ def tight_umask() -> Iterator[None]:
 
 @pytest.mark.promise("S46")
 @pytest.mark.usefixtures("tight_umask")
-def test_says_what_it_writes(command: Run, root: Path) -> None:
+def test_written_files_are_reported(command: Run, root: Path) -> None:
     done = command()
     assert (done.status, done.err) == (0, "")
     assert told(done, root) == {"wrote": EXPECTED}
@@ -127,7 +127,7 @@ def test_uninstall_leaves_nothing(command: Run, root: Path) -> None:
     assert (done.status, done.lines) == (0, [])
 
 
-def test_uninstall_leaves_others_their_folders(command: Run, root: Path) -> None:
+def test_uninstall_keeps_folders_with_foreign_files(command: Run, root: Path) -> None:
     theirs = root / "usr/local/share/doc/ffrfs/notes"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("")
@@ -183,7 +183,7 @@ def test_another_versions_file_is_replaced_and_removed(command: Run, root: Path)
     assert told(command("--uninstall"), root) == {"removed": EXPECTED}
 
 
-def test_mode_is_mended(command: Run, root: Path) -> None:
+def test_wrong_mode_is_corrected(command: Run, root: Path) -> None:
     command()
     (root / HELPER).chmod(0o600)
     assert told(command(), root)["wrote"] == {HELPER}
@@ -191,7 +191,7 @@ def test_mode_is_mended(command: Run, root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "large"])
-def test_what_is_no_small_regular_file_is_not_ours(
+def test_links_folders_and_large_files_are_foreign(
     command: Run, root: Path, tmp_path: Path, kind: str
 ) -> None:
     path, elsewhere = root / UNIT, tmp_path / "elsewhere"
@@ -214,7 +214,9 @@ def test_what_is_no_small_regular_file_is_not_ours(
     assert not elsewhere.exists() or elsewhere.read_text() == "theirs"
 
 
-def test_nothing_is_written_into_a_file(command: Run, tmp_path: Path, root: Path) -> None:
+def test_a_file_in_place_of_a_directory_is_an_error(
+    command: Run, tmp_path: Path, root: Path
+) -> None:
     (root / "usr").mkdir(parents=True)
     (root / "usr/local").write_text("a file")
     assert failed(command(), str(root / "usr/local"))
@@ -269,7 +271,7 @@ def run_copy(site: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return python("-S", "-m", "ffrfs", *arguments, env=environment, cwd=tmp_path)
 
 
-def test_two_slashes_are_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_slashes_mean_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below any other root, the command would remove all directories that become empty."""
     roots = []
     monkeypatch.setattr(

@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in made}
 
 
-def test_committed_files_are_what_the_parser_gives(tmp_path: Path) -> None:
+def test_committed_files_match_the_parser(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, ROOT / "docs" / "write_manual.py", tmp_path],
         cwd=ROOT,
@@ -74,7 +74,7 @@ def test_mandoc_finds_nothing(page: str, installed: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_man_sets_it_without_a_warning(page: str, installed: Path) -> None:
+def test_man_formats_pages_without_warnings(page: str, installed: Path) -> None:
     path = installed / f"usr/local/share/man/man{page[-1]}" / page
     done = subprocess.run(
         [needed("man", "man-db"), "--warnings=w", "--local-file", path],
@@ -97,7 +97,7 @@ def flags(command: Command) -> set[str]:
     return {", ".join(option.flags) for option in command.options if not option.is_help}
 
 
-def test_every_option_of_every_command_is_told(pages: dict[str, str]) -> None:
+def test_every_option_of_every_command_is_documented(pages: dict[str, str]) -> None:
     text = set_page(pages["ffrfs.1"])
     chapters = re.split(r"^   (ffrfs [\w -]+)$", text, flags=re.MULTILINE)
     told = dict(zip(chapters[1::2], chapters[2::2], strict=True))
@@ -109,7 +109,7 @@ def test_every_option_of_every_command_is_told(pages: dict[str, str]) -> None:
     assert flags(mount) <= options_shown(set_page(pages["ffrfs-mount.8"]))
 
 
-def test_every_key_of_a_configuration_is_told_and_no_other(pages: dict[str, str]) -> None:
+def test_exactly_the_configuration_keys_are_documented(pages: dict[str, str]) -> None:
     text = set_page(pages["ffrfs.conf.5"])
     keys = text.partition("\nKEYS\n")[2].partition("\nTHE FILE")[0]
     assert sorted(re.findall(r"^ +(\w+) = \S", keys, re.MULTILINE)) == sorted(KEYS)
@@ -123,7 +123,7 @@ def test_parts_of_an_epilog_are_sections(pages: dict[str, str]) -> None:
     assert "32 the mount failed" in statuses
 
 
-def test_example_of_a_configuration_is_one(tmp_path: Path) -> None:
+def test_example_configuration_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     file.write_text("\n".join(example_lines(sections.CONFIG["examples"])))
     config = read_config(str(file))
@@ -133,14 +133,14 @@ def test_example_of_a_configuration_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [sections.PROGRAM["examples"], sections.MOUNT["examples"]])
-def test_examples_are_right_usage(text: str) -> None:
+def test_examples_are_valid_usage(text: str) -> None:
     commands = [found for line in example_lines(text) for found in ffrfs_arguments(line)]
     assert commands
     for arguments in commands:
         make_parser().parse_args(arguments)
 
 
-def test_lines_of_fstab_are_understood() -> None:
+def test_fstab_lines_are_accepted() -> None:
     lines = [line.split() for line in example_lines(sections.MOUNT["mount(8) and fstab(5)"])]
     assert [len(line) for line in lines] == [6, 6]
     for pack, place, kind, options, *_ in lines:
@@ -149,7 +149,7 @@ def test_lines_of_fstab_are_understood() -> None:
         assert kind == "ffrfs"
 
 
-def test_variables_of_the_unit_are_told() -> None:
+def test_variables_of_the_unit_are_documented() -> None:
     unit = (ROOT / "systemd" / "ffrfs@.service").read_text()
     used = re.findall(
         r"\$\{?([A-Z]+)\}?", "".join(re.findall(r"^ExecStart=.*", unit, re.MULTILINE))
@@ -181,7 +181,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     assert shown.split() == words
 
 
-def test_prose_is_read_in_blocks() -> None:
+def test_prose_is_parsed_into_blocks() -> None:
     text = "One\ntwo:\n  -a, --all  every\n             one\n  --none\nthree\n\n    $ ffrfs\n"
     assert read_prose(text) == [
         Paragraph("One two:"),
@@ -192,7 +192,7 @@ def test_prose_is_read_in_blocks() -> None:
     ]
 
 
-def test_parser_is_read_as_it_prints_itself() -> None:
+def test_parser_is_described_as_in_its_help() -> None:
     parser = argparse.ArgumentParser(prog="p")
     parser.add_argument("--level", type=int, choices=[1, 2], default=2, help="a %(default)s b")
     parser.add_argument("--hidden", help=argparse.SUPPRESS)

@@ -54,7 +54,7 @@ def test_systemd_accepts_examples(analyze: Analyze, examples: Path, name: str) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_systemd_would_complain(analyze: Analyze, units: Path) -> None:
+def test_systemd_reports_an_invalid_unit(analyze: Analyze, units: Path) -> None:
     unit = units / "ffrfs@.service"
     unit.write_text(unit.read_text().replace("KillMode=process", "KillMode=kindly"))
     done = analyze("verify", "--man=no", "--recursive-errors=yes", unit)
@@ -62,20 +62,20 @@ def test_systemd_would_complain(analyze: Analyze, units: Path) -> None:
     assert "kill mode" in done.stderr
 
 
-def test_exposure(analyze: Analyze, units: Path) -> None:
+def test_security_exposure_is_below_the_limit(analyze: Analyze, units: Path) -> None:
     unit = units / "ffrfs@.service"
     done = analyze("security", "--offline=true", f"--threshold={EXPOSURE_MAX}", unit)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_mount_is_the_machines(service: Unit) -> None:
+def test_the_unit_has_no_mount_namespace(service: Unit) -> None:
     assert not NAMESPACES & set(service.keys())
     # The unit's comment names them, so that nobody adds one.
     named = set(re.findall(r"\b([A-Z]\w+)=", (SYSTEMD / "ffrfs@.service").read_text()))
     assert {"ProtectSystem", "PrivateTmp", "PrivateDevices", "ProtectHome"} <= named
 
 
-def test_filter_names_calls_that_systemd_knows(analyze: Analyze, service: Unit) -> None:
+def test_syscall_filter_names_are_known_to_systemd(analyze: Analyze, service: Unit) -> None:
     known = set(analyze("syscall-filter").stdout.split())
     for value in service.values("SystemCallFilter"):
         assert set(value.removeprefix("~").split()) <= known
