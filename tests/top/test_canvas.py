@@ -36,11 +36,11 @@ def test_meter_has_its_width(share: float, full: int) -> None:
         ("a\x1b[31m\udcff\u202e", 40, r"a\x1b[31m\xff\u202e"),
     ],
 )
-def test_end_of_a_name(text: str, width: int, shown: str) -> None:
+def test_shortened_name_keeps_its_end(text: str, width: int, shown: str) -> None:
     assert UTF8.end_of(text, width) == shown
 
 
-def test_end_of_the_names_of_many_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortening_many_pack_names_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time does not grow with the square of their number."""
     measured = 0
 

@@ -66,7 +66,7 @@ def test_snapshots_without_a_terminal(tree: Mount) -> None:
     assert re.search(r"^served +0 bytes/s in 0 reads/s$", second, re.MULTILINE)
 
 
-def test_without_a_terminal_it_goes_on_until_nobody_reads(tree: Mount) -> None:
+def test_snapshots_continue_until_the_reader_closes_the_pipe(tree: Mount) -> None:
     process = start_ffrfs("top", tree.path)
     try:
         assert process.stdout is not None
@@ -98,7 +98,7 @@ def test_root_sees_mounts_of_other_users(as_ordinary_user: AskAsUser) -> None:
 
 
 @pytest.mark.parametrize("end", [b"q", b"Q", b"\x03"], ids=["q", "Q", "Ctrl-C"])
-def test_screen_is_filled_and_given_back(tree: Mount, end: bytes) -> None:
+def test_screen_is_drawn_and_restored(tree: Mount, end: bytes) -> None:
     with top(tree.path) as terminal:
         assert terminal.read_until(ENTER) == ENTER
         terminal.read_until(str(tree.path).encode())
@@ -113,7 +113,7 @@ def test_screen_is_filled_and_given_back(tree: Mount, end: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Signals) -> None:
+def test_signal_ends_top_and_restores_the_screen(tree: Mount, number: signal.Signals) -> None:
     with top(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
         terminal.process.send_signal(number)
@@ -122,7 +122,7 @@ def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Si
         assert terminal.attributes() == terminal.attributes_before
 
 
-def test_stopped_it_gives_the_screen_back_until_it_goes_on(tree: Mount) -> None:
+def test_ctrl_z_restores_the_screen_until_top_continues(tree: Mount) -> None:
     # Nothing could continue top, as its process group is orphaned: the kernel does not stop it.
     with watching(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
@@ -152,7 +152,7 @@ with Screen(sys.stdin, sys.stdout):
 @pytest.mark.parametrize(
     ("when", "number"), [("h", signal.SIGINT), ("l", signal.SIGINT), ("l", signal.SIGTSTP)]
 )
-def test_a_signal_while_it_takes_the_screen_or_gives_it_back(
+def test_signal_during_setup_or_restoration_of_the_screen(
     when: str, number: signal.Signals
 ) -> None:
     with LiveTerminal("-c", INTERRUPTED.format(when, int(number))) as terminal:
@@ -162,7 +162,7 @@ def test_a_signal_while_it_takes_the_screen_or_gives_it_back(
         assert terminal.attributes() == terminal.attributes_before
 
 
-def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
+def test_screen_is_drawn_again_after_sigstop_and_sigcont(tree: Mount) -> None:
     """It was stopped by SIGSTOP, which a process cannot notice."""
     with watching(tree.path) as terminal:
         terminal.read_until(END_OF_SCREEN)
@@ -219,7 +219,7 @@ def test_busy_mount_is_drawn(tree: Mount) -> None:
         assert re.search(r"^read  ", busy, re.MULTILINE)
 
 
-def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> None:
+def test_keys_work_while_a_mount_does_not_answer(tree: Mount) -> None:
     with watching(tree.path) as terminal:
         show_until(terminal, "live")
         with tree.stopped():
@@ -230,7 +230,7 @@ def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> No
         show_until(terminal, "live")
 
 
-def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
+def test_dead_and_unmounted_mounts_are_marked(tree: Mount) -> None:
     with watching(tree.path, size=(24, 200)) as terminal:
         show_until(terminal, "live")
         tree.kill()
@@ -239,7 +239,7 @@ def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
         show_until(terminal, "not mounted any more")
 
 
-def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> None:
+def test_an_unmounted_path_gives_one_line_without_a_screen(tree: Mount) -> None:
     assert ffrfs("umount", tree.path).status == 0
     mount_command_fails(ffrfs("top", tree.path), 1, f"{tree.path}: not mounted")
     with top(tree.path, size=(24, 400)) as terminal:
@@ -299,7 +299,7 @@ def below_title(screen: str) -> list[str]:
 
 
 @pytest.mark.parametrize("arguments", [1, 0], ids=["one", "all"])
-def test_names_never_reach_the_terminal_raw(
+def test_control_characters_in_names_are_escaped(
     mount: MakeMount, pack_tree: PackTree, places: Path, arguments: int
 ) -> None:
     place = places / os.fsdecode(b"a\x1b]0;title\x07\xff\xe2\x80\xae\n")
@@ -309,7 +309,7 @@ def test_names_never_reach_the_terminal_raw(
         assert not re.search(rb"\x1b\]|\x07|\xff|\xe2\x80\xae", shown)
 
 
-def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ascii_terminal_without_colour(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("NO_COLOR", "1")
     with watching(tree.path) as terminal:
@@ -329,7 +329,9 @@ def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPa
     ],
     ids=["dumb", "no rich"],
 )
-def test_without_a_screen(tree: Mount, before: str, shown: bytes) -> None:
+def test_no_screen_on_a_dumb_terminal_or_without_rich(
+    tree: Mount, before: str, shown: bytes
+) -> None:
     program = f"import os, sys; from ffrfs.cli.main import main; {before}; sys.exit(main())"
     with LiveTerminal("-c", program, "top", tree.path, size=(24, 300)) as terminal:
         terminal.read_until(shown)
@@ -337,7 +339,7 @@ def test_without_a_screen(tree: Mount, before: str, shown: bytes) -> None:
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x", "1.5"])
-def test_count_that_is_none_is_refused(count: str) -> None:
+def test_invalid_count_is_refused(count: str) -> None:
     done = ffrfs("top", f"-n={count}", "/nowhere")
     assert done.status == 2
     assert "must be a number of at least 1" in done.err
