@@ -69,7 +69,7 @@ def test_commands_of_a_document(shell: Shell, document: str) -> None:
         shell.run(line)
 
 
-def test_what_is_left_out_is_shown_somewhere() -> None:
+def test_every_excluded_command_occurs_in_a_document() -> None:
     left_out = list(shown.left_out())
     unused = [each for each in shown.NOT_RUN if not any(line.startswith(each) for line in left_out)]
     assert unused == []

@@ -49,7 +49,7 @@ def unsourced(text: str, known: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_figures_are_those_that_were_published(document: Path) -> None:
+def test_sourced_figures_occur_in_the_document(document: Path) -> None:
     text = sources.text(document)
     assert [each for each in sourced(str(document)) if each not in text] == []
 
@@ -59,7 +59,7 @@ def test_every_figure_has_a_source(document: Path) -> None:
     assert unsourced(sources.text(document), sourced(str(document))) == []
 
 
-def test_sources_are_of_documents_that_exist() -> None:
+def test_documents_named_by_sources_exist() -> None:
     named = {*STATED, *measured.DECIDED, *measured.NOT_MEASURED}
     assert named <= set(map(str, DOCUMENTS))
 
@@ -67,7 +67,7 @@ def test_sources_are_of_documents_that_exist() -> None:
 @pytest.mark.parametrize(
     ("text", "page"), [each for group in measured.DECIDED.values() for each in group]
 )
-def test_decision_has_the_figures(text: str, page: str) -> None:
+def test_cited_decision_contains_the_figures(text: str, page: str) -> None:
     decision = sources.text(DECISIONS / page)
     assert [number for number in re.findall(NUMBER, text) if number not in decision] == []
 
@@ -80,7 +80,7 @@ def test_decision_has_the_figures(text: str, page: str) -> None:
         *("0.9 of a plain directory", "twice as fast", "| 2.7 s |"),
     ],
 )
-def test_a_figure_is_seen(text: str) -> None:
+def test_figures_are_recognized(text: str) -> None:
     assert len(unsourced(text, [])) == 1
     assert unsourced(text, [text]) == []
 
@@ -89,5 +89,5 @@ def test_a_figure_is_seen(text: str) -> None:
     "text",
     ["within 10 seconds", "S12", "at most 4 MiB", "65,536 hints", "a file of 110 KB", "1.2.3"],
 )
-def test_what_is_no_figure_is_not_seen(text: str) -> None:
+def test_other_numbers_are_not_taken_for_figures(text: str) -> None:
     assert unsourced(text, []) == []

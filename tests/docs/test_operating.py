@@ -104,7 +104,7 @@ def given(work: Path) -> Given:
 
 
 @pytest.mark.parametrize("query", [*rules(), *dashboard_queries()])
-def test_query_names_figures_that_mounts_give(given: Given, query: str) -> None:
+def test_query_names_metrics_that_mounts_export(given: Given, query: str) -> None:
     found = list(selectors(query))
     assert found
     known = set(ADDED_LABELS)
@@ -120,7 +120,7 @@ def test_query_names_figures_that_mounts_give(given: Given, query: str) -> None:
     assert grouping_labels(query) <= known
 
 
-def test_document_of_metrics_names_those_and_no_others(given: Given) -> None:
+def test_document_names_exactly_the_exported_metrics(given: Given) -> None:
     text = (CHECKOUT / "docs" / "operating.md").read_text()
     named = set(re.findall(r"\bffrfs_\w+", text))
     series = re.compile("_(bucket|sum|count)$")
@@ -128,7 +128,7 @@ def test_document_of_metrics_names_those_and_no_others(given: Given) -> None:
     assert {series.sub("", name) for name in named} == there
 
 
-def test_what_is_wrong_in_a_query_is_found(given: Given) -> None:
+def test_wrong_queries_are_found(given: Given) -> None:
     for query, label in [
         ("ffrfs_reads", None),
         ('ffrfs_reads_total{mount="x"}', None),
@@ -136,7 +136,7 @@ def test_what_is_wrong_in_a_query_is_found(given: Given) -> None:
         ("sum by (place) (ffrfs_reads_total)", "place"),
     ]:
         with pytest.raises(AssertionError):
-            test_query_names_figures_that_mounts_give(given, query)
+            test_query_names_metrics_that_mounts_export(given, query)
         assert label is None or label in grouping_labels(query)
 
 
@@ -187,7 +187,7 @@ def test_panels_are_side_by_side() -> None:
             assert each["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_df_names_the_type_that_excludes_it(work: Path) -> None:
+def test_df_excludes_mounts_by_their_type(work: Path) -> None:
     def df(*options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["df", *options, str(work / "tree")],
@@ -216,7 +216,9 @@ FAILS = "unable to open database file"
     ("name", "as_usual", "immutable"),
     [("plain", 10, 10), ("closed", FAILS, 10), ("log", FAILS, 10), ("both", 11, 10)],
 )
-def test_sqlite(work: Path, name: str, as_usual: int | str, immutable: int) -> None:
+def test_sqlite_databases_on_a_mount(
+    work: Path, name: str, as_usual: int | str, immutable: int
+) -> None:
     def rows(options: str) -> object:
         place = f"file:{work / 'tree' / name}.db{options}"
         done = python("-c", COUNT, place, check=True)

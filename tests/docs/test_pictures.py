@@ -69,7 +69,7 @@ def test_all_pictures_are_published(drawings: dict[str, Drawing]) -> None:
     assert shown == [(drawing.title, file) for file, drawing in drawings.items()]
 
 
-def test_no_text_is_cut_off_or_lies_on_another(drawings: dict[str, Drawing]) -> None:
+def test_no_text_is_cut_off_or_overlaps_another(drawings: dict[str, Drawing]) -> None:
     for drawing in drawings.values():
         boxes, whole = texts(drawing), drawing.picture.bbox
         cut = [
@@ -80,7 +80,7 @@ def test_no_text_is_cut_off_or_lies_on_another(drawings: dict[str, Drawing]) -> 
         assert (drawing.file, cut, on_each_other(boxes)) == (drawing.file, [], [])
 
 
-def test_no_number_lies_on_a_bar_or_a_stroke(drawings: dict[str, Drawing]) -> None:
+def test_no_number_overlaps_a_bar_or_a_stroke(drawings: dict[str, Drawing]) -> None:
     for drawing in drawings.values():
         for panel in drawing.picture.axes:
             bars = [bar.get_window_extent() for bars in panel.containers for bar in bars]
@@ -104,7 +104,7 @@ def test_each_contender_has_a_colour_of_its_own() -> None:
     assert len({plots.COLOURS[name] for name in names}) == len(names)
 
 
-def test_pictures_show_one_ffrfs_beside_others(drawings: dict[str, Drawing]) -> None:
+def test_pictures_omit_engines_and_transports(drawings: dict[str, Drawing]) -> None:
     """They also show it with hints; only the tables have its engines and transports."""
     shown = {text.partition(": ")[2] for each in drawings.values() for text in texts(each)}
     ours = {text for text in shown if text.startswith("ffrfs")}
