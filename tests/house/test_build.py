@@ -45,7 +45,7 @@ def test_missing_libraries_are_named_with_their_packages(tmp_path: Path) -> None
     assert "sudo apt-get install libaio-dev libisal-dev libssl-dev" in done.stderr
 
 
-def test_what_is_threaded_is_tried_under_thread_sanitizer() -> None:
+def test_threaded_suites_run_under_thread_sanitizer() -> None:
     suite = of_build_threads("SUITE")
     threaded = {
         path.stem
@@ -56,7 +56,7 @@ def test_what_is_threaded_is_tried_under_thread_sanitizer() -> None:
     assert {name for name in threaded - OF_CHILDREN if not re.search(suite, name)} == set()
 
 
-def test_cases_with_threads_are_called_so_where_no_others_are_tried() -> None:
+def test_threaded_cases_are_named_so_in_partly_run_suites() -> None:
     named = of_build_threads("THREADED_CASES")
     called = []
     for path in sources.files(".cc", below="tests/native"):

@@ -32,7 +32,7 @@ def test_checksums_come_from_one_place() -> None:
     assert found.keys() == CHECKSUMS, found
 
 
-def test_the_cache_alone_takes_a_crc32c_of_the_core() -> None:
+def test_only_the_cache_uses_crc32c_of_the_core() -> None:
     users = [
         str(path)
         for path in sources.files(".py", below="ffrfs")

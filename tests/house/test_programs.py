@@ -104,7 +104,7 @@ PARTS = (
 )
 
 
-def test_benchmarks_have_no_other_parts() -> None:
+def test_help_of_the_benchmarks_lists_every_part() -> None:
     text = " ".join(run("-m", "benchmarks", "--help").stdout.split())
     assert f"of {', '.join(chain(*PARTS))} options:" in text
 
@@ -144,7 +144,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path, names: list[str]) -> None
 
 
 @benchmarks
-def test_a_part_is_measured_again(tmp_path: Path) -> None:
+def test_a_part_can_be_measured_again(tmp_path: Path) -> None:
     """The directory is given by a relative path."""
     data, output = os.path.relpath(tmp_path / "data", sources.CHECKOUT), tmp_path / "output"
     found = []

@@ -307,7 +307,7 @@ def test_functions_fit_a_screen() -> None:
     ("headers", "room"),
     [(r"pybind11/|Python\.h|numpy/", "python"), (r"fuse|linux/io_uring", "fuse")],
 )
-def test_the_core_knows_nothing_of(headers: str, room: str) -> None:
+def test_library_headers_are_included_only_in_their_room(headers: str, room: str) -> None:
     found = [
         f"{path} includes <{name}>"
         for path in native_files()
@@ -319,7 +319,7 @@ def test_the_core_knows_nothing_of(headers: str, room: str) -> None:
 
 
 @pytest.mark.parametrize("owned", OWNERS)
-def test_owned_import(owned: str) -> None:
+def test_only_owners_import_a_module(owned: str) -> None:
     found = [
         f"{path}:{line}"
         for path in python_files()
@@ -330,7 +330,7 @@ def test_owned_import(owned: str) -> None:
     assert found == []
 
 
-def test_errno_is_read_where_the_kernel_is_spoken_to() -> None:
+def test_errno_is_imported_only_beside_system_calls() -> None:
     found = {
         str(path)
         for path in python_files()
@@ -408,7 +408,7 @@ HEAVY = [
         ("import ffrfs.mount.client.watched", ["rich", "termios", "trio", "ffrfs.top.*"]),
     ],
 )
-def test_import_is_light(statement: str, heavy: list[str]) -> None:
+def test_imports_load_no_heavy_modules(statement: str, heavy: list[str]) -> None:
     program = (
         f"import sys, fnmatch; {statement}; "
         f"print(*(m for m in sys.modules if any(fnmatch.fnmatch(m, h) for h in {heavy!r})))"

@@ -31,12 +31,12 @@ def test_files_are_short(suffix: str) -> None:
     assert {path: lines for path, lines in lengths.items() if lines > LINES_LIMIT} == {}
 
 
-def test_names_say_what_is_inside() -> None:
+def test_no_file_has_a_meaningless_name() -> None:
     ours = (path for path in sources.files() if not path.is_relative_to(ORIGINALS))
     assert [path for path in ours if named(path) & EMPTY_NAMES] == []
 
 
-def test_no_machine_is_named() -> None:
+def test_no_path_of_a_particular_machine_occurs() -> None:
     found = [
         f"{path}: {match[0]}"
         for path in sources.files()
@@ -63,7 +63,7 @@ def test_native_headers_say_their_role() -> None:
     assert silent == []
 
 
-def test_a_clone_needs_nothing_beside_it() -> None:
+def test_nothing_outside_the_checkout_is_used() -> None:
     top = [Path("Makefile"), Path(".ci/run"), Path(".ci/system-packages"), Path("pyproject.toml")]
     for path in [*top, *sources.files(below="tests"), *sources.files(below="benchmarks")]:
         text = sources.text(path)
@@ -71,7 +71,7 @@ def test_a_clone_needs_nothing_beside_it() -> None:
         assert not re.search(r"CHECKOUT\.parent|parents\[[3-9]\]", text) or path == HERE, path
 
 
-def test_no_pattern_looks_into_processes() -> None:
+def test_no_glob_pattern_searches_below_proc() -> None:
     """Path.glob() asks stat() about "[0-9]*/cmdline", and raises when a process ends just then."""
     pattern = re.compile(r"/proc.*\.glob\([^)\n]*/")
     assert [path for path in sources.files(".py") if pattern.search(sources.text(path))] == []

@@ -56,7 +56,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
+def test_user_without_sudo_gets_the_install_command(machine: Machine) -> None:
     machine.program("id", USER)
     machine.noted_program("apt-get")
     result = machine.run(
@@ -72,7 +72,7 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     assert machine.calls() == []
 
 
-def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
+def test_installed_packages_are_not_requested(machine: Machine) -> None:
     machine.program("id", USER)
     for name in ("g++", "gcc", "pkg-config", "squashfuse_ll"):  # they always succeed
         machine.program(name, "exit 0")
@@ -93,7 +93,7 @@ def test_clang_without_its_runtime_is_not_enough(machine: Machine) -> None:
     assert result.stderr.splitlines()[-1].split()[5:] == ["libclang-rt-dev", "lld"]
 
 
-def test_root_installs_without_an_update_where_lists_are_there(machine: Machine) -> None:
+def test_root_installs_without_update_if_lists_exist(machine: Machine) -> None:
     machine.program("id", ROOT)
     machine.program("ls", "exit 0")
     machine.noted_program("apt-get")
@@ -136,7 +136,7 @@ def test_old_python_is_refused(machine: Machine) -> None:
     assert "needs Python 3.11 or newer; python3 is Python 3.9.2" in result.stderr
 
 
-def test_unknown_purpose_is_wrong_usage(machine: Machine) -> None:
+def test_unknown_purpose_is_a_usage_error(machine: Machine) -> None:
     assert machine.run("fly").returncode == 2
 
 
