@@ -467,9 +467,7 @@ def container_of(propagation: str, command: Sequence[str]) -> list[str]:
     return [*enter, "sh", "-c", begin, "sh", *command]
 
 
-def test_kubernetes_pods_see_the_mount_of_another_pod(
-    node: Node, server: Nginx, place: Path
-) -> None:
+def test_kubernetes_pods_see_mounts_of_other_pods(node: Node, server: Nginx, place: Path) -> None:
     """The mount comes, dies with its container, comes again with the next one, and is unmounted."""
     names = {name: place / name for name in ("mounts", "cache", "etc")}
     for path in names.values():
