@@ -43,6 +43,16 @@ void CheckedRange::verify(uint64_t offset, uint64_t size, const char* part) cons
 
 void CheckedRange::read(uint64_t page, size_t offset, std::span<std::byte> target,
                         const char* part) const {
+  try {
+    read_checked(page, offset, target, part);
+  } catch (const Error&) {
+    // The page may be kept: copy() misses it while another thread uses its set.
+    if (!kept_.copy_in_turn({number_, page}, offset, target)) throw;
+  }
+}
+
+void CheckedRange::read_checked(uint64_t page, size_t offset, std::span<std::byte> target,
+                                const char* part) const {
   std::array<std::byte, kPageSize> buffer;
   const uint64_t begin = page * kPageSize;
   const auto bytes = std::span(buffer).first(std::min<uint64_t>(kPageSize, size_ - begin));

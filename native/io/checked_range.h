@@ -86,6 +86,8 @@ class CheckedRange {
   using Fingerprints = std::array<std::atomic<uint32_t>, kPageCount>;  // CRC-32C
 
   void read(uint64_t page, size_t offset, std::span<std::byte> target, const char* part) const;
+  void read_checked(uint64_t page, size_t offset, std::span<std::byte> target,
+                    const char* part) const;
   [[nodiscard]] uint32_t fingerprint(uint64_t page, const char* part) const;
   // Reads the block and sets the fingerprints of its pages, or throws ChecksumError.
   void check(uint64_t block, const char* part) const;

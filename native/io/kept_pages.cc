@@ -1,9 +1,17 @@
 #include "io/kept_pages.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace ffrfs {
+namespace {
+
+constexpr auto kTurnLimit = std::chrono::seconds(1);
+constexpr auto kTurnPause = std::chrono::microseconds(100);
+
+}  // namespace
 
 class KeptPages::Turn {
  public:
@@ -35,7 +43,20 @@ KeptPages::Set& KeptPages::set_of(const Key& key) {
 bool KeptPages::copy(const Key& key, size_t offset, std::span<std::byte> target) {
   Set& set = set_of(key);
   const Turn turn(set);
-  if (!turn) return false;
+  return turn && copy_from(set, key, offset, target);
+}
+
+bool KeptPages::copy_in_turn(const Key& key, size_t offset, std::span<std::byte> target) {
+  Set& set = set_of(key);
+  const auto end = std::chrono::steady_clock::now() + kTurnLimit;
+  do {
+    if (const Turn turn(set); turn) return copy_from(set, key, offset, target);
+    std::this_thread::sleep_for(kTurnPause);
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+bool KeptPages::copy_from(Set& set, const Key& key, size_t offset, std::span<std::byte> target) {
   for (Slot& slot : set.slots) {
     if (slot.key != key) continue;
     slot.used = ++set.clock;

@@ -6,8 +6,8 @@
 // Cached pages never change and never expire: pages of a range that is closed are just not asked
 // for any more.
 //
-// Thread-safe and never blocks: if another thread is using a set, lookups in it miss. So fork() may
-// happen at any moment; a set that was in use then stays unusable in the child.
+// Thread-safe. copy() and keep() never block: if another thread is using a set, lookups in it miss.
+// So fork() may happen at any moment; a set that was in use then stays unusable in the child.
 
 #pragma once
 
@@ -40,6 +40,8 @@ class KeptPages {
   // Fills `target` from `offset` of the page, and returns whether the page was cached. All of the
   // range must be inside the page.
   [[nodiscard]] bool copy(const Key& key, size_t offset, std::span<std::byte> target);
+  // Does the same, but waits while another thread uses the set; a second at most.
+  [[nodiscard]] bool copy_in_turn(const Key& key, size_t offset, std::span<std::byte> target);
 
   // Caches a page of at most kPageSize bytes.
   void keep(const Key& key, std::span<const std::byte> bytes);
@@ -61,6 +63,8 @@ class KeptPages {
   class Turn;  // exclusive use of a set, if it was free
 
   [[nodiscard]] Set& set_of(const Key& key);
+  [[nodiscard]] static bool copy_from(Set& set, const Key& key, size_t offset,
+                                      std::span<std::byte> target);
 
   std::vector<Set> sets_;
 };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -206,6 +207,24 @@ TEST_CASE("many threads get no wrong byte of a file that is cut off and comes ba
   }
   CHECK(wrong == 0);
   CHECK(copy(blocks.fresh(), 0, blocks.content.size()) == blocks.content);
+}
+
+TEST_CASE("threads that share a kept page get it although the file has become unreadable") {
+  const Blocks blocks(kBlock);
+  const CheckedRange range = blocks.fresh();
+  CHECK(copy(range, 0, kPage) == blocks.content.substr(0, kPage));
+  std::filesystem::resize_file(blocks.path, 0);
+  std::atomic<int> wrong{0};
+  in_threads(4, [&](uint32_t) {
+    for (int i = 0; i < 20'000; ++i) {
+      try {
+        if (copy(range, 0, kPage) != blocks.content.substr(0, kPage)) ++wrong;
+      } catch (const Error&) {
+        ++wrong;
+      }
+    }
+  });
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("pages are kept, and the least recently used are dropped") {
