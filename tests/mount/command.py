@@ -310,7 +310,7 @@ class Mount:
         log = self.log() if self._log_before_kill is None else self._log_before_kill
         lines = re.findall(r"^.* (?:WARNING|ERROR|CRITICAL) .*$", log, re.MULTILINE)
         for pattern in self._expected:
-            assert any(re.search(pattern, line) for line in lines), f"not logged: {pattern}"
+            assert any(re.search(pattern, line) for line in lines), f"no {pattern} in: {log}"
         unexpected = [line for line in lines if not any(re.search(p, line) for p in self._expected)]
         assert not unexpected, log  # the whole log, for the traceback of a crash
         if not any("Traceback" in pattern for pattern in self._expected):
