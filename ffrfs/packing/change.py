@@ -94,6 +94,8 @@ def add_files(  # noqa: PLR0913 - what may be asked for
     `force`: replace files and links of the same path, which are an error. Raises PackError,
     OSError, and FormatError, ChecksumError for a pack that is damaged.
     """
+    if "" in files:
+        raise PackError(f"add: file {files.index('') + 1} has an empty name; leave it out")
     with _existing(pack, replaces=force, mends=not dry_run) as (existing, refuse_replaced):
         shards = [old.shard for old in existing.tree.volume.packs]
         is_set = os.path.isdir(pack)
@@ -149,7 +151,7 @@ def _existing(
 
 def _refuse_itself(pack: str, folder: str, listed: PathList) -> None:
     own = os.path.relpath(os.path.realpath(pack), os.path.realpath(folder))
-    if not own.startswith("..") and listed.has(own):
+    if own.split("/")[0] != ".." and listed.has(own):
         raise PackError(f"{pack}: cannot be added to itself; name files, not its directory")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -189,8 +190,12 @@ def test_refused_changes(pack: Path, pack_set: Path, new: Path) -> None:
         add_files(str(pack_set / "part_00000.ffr"), ["c"], folder=str(new))
     with pytest.raises(PackError, match="file 1: 'nothing' is not in "):
         add_files(str(pack), ["nothing"], folder=str(new))
-    with pytest.raises(PackError, match="cannot be added to itself"):
-        add_files(str(pack), ["."], folder=str(pack.parent))
+    with pytest.raises(PackError, match=r"^add: file 2 has an empty name"):
+        add_files(str(pack_set), ["c", ""], folder=str(new))
+    (dotted := pack.parent / "..packs").mkdir()
+    for itself in (pack, Path(shutil.copy(pack, dotted))):
+        with pytest.raises(PackError, match="cannot be added to itself"):
+            add_files(str(itself), ["."], folder=str(pack.parent))
     (pack_set / "part_00002.ffr").rename(pack_set.parent / "away.ffr")
     (pack_set / "part_00002.ffr").symlink_to("../away.ffr")
     with pytest.raises(PackError, match=r"00002\.ffr: is a symbolic link; change the pack"):
