@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.errors import ChecksumError, FormatError, PackError, PackWarning
-from ffrfs.packing.change import add_files
+from ffrfs.packing.change import add_files, remove_paths
 from ffrfs.packing.pack import repack
 from ffrfs.packing.sources import pack_source
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
@@ -386,13 +386,15 @@ def test_sources_that_are_not_packs(tmp_path: Path, folder: Path, out: Path) -> 
 
 
 def test_names_that_are_not_utf8(tmp_path: Path, out: Path) -> None:
-    (tmp_path / "old.ffr").write_bytes(packed({"a\udcff": b"x", "b": b"y"}))
-    with pytest.raises(PackError, match="the name is not UTF-8"):
-        repack(tmp_path / "old.ffr", out)
-    assert repack(tmp_path / "old.ffr", out, skip_special=True).skipped == [
-        f"{tmp_path}/old.ffr: 'a\\xff'"
-    ]
+    (old := tmp_path / "old.ffr").write_bytes(packed({"a\udcff": b"x", "b": b"y"}))
+    changes = (lambda: repack(old, out), lambda: remove_paths(str(old), ["b"]))
+    for change in changes:
+        with pytest.raises(PackError, match=r"the name is not UTF-8; remove it \(ffrfs rm\), or"):
+            change()
+    assert repack(old, out, skip_special=True).skipped == [f"{tmp_path}/old.ffr: 'a\\xff'"]
     assert shown_tree(out) == {"b": b"y"}
+    remove_paths(str(old), ["a\udcff"])
+    assert shown_tree(old) == {"b": b"y"}
 
 
 def test_reproducible(old: Path, folder: Path, out: Path) -> None:

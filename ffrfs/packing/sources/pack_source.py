@@ -298,9 +298,11 @@ class PackSource(Contents):
             place.name.decode()
         except UnicodeDecodeError:
             if not self._skip_special:
+                # `add` and `rm` come here, too, and have no options of `pack`.
                 raise self._refusal(
                     place.path,
-                    "the name is not UTF-8; exclude it, or skip such files (--skip-special)",
+                    "the name is not UTF-8; remove it (ffrfs rm), or leave it out of a new pack "
+                    "(ffrfs pack --exclude, or --skip-special)",
                 ) from None
             self.skipped.append(self.shown(place.path))
             return False
