@@ -31,6 +31,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from ffrfs.cluster import adapters
 from ffrfs.cluster.adapters import RETRIES, Args, Named
 from ffrfs.errors import FfrfsError, OptionError, describe
+from ffrfs.files.interpreter import interpreter, starting_process
 
 __all__ = ["FORMS", "ProcessExecutor", "adopted", "open_executor", "slots"]
 
@@ -199,12 +200,13 @@ class _Worker:
     """A process that answers one task after the other."""
 
     def __init__(self) -> None:
+        python = interpreter("a process for tasks", FfrfsError)
         self._link, theirs = Pipe()
-        with theirs:
+        with theirs, starting_process():
             handle = theirs.fileno()
             arguments = [str(handle), str(os.getpid()), json.dumps(sys.path)]
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, *arguments],
+                [python, "-P", "-c", _PROGRAM, *arguments],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[handle],
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -212,6 +213,26 @@ def test_a_task_that_always_kills_its_process_is_given_up() -> None:
         for future in lost:
             with pytest.raises(FfrfsError, match=r"lost 4 times at the same task \(SIGKILL\)"):
                 future.result()
+
+
+def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that embeds Python names none, or all processes that are allowed are in use."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), sys.executable)
+
+    with open_executor("processes:1") as executor:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", "")
+            error = executor.submit(os.getpid).exception()
+        monkeypatch.setattr(subprocess, "Popen", refuse)
+        assert isinstance(error, FfrfsError)
+        assert str(error) == (
+            "a process for tasks cannot be started: sys.executable names no Python"
+        )
+        error = executor.submit(os.getpid).exception()
+        assert error is not None
+        assert errors.describe(error).startswith("cannot start a process: all that are allowed")
 
 
 def test_an_unpicklable_task_or_result_fails_alone() -> None:
