@@ -36,6 +36,8 @@ def may_replace(path: str, force: bool) -> bool:
 
     Raises PackError, which says the kind of the file, if it may not.
     """
+    if not path:
+        raise PackError("the name of the new file is empty; give a file name")
     refuse_standard_output(path)
     if os.path.isdir(path):
         raise PackError(f"{path}: is a directory; name a file")

@@ -32,7 +32,8 @@ from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
 from ffrfs.packing.sources.contents import storable_time_ns
 from ffrfs.packing.sources.options import fixed_time_ns
-from ffrfs.printable import quoted
+from ffrfs.printable import quoted, shown_name
+from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -71,6 +72,11 @@ class PackWriter:
         self, path: str | os.PathLike[str], *, force: bool = False, reproducible: bool = False
     ) -> None:
         self.path = os.fspath(path)
+        if is_url(self.path):
+            raise PackError(
+                f"{shown_name(self.path)}: is a URL; write a local file, and upload it, or pack a "
+                "directory (pack_folder)"
+            )
         self._target = os.path.abspath(self.path)  # also after a chdir()
         self._time_ns = fixed_time_ns(reproducible)
         with contextlib.suppress(FileNotFoundError):

@@ -92,8 +92,6 @@ class Place(Closing):
 class FilePlace(Place):
     def __init__(self, path: str, options: PackOptions) -> None:
         super().__init__(path, options)
-        if not path:
-            raise PackError("the name of the pack is empty; give a file name")
         may_replace(path, options.force)
 
 

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 import ffrfs
-from ffrfs.errors import ChecksumError, FormatError, OptionError, PathNotFoundError
+from ffrfs.errors import (
+    ChecksumError,
+    FormatError,
+    OptionError,
+    PathNotFoundError,
+    describe,
+)
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import read_folder
@@ -113,6 +119,9 @@ def test_absent_and_invalid_packs_raise_an_error(
 ) -> None:
     with pytest.raises(FileNotFoundError, match=r"absent\.ffr"):
         function(tmp_path / "absent.ffr")
+    with pytest.raises(FileNotFoundError) as caught:
+        function("")
+    assert describe(caught.value) == "'': No such file or directory"
     (tmp_path / "bad.ffr").write_bytes(b"no pack at all" * 100)
     with pytest.raises(FormatError, match=r"bad\.ffr"):
         function(tmp_path / "bad.ffr")

@@ -279,25 +279,22 @@ def test_closing(out: Path) -> None:
     assert os.listdir(out.parent) == ["x.ffr"]
 
 
-def test_only_force_replaces_a_file(out: Path) -> None:
-    notes = out.parent / "notes"
-    notes.write_text("mine")
-    with pytest.raises(PackError, match=f"^{notes}: exists .a text file."):
-        PackWriter(notes)
-    assert notes.read_text() == "mine"
-    for _ in range(2):
-        with PackWriter(notes, force=True) as pack:
-            pack.add("a", b"1")
-    with pytest.raises(PackError, match=r"exists \(a pack of 1 record\)"):
-        PackWriter(notes)
-    with PackWriter(notes, force=True) as pack:
-        pack.add("b", b"2")
-    assert shown_tree(notes) == {"b": b"2"}
-    with pytest.raises(PackError, match=f"^{out.parent}: exists and is not a regular file"):
-        PackWriter(out.parent)
+def test_targets_of_a_writer(out: Path) -> None:
+    """Which files are refused without `force`: test_pack_kind.py."""
+    for content in (b"1", b"2"):
+        with PackWriter(out, force=True) as pack:
+            pack.add("a", content)
+    assert shown_tree(out) == {"a": b"2"}
+    for target, text in {
+        out.parent: f"^{out.parent}: exists and is not a regular file",
+        "": "^the name of the new file is empty; give a file name",
+        "s3://b/x.ffr": r"^s3://b/x\.ffr: is a URL; write a local file, and upload it",
+    }.items():
+        with pytest.raises(PackError, match=text):
+            PackWriter(target)
     with pytest.raises(FileNotFoundError) as caught:
-        PackWriter(out / "none" / "x.ffr")
-    assert caught.value.filename == f"{out}/none"
+        PackWriter(out.parent / "none" / "x.ffr")
+    assert caught.value.filename == f"{out.parent}/none"
 
 
 def test_a_working_directory_that_changes_while_packing(
