@@ -128,7 +128,7 @@ def _give(request: Request, make: Make, place: str) -> int | None:
 
     It is locked before it gets its name, so other commands always see that it is in use.
     """
-    with staged_folder(request.target, "plan", place) as above:
+    with staged_folder(request.target, "plan", request.target) as above:
         staging = os.path.join(above, PLAN_NAME)
         with contextlib.closing(make(staging)) as plan:
             lock = _linked(staging, place)

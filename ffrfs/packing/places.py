@@ -109,7 +109,8 @@ class SamePlace(Place):
     def writing(self) -> Iterator[None]:
         target = os.path.realpath(self.path)
         above, name = os.path.split(target)
-        with staged_folder(above, name, self.path, mode=PRIVATE) as staging:
+        shown = os.path.dirname(self.path) or "."
+        with staged_folder(above, name, shown, mode=PRIVATE) as staging:
             self._made = os.path.join(staging, name)
             yield
             copy_owner_and_mode(target, self._made)

@@ -250,14 +250,14 @@ def test_a_plan_of_another_directory_is_left_alone(one: Path, two: Path, base: P
     assert (base / kept_plan.PLAN_NAME).exists()
 
 
-def test_a_plan_that_cannot_be_renamed_leaves_no_file_open(
+def test_a_plan_that_cannot_be_renamed_is_named_and_leaves_no_file_open(
     one: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    def fail(old: str, _: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), old)
 
     monkeypatch.setattr(kept_plan, "move_new", fail)
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)), kept(one, target, 2):
+    with pytest.raises(OSError, match=f"'{target}/.ffrfs-plan'$"), kept(one, target, 2):
         pass
     held = [os.readlink(fd) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
     assert not [name for name in held if name.startswith(f"{target.parent}/")]

@@ -292,16 +292,21 @@ def test_a_pack_that_was_replaced_meanwhile_is_kept(pack: Path, new: Path, actio
 FULL_DISK = """
 import shutil
 from ffrfs.packing.change import add_files
-shutil.copy(words[0], disk + "/x.ffr")
-add_files(disk + "/x.ffr", ["large"], folder=words[1])
+from ffrfs.packing.pack import repack
+shutil.copy(words[0], pack := disk + "/x.ffr")
+if words[1] == "repack":
+    repack(pack, pack)
+else:
+    add_files(pack, ["large"], folder=words[1])
 """
 
 
-def test_the_error_of_a_full_disk_names_the_pack(tmp_path: Path) -> None:
-    pack_folder(make_folder(tmp_path / "small", {"a": b"1"}), tmp_path / "x.ffr")
+@pytest.mark.parametrize("action", ["add", "repack"])
+def test_the_error_of_a_full_disk_names_the_pack(tmp_path: Path, action: str) -> None:
+    pack_folder(make_folder(tmp_path / "old", {"a": bytes(600_000)}), tmp_path / "x.ffr")
     folder = make_folder(tmp_path / "new", {"large": bytes(2 << 20)})
     disk = tmp_path / "disk"
-    words = [str(tmp_path / "x.ffr"), str(folder)]
+    words = [str(tmp_path / "x.ffr"), str(folder) if action == "add" else action]
     error, names = error_on_tiny_disk(disk, FULL_DISK, *words)
     assert error[1:] == ["cannot write: No space left on device", f"{disk}/x.ffr"]
     assert names == ["x.ffr"]
