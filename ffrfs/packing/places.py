@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, naming
 from ffrfs.files.closing import Closing, closing_fd
 from ffrfs.files.leftovers import hold, is_at, remove_leftovers, take_lock
 from ffrfs.files.own_folder import open_own, refused
@@ -221,19 +221,20 @@ def mend_set(folder: str) -> None:
 
 
 def _move_whole(folder: str) -> None:
-    place = os.path.join(folder, _NAME_OF_WHOLE)
+    added = os.path.join(folder, _NAME_OF_WHOLE)
     try:
-        whole = open_own(place)
+        whole = open_own(added)
     except FileNotFoundError:
         return
     with closing_fd(whole):
         names = sorted(os.listdir(whole))
         if not all(map(SHARD_NAME.fullmatch, names)):
-            raise refused(place)
+            raise refused(added)
         refuse_existing(names, folder)
         for name in names:
-            os.rename(name, os.path.join(folder, name), src_dir_fd=whole)
-    os.rmdir(place)
+            with naming(place := os.path.join(folder, name)):
+                os.rename(name, place, src_dir_fd=whole)
+    os.rmdir(added)
     sync_folder(folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -384,6 +385,25 @@ def test_the_next_command_completes_a_killed_append(
         plan(new, out, out.parent / "plan", append=True).close()
     assert len(list(out.glob("*.ffr"))) == 5 + (command != "plan")
     assert {"a/once", "a/later", "z"} < set(shown(out))
+
+
+def test_a_shard_that_cannot_be_moved_is_named(
+    folder: Path, more: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack_folder(folder, out, shards=2)
+    rename = os.rename
+
+    def fail(old: str, new: str, **folders: int) -> None:
+        if folders:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), old)
+        rename(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", fail)
+        with pytest.raises(OSError, match=f"'{part(out, 2)}'$"):
+            pack_folder(more, out, append=True)
+    remove_paths(str(out), ["z"])  # completes it
+    assert "new/seven" in shown(out)
 
 
 @pytest.mark.promise("S55")
