@@ -101,14 +101,6 @@ def test_commit_of_shards_that_are_missing(plan: Plan, target: Path) -> None:
     assert_nothing_else(target)
 
 
-def test_commit_names_only_a_few_missing_shards(tree: Path, target: Path) -> None:
-    with (
-        planned(tree, target, target.parent / "plan", shards=9) as plan,
-        pytest.raises(PackError, match="9 of 9 shards are missing: number 0, 1, 2 and 6 more; run"),
-    ):
-        commit(plan)
-
-
 def test_every_flipped_byte_of_a_header(
     plan: Plan, expected: dict[str, bytes], target: Path
 ) -> None:

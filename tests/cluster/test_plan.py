@@ -184,12 +184,6 @@ class _Asking(FileTask[dict[str, str]]):
         return dict(os.environ)
 
 
-def test_no_more_shards_than_files(tmp_path: Path) -> None:
-    make_folder(tmp_path / "tree", {"a": b"1", "b": {"c": b"2"}})
-    with planned(tmp_path / "tree", tmp_path / "set", tmp_path / "plan", shards=100) as plan:
-        assert len(plan) == 2
-
-
 def test_files_of_an_iterator(tmp_path: Path) -> None:
     make_folder(tmp_path / "tree", {"a": b"1", "b": b"2"})
     files = iter(["b"])
@@ -197,15 +191,6 @@ def test_files_of_an_iterator(tmp_path: Path) -> None:
         run(plan, 0)
         assert commit(plan).file_count == 1
     assert list(shown(tmp_path / "set")) == ["b"]
-
-
-def test_an_empty_directory(tmp_path: Path) -> None:
-    make_folder(tmp_path / "tree", {})
-    with planned(tmp_path / "tree", tmp_path / "set", tmp_path / "plan") as plan:
-        assert len(plan) == 1
-        run(plan, 0)
-        assert commit(plan).file_count == 0
-    assert shown(tmp_path / "set") == {}
 
 
 def test_a_task_number_out_of_range(tree: Path, tmp_path: Path) -> None:

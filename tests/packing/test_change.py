@@ -8,8 +8,6 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +22,9 @@ from ffrfs.packing.pack import repack
 from ffrfs.packing.places import MANIFEST_NAME
 from tests.ffrecord_file import Tree, flip_byte, record_extents
 from tests.folder.folder_model import make_folder, read_records, shown, shown_tree, trees
+from tests.interpreter import python
 from tests.tiny_disk import error_on_tiny_disk
 
-TIMEOUT_S = 60
 TREE: Tree = {
     "a": {"large": bytes(range(256)) * 40_000, "x.png": b"x", "empty": {}},
     "b": {"y": b"y", "same": b"x"},
@@ -345,9 +343,7 @@ def test_a_killed_command_leaves_the_old_pack(
 ) -> None:
     place: Path = request.getfixturevalue(kind)
     before = shown(place)
-    words = [sys.executable, "-c", KILLED, str(place), action, str(new)]
-    ended = subprocess.run(words, check=False, timeout=TIMEOUT_S)
-    assert ended.returncode == -signal.SIGKILL
+    assert python("-c", KILLED, place, action, new).returncode == -signal.SIGKILL
     assert shown(place) == before
     folder = place if kind == "pack_set" else place.parent
     assert [name for name in os.listdir(folder) if name.endswith(".partial")]

@@ -281,14 +281,6 @@ def test_false_sizes_in_headers(tmp_path: Path, size: bytes, type: bytes) -> Non
 
 
 @pytest.mark.usefixtures("out")
-def test_a_negative_pax_size(tmp_path: Path) -> None:
-    pax = b"12 size=-10\n"
-    pax_size = b"%011o\0" % len(pax)
-    content = header(b"h", pax_size, b"x") + pax.ljust(512, b"\0") + header(b"a", b"0\0", b"0")
-    damaged_tar(tmp_path, content + bytes(1024))
-
-
-@pytest.mark.usefixtures("out")
 def test_a_negative_size_that_would_loop_forever(tmp_path: Path) -> None:
     """The size of a member that is not packed leads from the end back to the first header."""
     back = b"\xff" * 8 + struct.pack(">i", -2048)

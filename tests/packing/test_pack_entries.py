@@ -29,6 +29,7 @@ from tests.folder.folder_model import (
     shown,
     shown_tree,
     trees,
+    walk,
 )
 
 TREE: Tree = {
@@ -126,15 +127,8 @@ def test_any_folder_with_equal_files(
     out = folder.parent / "out"
     summary = pack_folder(folder, out, dedup=True, shards=shards)
     assert shown_tree(out) == {"1": tree, "2": tree}
-    contents = contents_of(tree)
-    assert summary.file_count - summary.shared_count == len(set(contents))
-
-
-def contents_of(tree: Tree) -> list[bytes]:
-    contents = []
-    for child in tree.values():
-        contents += contents_of(child) if isinstance(child, dict) else [child]
-    return contents
+    contents = {content for _, content in walk(tree) if content is not None}
+    assert summary.file_count - summary.shared_count == len(contents)
 
 
 def test_files_of_equal_size_with_different_bytes(folder: Path, out: Path) -> None:

@@ -6,11 +6,10 @@ import errno
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,14 @@ from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
-    assert_packed,
     make_folder,
     read_as_reference,
     shown,
     shown_tree,
     trees,
+    walk,
 )
+from tests.interpreter import python
 from tests.tiny_disk import error_on_tiny_disk
 
 TIMEOUT_S = 60
@@ -247,74 +247,42 @@ def test_progress(folder: Path, out: Path) -> None:
     assert seen == sorted(seen)
 
 
-STAYING = """
-import sys, time
-from ffrfs import pack_folder
-def stay(*_):
-    print("packing", flush=True)
-    while True:  # a signal that comes just before one long sleep would be seen after it
-        time.sleep(0.01)
-pack_folder(sys.argv[1], sys.argv[2], shards=2, progress=stay)
-"""
-COMMAND = """
+SIGNALLED = """
 import os, sys, time
 from ffrfs.cli.main import main
 from ffrfs.packing.sources import opening
+number, *words = sys.argv[1:]
 class Slow(opening.Source):
     def append(self, writer, first, count, jobs, tick):
-        os.write(1, b"packing\\n")  # at once: there are two of them
+        if first == 0:  # of two shards
+            os.kill(os.getpid(), int(number))
         while True:
             tick(0, 0)
             time.sleep(0.01)
 opening.Source = Slow
-sys.exit(main(["pack", "-q", "--shards", "2", *sys.argv[1:]]))
+sys.exit(main(["pack", "-q", "--shards", "2", *words]))
 """
-
-
-def start(program: str, folder: Path, out: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(folder), str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    first_line = process.stdout.readline()
-    if first_line != "packing\n":
-        process.kill()
-        process.communicate()
-    assert first_line == "packing\n"
-    return process
-
-
-def test_ctrl_c_leaves_nothing(folder: Path, out: Path) -> None:
-    with start(STAYING, folder, out) as process:
-        try:
-            process.send_signal(signal.SIGINT)
-            process.wait(TIMEOUT_S)
-        finally:
-            process.kill()
-    assert os.listdir(out.parent) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_command_cleans_up_after_a_signal(folder: Path, out: Path, number: int) -> None:
-    with start(COMMAND, folder, out) as process:
-        try:
-            process.send_signal(number)
-            assert process.wait(TIMEOUT_S) == 128 + number
-        finally:
-            process.kill()
+    assert python("-c", SIGNALLED, str(number), folder, out).returncode == 128 + number
     assert os.listdir(out.parent) == []
+
+
+KILLED = """
+import os, signal, sys
+from ffrfs import pack_folder
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+pack_folder(sys.argv[1], sys.argv[2], shards=2, progress=kill)
+"""
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_sigkill_leaves_no_part_of_a_set(folder: Path, out: Path, is_there: bool) -> None:
     if is_there:
         out.mkdir()
-    with start(STAYING, folder, out) as process:
-        process.kill()
-        process.wait(TIMEOUT_S)
+    assert python("-c", KILLED, folder, out).returncode == -signal.SIGKILL
     (left,) = (out if is_there else out.parent).iterdir()
     assert (left.name[0], left.suffix) == (".", ".partial")
     pack_folder(folder, out, shards=2)
@@ -346,14 +314,14 @@ def test_append(folder: Path, more: Path, out: Path) -> None:
     for name, state in before.items():
         assert ((out / name).read_bytes(), (out / name).stat().st_mtime_ns) == state
     assert sorted(os.listdir(out)) == [f"part_{i:05}.ffr" for i in range(4)]
-    everything: Tree = json_copy(TREE)
-    merge(everything, json_copy(MORE))
+    everything = deepcopy(TREE)
+    merge(everything, deepcopy(MORE))
     assert shown_tree(out) == everything
     shards = [shard_of(part(out, number)) for number in range(4)]
     assert [shard[1:] for shard in shards] == [(0, 2), (1, 2), (2, 4), (3, 4)]
     assert len({shard[0] for shard in shards}) == 1
     pack_folder(make_folder(out.parent / "even more", {"y": b""}), out, append=True)
-    assert len(shown(out)) == len(shown_of(everything)) + 1
+    assert len(shown(out)) == len([*walk(everything)]) + 1
 
 
 KILLED_WHILE_MOVING = """
@@ -373,10 +341,10 @@ def test_the_next_command_completes_a_killed_append(
     folder: Path, more: Path, out: Path, command: str
 ) -> None:
     pack_folder(more, out, shards=2)
-    made = [sys.executable, "-c", KILLED_WHILE_MOVING, str(folder), str(out), "part_00003.ffr"]
     new = make_folder(out.parent / "new", {"y": b"y"})
     (folder / "a" / "one").rename(folder / "a" / "once")
-    assert subprocess.run(made, check=False).returncode == -signal.SIGKILL
+    killed = python("-c", KILLED_WHILE_MOVING, folder, out, "part_00003.ffr")
+    assert killed.returncode == -signal.SIGKILL
     if command == "pack":
         pack_folder(new, out, append=True)
     elif command == "add":
@@ -451,21 +419,6 @@ def test_an_incomplete_set_names_the_command_that_completes_it(folder: Path, out
     assert shown(out) == before
 
 
-def json_copy(tree: Tree) -> Tree:
-    return {
-        name: json_copy(child) if isinstance(child, dict) else child for name, child in tree.items()
-    }
-
-
-def shown_of(tree: Tree) -> list[str]:
-    names = []
-    for name, child in tree.items():
-        names.append(name)
-        if isinstance(child, dict):
-            names += shown_of(child)
-    return names
-
-
 @pytest.mark.parametrize(
     ("new", "path", "taken"),
     [
@@ -537,9 +490,3 @@ def test_links_and_empty_folders_are_added(folder: Path, tmp_path: Path, out: Pa
     (new / "a").symlink_to("w")
     with pytest.raises(PackError, match=f"^{new}/a: {out}/part_0000..ffr has 'a' already"):
         pack_folder(new, out, append=True, symlinks="keep", include=["a"])
-
-
-def test_a_single_pack_is_not_a_shard(folder: Path, tmp_path: Path) -> None:
-    pack_folder(folder, tmp_path / "x.ffr")
-    assert Pack(os.fsencode(tmp_path / "x.ffr")).shard is None
-    assert_packed(tmp_path / "x.ffr", TREE)
