@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import obstore
@@ -13,11 +12,7 @@ from obstore.store import S3Store
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.cluster import commit, manifest, planning, run
-from ffrfs.cluster.kept_plan import kept_plan
-from ffrfs.cluster.packing import pack_by_plan
-from ffrfs.cluster.request import Request
 from ffrfs.errors import CompleteError, PackError
-from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import EndedError, Steps, finish, kept, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder

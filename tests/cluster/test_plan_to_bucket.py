@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -21,17 +20,11 @@ import pytest
 from obstore.store import S3Store
 
 from ffrfs import PackedFolder, pack_folder
-from ffrfs.cluster import Plan, commit, run
-from ffrfs.cluster.kept_plan import kept_plan
-from ffrfs.cluster.packing import pack_by_plan
-from ffrfs.cluster.request import Request
+from ffrfs.cluster import commit, run
 from ffrfs.errors import FormatError, PackError, UnfinishedError
-from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import Beginning, finish, kept, planned
 from tests.folder.folder_model import make_folder, shown
 from tests.remote.conftest import bucket, give, s3, staging, store
-from tests.remote.reading import reading_urls
-from tests.remote.servers.seaweedfs import SeaweedFS
 from tests.remote.stored import objects
 
 TIMEOUT_S = 60
