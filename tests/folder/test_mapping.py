@@ -1,4 +1,7 @@
-"""PackedFolder as a mapping: from the paths of the files to their bytes."""
+"""PackedFolder as a mapping: from the paths of the files to their bytes.
+
+Any folder as a mapping: test_packed.py.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,15 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import ChecksumError, FfrfsError, IsAFolderError, PathNotFoundError
 from ffrfs.folder import contents_view
 from tests.ffrecord_file import Tree, flip_byte, record_extents
-from tests.folder.folder_model import make_folder, packed, trees, walk
+from tests.folder.folder_model import make_folder, packed
 
 TREE: Tree = {"B": b"upper", "a": {"a": {"x": b"deep"}, "b": b"1", "é": b"2"}, "e": {}, "z": b""}
 FILES = {"B": b"upper", "a/a/x": b"deep", "a/b": b"1", "a/é": b"2", "z": b""}
-
-
-@settings(max_examples=50)
-@given(tree=trees)
-def test_any_folder_is_a_mapping_of_its_files(
-    tmp_path_factory: pytest.TempPathFactory, tree: Tree
-) -> None:
-    folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)
-    pack_folder(folder, folder.parent / "x.ffr")
-    files = {path: data for path, data in walk(tree) if data is not None}
-    with PackedFolder(folder.parent / "x.ffr") as pack:
-        assert list(pack.items()) == list(files.items())
-        assert list(pack) == list(pack.keys()) == list(files)
-        assert list(pack.values()) == list(files.values())
-        assert len(pack) == len(pack.items()) == len(files)
-        assert bool(pack) is bool(files)
 
 
 def test_packed_folder_is_a_mapping(file: Path) -> None:

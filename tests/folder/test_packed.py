@@ -51,6 +51,15 @@ def test_any_folder_packed_and_read(tmp_path_factory: pytest.TempPathFactory, tr
         assert [array.tobytes() for array in pack.read(list(files))] == list(files.values())
         for path, data in everything.items():
             assert (pack.is_file(path), pack.is_dir(path)) == (data is not None, data is None)
+        # As a mapping (test_mapping.py).
+        assert list(pack.items()) == list(files.items())
+        assert list(pack) == list(pack.keys()) == list(files)
+        assert list(pack.values()) == list(files.values())
+        assert len(pack) == len(pack.items()) == len(files)
+        assert bool(pack) is bool(files)
+        # As the reference unpickles it.
+        index = pack.reader.read_one(pack.reader.n - 1).tobytes()
+        assert pack.structure == pickle.loads(index.removeprefix(b"piouhjgbr"))
 
 
 def test_the_golden_pack(golden: Path) -> None:
@@ -248,18 +257,6 @@ def test_read_of_one_path_equals_read_one(file: Path) -> None:
             pack.read("a")
         with pytest.raises(TypeError, match="takes a list of paths, or one path"):
             pack.read(b"a/b")  # type: ignore[call-overload]
-
-
-@settings(max_examples=50)
-@given(tree=trees)
-def test_structure_equals_the_pickled_index(
-    tmp_path_factory: pytest.TempPathFactory, tree: Tree
-) -> None:
-    folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)
-    pack_folder(folder, folder.parent / "x.ffr")
-    with PackedFolder(folder.parent / "x.ffr") as pack:
-        index = pack.reader.read_one(pack.reader.n - 1).tobytes()
-        assert pack.structure == pickle.loads(index.removeprefix(b"piouhjgbr"))
 
 
 def test_structure_numbers_the_records_of_the_reader(golden: Path) -> None:
