@@ -174,15 +174,6 @@ def test_targets_that_cannot_be_added_to(tmp_path: Path, more: Path, target: Pat
         planned(more, tmp_path / "missing", tmp_path / "plan", append=True)
 
 
-def test_a_set_that_was_added_to_meanwhile(plan: Plan, target: Path, tmp_path: Path) -> None:
-    pack_folder(make_folder(tmp_path / "z", {"z": b""}), target, append=True)
-    before = shards_of(target)
-    with pytest.raises((PackError, OSError)):
-        finish(plan)
-    assert shards_of(target) == before
-    assert len(shown(target)) == 6
-
-
 def test_two_plans_for_one_set(plan: Plan, target: Path, tmp_path: Path) -> None:
     """The later plan finds the shards of the other, and does not take them for its own."""
     make_folder(tmp_path / "z", {"z": b"", "zz": b""})

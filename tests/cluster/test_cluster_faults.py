@@ -153,13 +153,6 @@ def test_all_files_of_a_shard_are_missing(tmp_path: Path) -> None:
     assert set(shown(tmp_path / "set")) == {"d", "e"}
 
 
-def test_a_directory_that_vanished(tree: Path, plan: Plan, target: Path) -> None:
-    subprocess.run(["rm", "-rf", tree / "d2"], check=True)
-    _, missing = finish(plan, on_error="skip")
-    assert len(missing) == 12
-    assert all(file.path.startswith("d2/") for file in missing)
-
-
 @pytest.mark.promise("S67")
 @pytest.mark.parametrize("symlinks", ["inside", "keep"])
 def test_a_file_moved_behind_a_link_that_is_not_followed(tmp_path: Path, symlinks: str) -> None:

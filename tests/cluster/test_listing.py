@@ -68,6 +68,7 @@ PATTERNS: list[dict[str, list[str]]] = [
     {"include": ["/d1/e1/nothing"]},
     {"include": ["below"]},
     {"exclude": ["*"]},
+    {"include": ["top"], "exclude": ["top"]},
     {"include": ["no such"]},
     {"include": ["top", "no such", "nor this"]},
 ]

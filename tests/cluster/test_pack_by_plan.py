@@ -126,17 +126,6 @@ def test_a_shard_that_was_cut_off(plan: Plan, expected: dict[str, bytes], target
         assert files_of(target) == expected, end
 
 
-def test_commit_sees_a_damaged_shard(plan: Plan, expected: dict[str, bytes], target: Path) -> None:
-    flip_byte(target / "part_00002.ffr", 20)
-    (target / MANIFEST).unlink()
-    with pytest.raises(PackError, match="1 of 3 shards are missing: number 2"):
-        commit(plan)
-    assert not (target / MANIFEST).exists()
-    run(plan, 2)
-    commit(plan)
-    assert files_of(target) == expected
-
-
 @pytest.mark.parametrize("kind", ["plan", "pack", "set of one process"])
 def test_a_shard_of_another_plan(
     plan: Plan, tree: Path, target: Path, executor: ThreadPoolExecutor, kind: str

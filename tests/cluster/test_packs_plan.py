@@ -194,16 +194,6 @@ def test_a_source_that_is_no_longer_a_pack(pack: Path, target: Path) -> None:
     assert not target.exists() or list(target.iterdir()) == []
 
 
-def test_a_source_that_lost_a_file(pack: Path, tree: Path, target: Path) -> None:
-    with planned(pack, target, target.parent / "plan") as plan:
-        (tree / "top").unlink()
-        pack_folder(tree, pack, symlinks="keep", force=True)
-        with pytest.raises(
-            PackError, match=r"old\.ffr: was changed after it was listed; plan anew"
-        ):
-            run(plan, 0)
-
-
 @pytest.mark.promise("S67")
 def test_a_source_that_was_replaced_by_another_pack(pack: Path, tree: Path, target: Path) -> None:
     """Its paths and sizes are as they were listed; its bytes are others."""

@@ -203,6 +203,7 @@ def test_a_task_number_out_of_range(tree: Path, tmp_path: Path) -> None:
     [
         ({"shards": 0}, "shards must be at least 1"),
         ({"shard_size": -1}, "shard_size must be at least 1"),
+        ({"jobs": 0}, "jobs must be at least 1"),
         ({"shards": 1, "shard_size": 1}, "shards and shard_size: one of them"),
         ({"shards": None}, "shards or shard_size, one of them"),
         ({"symlinks": "maybe"}, "symlinks must be one of"),

@@ -302,27 +302,11 @@ def test_a_missing_source_leaves_no_new_directories(ffrfs: Run, tmp_path: Path) 
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
-def test_a_file_that_is_included_and_excluded(ffrfs: Run, tree: Path, target: Path) -> None:
-    (tree / "notes.md").touch()
-    words = ["pack", "--include", "*.md", "--exclude", "notes.*", "--shards", "1", tree, target]
-    said = ffrfs(*words).err
-    assert said.startswith(f"ffrfs: {tree}: nothing that is not excluded in it matches --include")
-    assert ffrfs(*words, "--executor", "processes:1").err == said
-
-
 def test_a_target_that_is_a_file(ffrfs: Run, tree: Path, target: Path) -> None:
     target.write_text("mine")
     done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert target.read_text() == "mine"
-
-
-def test_an_unknown_engine(ffrfs: Run, tree: Path, target: Path) -> None:
-    done = ffrfs("pack", "--shards", "3", "--executor", "threads", tree, target)
-    assert (done.status, "not known; possible are processes" in done.err) == (2, True) or (
-        done.status == 1 and "not known; possible are processes" in done.err
-    )
-    assert not target.exists()
 
 
 def test_append(ffrfs: Run, tree: Path, target: Path) -> None:

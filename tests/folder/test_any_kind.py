@@ -130,7 +130,7 @@ def test_absent_and_invalid_packs_raise_an_error(
 def test_extract_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     seen: Seen = []
     pack = folder_pack(tmp_path)
-    out = tmp_path / "out"
+    out = tmp_path / "new" / "out"
     assert ffrfs.extract(pack, out, progress=lambda *numbers: seen.append(numbers)) == []
     assert read_folder(out) == TREE
     assert seen[-1] == (3, 3, (3 << 20) + 6, (3 << 20) + 6)

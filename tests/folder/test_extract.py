@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ffrfs.errors import OptionError, PathNotFoundError
+from ffrfs.errors import OptionError
 from ffrfs.folder import destination
 from ffrfs.folder.destination import Destination
 from ffrfs.folder.extract import extract, extract_tree
@@ -40,17 +40,6 @@ def test_extraction_restores_any_folder(
     (folder / "x.ffr").write_bytes(packed(tree))
     assert run(folder / "x.ffr", folder / "out") == []
     assert read_folder(folder / "out") == tree
-
-
-def test_extract_all_files(file: Path, tmp_path: Path) -> None:
-    seen: list[tuple[int, int, int, int]] = []
-    with PackTree(file) as tree:
-        assert (
-            extract_tree(tree, tmp_path / "new" / "out", progress=lambda *s: seen.append(s)) == []
-        )
-    assert read_folder(tmp_path / "new" / "out") == TREE
-    size = len(LARGE) + 5003
-    assert seen[-1] == (5, 5, size, size)
 
 
 @pytest.mark.parametrize("wrong", ["Skip", "stop", None, True, print], ids=repr)
@@ -84,12 +73,6 @@ def test_more_files_than_one_batch(tmp_path: Path) -> None:
 def test_some_paths(file: Path, tmp_path: Path, paths: list[str], tree: Tree) -> None:
     assert run(file, tmp_path / "out", *paths) == []
     assert read_folder(tmp_path / "out") == tree
-
-
-def test_a_path_that_does_not_exist_writes_nothing(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(PathNotFoundError):
-        run(file, tmp_path / "out", "z", "nope")
-    assert not (tmp_path / "out").exists()
 
 
 def test_each_directory_of_a_deep_tree_is_made_once(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.errors import FormatError, UnverifiedHeaderWarning
+from ffrfs.errors import UnverifiedHeaderWarning
 from ffrfs.folder import verify
 from ffrfs.folder.info import FileSizes, PackInfo, pack_info
 from ffrfs.folder.progress import Progress
@@ -24,7 +24,6 @@ from tests.ffrecord_file import (
     write_folder,
     write_records,
 )
-from tests.folder.folder_model import packed
 from tests.interpreter import python
 
 TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" * 7, "d": {}}
@@ -125,12 +124,6 @@ def test_an_old_header_warns_once(tmp_path: Path, index: bytes | None) -> None:
     assert report.is_good is (index is None)
 
 
-def test_a_file_without_a_valid_header_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.ffr").write_bytes(b"no FFRecord at all")
-    with pytest.raises(FormatError):
-        verify_packs([tmp_path / "x.ffr"])
-
-
 def test_info_of_a_folder(file: Path) -> None:
     assert pack_info(file) == PackInfo(
         is_folder=True,
@@ -191,9 +184,3 @@ def test_info_of_a_plain_file(tmp_path: Path) -> None:
         missing_shards=[],
         missing_shard_count=0,
     )
-
-
-def test_info_of_no_files(tmp_path: Path) -> None:
-    (tmp_path / "x.ffr").write_bytes(packed({}))
-    found = pack_info(tmp_path / "x.ffr")
-    assert (found.file_count, found.byte_count, found.sizes) == (0, 0, None)

@@ -124,13 +124,6 @@ def test_verbose_shows_a_bar(
     assert "x.ffr" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("jobs", [0, -1])
-def test_fewer_than_one_job_is_refused(folder: Path, old_file: Path, jobs: int) -> None:
-    with pytest.raises(ValueError, match="jobs"):
-        pack_folder(folder, old_file, jobs=jobs)
-    assert_untouched(old_file)
-
-
 def test_paths_as_bytes_are_refused(folder: Path, old_file: Path) -> None:
     for wrong in ((os.fsencode(folder), old_file), (folder, os.fsencode(old_file))):
         with pytest.raises(TypeError, match=r"^paths are text, not b'/"):

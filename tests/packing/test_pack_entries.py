@@ -100,11 +100,6 @@ def test_links_are_kept(folder: Path, out: Path) -> None:
     assert_packed(out, TREE)  # the reference sees no links
 
 
-def test_an_unknown_value_of_symlinks(folder: Path, out: Path) -> None:
-    with pytest.raises(ValueError, match="'copy'"):
-        pack_folder(folder, out, symlinks="copy")  # type: ignore[arg-type]
-
-
 def test_equal_files_are_stored_once(folder: Path, out: Path) -> None:
     make_folder(folder / "c", {"x.png": b"picture", "w": b"b"})
     os.utime(folder / "c" / "w", ns=(0, TIME_NS))
@@ -301,9 +296,3 @@ def test_an_invalid_source_date_epoch(
     monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
     with pytest.raises(PackError, match=r"^SOURCE_DATE_EPOCH: .* is not a number of seconds"):
         pack_folder(folder, out)
-
-
-def test_a_changed_file_changes_a_reproducible_set(folder: Path, repack: Repack) -> None:
-    first = repack(folder, reproducible=True, shards=2)
-    (folder / "b").write_bytes(b"bb")
-    assert repack(folder, reproducible=True, shards=2) != first

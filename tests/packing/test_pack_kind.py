@@ -118,13 +118,6 @@ def test_files_that_force_replaces(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
 
 
-def test_a_file_behind_a_link_is_not_replaced(folder: Path, tmp_path: Path) -> None:
-    write_notes(tmp_path / "notes")
-    (tmp_path / "link").symlink_to("notes")
-    with pytest.raises(PackError, match=f"^{tmp_path}/link: exists .a text file."):
-        pack_folder(folder, tmp_path / "link")
-
-
 def test_force_replaces_no_directory_and_no_pipe(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -133,9 +126,3 @@ def test_force_replaces_no_directory_and_no_pipe(folder: Path, tmp_path: Path) -
             pack_folder(folder, tmp_path / "directory", force=force)
         with pytest.raises(OSError, match="not a regular file"):
             pack_folder(folder, tmp_path / "pipe", force=force)
-
-
-def test_a_file_in_place_of_a_pack_set_is_refused(folder: Path, tmp_path: Path) -> None:
-    write_notes(tmp_path / "notes")
-    with pytest.raises(NotADirectoryError):
-        pack_folder(folder, tmp_path / "notes", shards=2, force=True)

@@ -169,14 +169,6 @@ def test_a_set_inside_its_own_source_is_refused(folder: Path) -> None:
     pack_folder(folder, folder / "set", shards=2, exclude=["set"])
 
 
-@pytest.mark.parametrize(
-    "options", [{"shards": 0}, {"shard_size": 0}, {"shards": 1, "shard_size": 1}, {"shards": -1}]
-)
-def test_invalid_options(folder: Path, out: Path, options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="shard"):
-        pack_folder(folder, out, **options)  # type: ignore[arg-type]
-
-
 class MeddledSource(Source):
     """A source whose last file is rewritten between the walk and the reading."""
 
