@@ -113,11 +113,11 @@ def check_cache_size(size: int) -> None:
 
 
 def check_endpoint(url: str) -> None:
-    """Raise OptionError, whose text leaves out the user and password in the URL."""
+    """Raise OptionError, whose text has no part of a URL with a user, nor any query."""
     if not re.fullmatch(r"https?://[\w.\-\[\]:]+(/[\w.~/-]*)?", url, re.ASCII):
+        shown = "a URL with an @" if "@" in url else repr(url.partition("?")[0][:200])
         raise OptionError(
-            f"{url.partition('?')[0].rpartition('@')[2][:200]!r} is not an endpoint; write "
-            "https://HOST[:PORT], without user and query"
+            f"{shown} is not an endpoint; write https://HOST[:PORT], without user and query"
         )
 
 

@@ -87,7 +87,8 @@ def parse_url(text: str) -> RemoteUrl:
     if scheme in ("http", "https"):
         return _http_url(scheme, text, rest)
     store, at, bucket = bucket.rpartition("@")
-    if at and store not in _stores:
+    # A password may hold a "/".
+    if (at and store not in _stores) or (":" in bucket and "@" in key):
         _refuse_user(scheme)
     if not _BUCKET.fullmatch(bucket):
         raise OptionError(f"{text[:200]}: no bucket; write {scheme}://BUCKET/NAME")
@@ -103,9 +104,11 @@ def admit_store(store: str) -> None:
 def _http_url(scheme: str, text: str, rest: str) -> RemoteUrl:
     place, _, query = rest.partition("#")[0].partition("?")
     host, _, key = place.partition("/")
-    if "@" in host:
+    is_host = _HOST.fullmatch(host)
+    # A password may hold one of "/?#".
+    if "@" in host or (not is_host and ":" in host and "@" in rest):
         _refuse_user(scheme)
-    if not _HOST.fullmatch(host):
+    if not is_host:
         raise OptionError(f"{text.partition('?')[0][:200]}: no host; write {scheme}://HOST/NAME")
     name = "" if host.startswith("[") else host.partition(":")[0].removesuffix(".")
     if name and not all(0 < len(label) < 64 for label in name.split(".")):

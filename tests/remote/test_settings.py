@@ -61,6 +61,8 @@ def test_from_the_environment() -> None:
     [
         {"endpoint_url": "s3.example"},
         {"endpoint_url": "https://me:hush@s3.example"},
+        {"endpoint_url": "https://me:hush?hush@s3.example"},
+        {"endpoint_url": "https://s3.example/?key=me@hush"},
         {"endpoint_url": "https://s3.example/?key=hush"},
         {"timeout_s": 0},
         {"timeout_s": float("nan")},

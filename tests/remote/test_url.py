@@ -75,7 +75,17 @@ def test_refused_urls(text: str) -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("text", ["https://me:hush@host/a", "s3://KEY:hush@bucket/a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:hush@host/a",
+        "https://me:hush/hush@host/a",
+        "https://me:hush?hush@host/a",
+        "https://me:hush#hush@host/a",
+        "s3://KEY:hush@bucket/a",
+        "s3://KEY:hush/hush@bucket/a",
+    ],
+)
 def test_users_are_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(OptionError, match="must not contain a user") as caught:
         parse_url(text)
