@@ -17,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
+from ffrfs.printable import shown_name
 from ffrfs.remote.named_store import settings_for
 from ffrfs.remote.pin import Pin
 from ffrfs.remote.receiving import Take
 from ffrfs.remote.settings import RemoteSettings, default_cache_dir
-from ffrfs.remote.url import RemoteUrl, parse_url
+from ffrfs.remote.url import RemoteUrl
 
 _URL_MAX = 3600  # the header of a state file has 4096 bytes, and keeps longer ones in part
 
@@ -110,7 +111,7 @@ def keep_listing(url: RemoteUrl, urls: Sequence[str], settings: RemoteSettings) 
     from ffrfs.cache.place import CachePlace
 
     path = settings.cache_dir or default_cache_dir()
-    names = [parse_url(one).key[len(url.key) :] for one in urls]
+    names = [shown_name(one)[len(url.shown) :] for one in urls]
     # A CacheError is an OSError; opening an object reports it.
     with contextlib.suppress(OSError), contextlib.ExitStack() as ends:
         place = CachePlace(path, shared=settings.cache_shared)

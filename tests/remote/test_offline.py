@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
@@ -12,7 +13,9 @@ import pytest
 
 from ffrfs import pack_folder
 from ffrfs.errors import OptionError
+from ffrfs.remote.offline_origin import OfflineOrigin, keep_listing
 from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import parse_url
 from tests.mount.command import Done, Mount, ffrfs
 from tests.mount.makers import closing_mounts
 from tests.remote.epoch import Epoch, read, write_files
@@ -136,6 +139,14 @@ def test_a_pack_of_a_directory_that_is_absent(web_root: Path, tmp_path: Path, qu
     assert b"hush" not in listing.read_bytes()
     listing.write_bytes(listing.read_bytes().replace(b"p", b"/"))  # so it is not trusted
     assert "has no listing of it" in run("ls", "--offline", url + query)[1]
+
+
+def test_a_listing_leaves_out_names_that_are_not_printable(tmp_path: Path) -> None:
+    url = parse_url("s3://bucket/set/")
+    settings = RemoteSettings(cache_dir=str(tmp_path / "cache"))
+    urls = [url.child(name).text for name in ("a.ffr", "my\u00a0notes.txt", "z.ffr")]
+    keep_listing(url, urls, settings)
+    assert asyncio.run(OfflineOrigin(settings).list(url)) == [urls[0], urls[2]]
 
 
 def test_a_long_url(web_root: Path, tmp_path: Path) -> None:
