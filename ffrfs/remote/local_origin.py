@@ -133,6 +133,13 @@ def _names(url: RemoteUrl) -> list[str]:
         for entry in entries:
             if len(found) == _NAMES_MAX:
                 raise RemoteError.at(url.shown, f"has more than {_NAMES_MAX:,} files")
-            if entry.is_file():
+            if not _is_folder(entry):
                 found.append(entry.name)
     return found
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, say: then opening it reports the error
+        return False

@@ -133,9 +133,11 @@ def test_a_directory_is_listed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "x").touch()
+    (tmp_path / "loop").symlink_to("loop")  # opening it reports the error
+    (tmp_path / "gone").symlink_to("nowhere")
     found = asyncio.run(names(parse_url(f"file://{tmp_path}/")))
     assert [parse_url(text).key for text in found] == [
-        f"{tmp_path}/{name}" for name in ("a", "b", "c%20", "ä é")
+        f"{tmp_path}/{name}" for name in ("a", "b", "c%20", "gone", "loop", "ä é")
     ]
     with pytest.raises(RemoteError):
         asyncio.run(names(parse_url(f"file://{tmp_path}/none/")))
