@@ -158,8 +158,11 @@ class CacheDirectory:
         shown = self.place.shown(label.name, "state")
         if not is_ours(os.pread(fd, HEADER_SIZE, 0)):
             raise CacheError.at(shown, f"{reason}, and not made by ffrfs: remove it yourself")
+        unlock(fd, USE_AT)  # another process that finds the damage now waits for the lock, too
         if not lock_within(fd, USE_AT, _DROP_S):  # an eviction that holds the lock ends soon
             raise CacheError.at(shown, f"{reason}, and another process uses it; remove it")
+        if not self.place.is_same(fd, self.place.relative(label.name, "state")):
+            return  # the other process was faster
         # A process may have been killed while it removed an object without blocks: not a loss.
         if reason != _NO_DATA or StateFile(fd, size).present_count():
             self._log(f"{shown}: {reason}; the cached blocks of {label.url} were dropped")

@@ -7,8 +7,10 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,9 @@ from hypothesis import strategies as st
 from ffrfs.cache.directory import CacheDirectory
 from ffrfs.cache.eviction import evict, survey
 from ffrfs.cache.place import CachePlace
-from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, StateFile
+from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, Label, StateFile
 from ffrfs.errors import CacheError
-from tests.cache.blocks import URL, check, fill, in_child, present, settle
+from tests.cache.blocks import URL, WAIT_S, check, fill, in_child, present, settle
 
 MIB = 1 << 20
 SIZE = 3 * BLOCK_SIZE + 100
@@ -125,6 +127,25 @@ def test_damaged_files_are_dropped_and_replaced(
     assert lines[0].startswith(f"{path}: ")
     assert lines[0].endswith(f"; the cached blocks of {URL} were dropped")
     assert reopened(place) == ({1}, [])
+
+
+def test_two_that_find_the_damage_at_once_drop_it_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truncate(state_path(place).with_suffix(".data"), BLOCK_SIZE)
+    both = threading.Barrier(2)
+    ready = [True, True]
+    whole = StateFile.read_header
+
+    def read_header(state: StateFile, name: str) -> tuple[Label, bytes]:
+        if ready and ready.pop():
+            both.wait(WAIT_S)
+        return whole(state, name)
+
+    monkeypatch.setattr(StateFile, "read_header", read_header)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(reopened, [place, place]))
+    assert len([line for _, lines in found for line in lines]) == 1
 
 
 def test_a_killed_removal_is_cleaned_up_without_a_warning(place: Path) -> None:
