@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
@@ -19,12 +20,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Send
 
+from ffrfs.errors import FfrfsError, describe
 from ffrfs.mount.stats import units
 from ffrfs.printable import printable
 
 if TYPE_CHECKING:
     from ffrfs.view.collection import Collection
     from ffrfs.view.opening import Opened
+
+log = logging.getLogger(__name__)
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("ffrfs.view"),
@@ -62,13 +66,18 @@ def render(request: Request, template: str, values: Mapping[str, Any]) -> bytes:
 
 
 class Streamed(StreamingResponse):
-    """An answer in pieces. A client that leaves ends it at once."""
+    """An answer in pieces. A client that leaves ends it at once, and so does an error of the data:
+    the answer breaks off, so that clients notice it.
+    """
 
     async def stream_response(self, send: Send) -> None:
         # Starlette leaves its generator to the garbage collector, which warns of it.
         pieces = cast("AsyncGenerator[bytes, None]", self.body_iterator)
         async with aclosing(pieces):
-            await super().stream_response(send)
+            try:
+                await super().stream_response(send)
+            except (FfrfsError, OSError) as error:
+                log.warning("an answer breaks off: %s", describe(error))
 
 
 def link(path: str, /, **parameters: object) -> str:

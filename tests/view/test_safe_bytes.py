@@ -153,7 +153,9 @@ def test_no_damaged_byte_is_sent(tmp_path: Path, serve: Serve) -> None:
     assert pages.get("/bytes", key="b.png").body == PNG
 
 
-def test_damage_after_the_first_piece_truncates_the_response(tmp_path: Path, serve: Serve) -> None:
+def test_damage_after_the_first_piece_truncates_the_response(
+    tmp_path: Path, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     """The core verifies a large record in parts: the index has a checksum of each part."""
     pack = tmp_path / "x.ffr"
     pack.write_bytes(indexed_pack({b"a.mp4": LARGE}))
@@ -162,3 +164,5 @@ def test_damage_after_the_first_piece_truncates_the_response(tmp_path: Path, ser
     with pytest.raises(http.client.IncompleteRead) as cut:
         pages.get("/bytes", key="a.mp4")
     assert LARGE.startswith(cut.value.partial)
+    (line,) = caplog.text.splitlines()  # not a fault of ffrfs, with a traceback
+    assert f"an answer breaks off: {pack}: 'a.mp4': record 0 " in line
