@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
+from ffrfs.cli.parser import UsageError
 from ffrfs.errors import FormatError
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.limit is not None and not args.schema:
+        raise UsageError("--limit needs --schema")
     all_fields: list[dict[str, object]] = []
     for number, pack in enumerate(args.packs):
         if number > 0 and not args.json:
