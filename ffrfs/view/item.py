@@ -118,7 +118,7 @@ def _file(request: Request, collection: FileCollection, entry: Item) -> dict[str
             state = "part"
         else:
             _verify(content)
-        at = whole_number(request, "at", 0, content.size)
+        at = whole_number(request, "at", 0, max(content.size - 1, 0))
         view = _view(content, way, at, request.query_params.get("array", ""))
     except (FfrfsError, OSError) as error:
         is_damage = isinstance(error, ChecksumError | FormatError)

@@ -149,6 +149,8 @@ def serve_pages(
             failed.callback(sets[-1].collection.close)
         if sets[-1].collection.kind != sets[0].collection.kind:
             raise OptionError(f"{sets[-1].collection.name}: files and Examples are not compared")
+        if expected is not None and sets[0].collection.kind == "files":
+            raise OptionError(f"{sets[0].collection.name}: its files have no features for a schema")
         listener = listen(os.fspath(address[0]), address[1], is_framed=is_framed)
         failed.pop_all()
     return View(sets, expected, listener)

@@ -192,7 +192,7 @@ def test_the_first_rows_of_a_long_table(view_of: Any) -> None:
 
 
 def test_hex(tmp_path: Path, serve: Serve) -> None:
-    data = bytes(range(256)) * 4 + b"end"
+    data = bytes(range(256)) * 4 + b"end" * 5 + b"."  # ends with a line
     pages = serve(write_folder(tmp_path / "x.ffr", {"a.bin": data}))
     first, second, last = (pages.data("/item", key="a.bin", at=at)["view"] for at in (0, 512, 1024))
     assert len(first["hex"]) == 32
@@ -201,10 +201,11 @@ def test_hex(tmp_path: Path, serve: Serve) -> None:
         "40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f",
         "@ABCDEFGHIJKLMNO",
     ]
-    assert last["hex"] == [["00000400", "65 6e 64", "end"]]
+    line = "65 6e 64 65 6e 64 65 6e 64 65 6e 64 65 6e 64 2e"
+    assert last["hex"] == [["00000400", line, "endendendendend."]]
     pages_around = [(one["before"], one["after"]) for one in (first, second, last)]
     assert pages_around == [(None, 512), (0, 1024), (512, None)]
-    assert pages.get("/item", key="a.bin", at="10000000").status == 200
+    assert pages.data("/item", key="a.bin", at="10000000")["view"] == last
 
 
 NAMES = ["a b.txt", "-x", "it's.txt", 'a"b$(id)`id`\\', "a\nb", "<script>", "ü\u202e", "&amp;.txt"]

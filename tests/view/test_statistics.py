@@ -208,6 +208,9 @@ def test_files_and_examples_are_not_compared(serve: Serve, tmp_path: Path) -> No
     pack_folder(tmp_path / "data", tmp_path / "p.ffr")
     with pytest.raises(OptionError, match="not compared"):
         serve(tmp_path / "p.ffr", second=write_tfrecord(tmp_path / "x.tfrecord", records(3)))
+    (tmp_path / "schema.pbtxt").touch()
+    with pytest.raises(OptionError, match="have no features for a schema"):
+        serve(tmp_path / "p.ffr", schema=tmp_path / "schema.pbtxt")
 
 
 def test_close_ends_counting(serve: Serve, tmp_path: Path) -> None:
