@@ -266,8 +266,7 @@ def text_within(error: Exception, file: str) -> str:
 def from_fields(kind: str, reason: str, file: str, record: int | None, code: int) -> Exception:
     """Return the exception that the native core describes (ErrorFields in native/io/error.h)."""
     if kind == "OSError":  # a number turns it into the fitting subclass
-        # The core opens nothing without a name, which may be empty.
-        named = (shown_name(file),) if file or reason.startswith("cannot open") else ()
+        named = (shown_name(file),) if file or reason.startswith("cannot open") else ()  # "" too
         if code == errno.EMFILE:  # a library does not raise its process's limits by itself
             reason = _advised(reason, code)
         if reason == _NO_THREAD:

@@ -8,7 +8,7 @@
     gallery.py      the tiles; choice.py, conditions.py: filters and orders, found in the background
     thumbnails.py   pictures made small by child processes, whose program is shrink.py
     item.py         the page of a file: plain.py shows text and bytes
-    sandbox.py      decodes in a child process (child.py), by arrays.py, parquet.py and exif.py
+    sandbox.py      decodes in a child process (child.py), by decoders.py
     safe_bytes.py   the bytes of members, made safe for a browser
 
 A page is a module with functions of a request, and a template. They run in threads, because

@@ -53,10 +53,10 @@ _TEXTS = frozenset(
 )
 # (first bytes, extensions or any, name of the type, its decoder)
 _DECODED = (
-    (b"\x93NUMPY", (), "array", "arrays.npy"),
-    (b"PK", (".npz",), "array", "arrays.npz"),
-    (b"PAR1", (), "table", "parquet.table"),
-    (b"", (".safetensors",), "table", "arrays.safetensors"),
+    (b"\x93NUMPY", (), "array", "npy"),
+    (b"PK", (".npz",), "array", "npz"),
+    (b"PAR1", (), "table", "parquet"),
+    (b"", (".safetensors",), "table", "safetensors"),
 )
 # The parts that a view may have, for the template.
 _PARTS = dict.fromkeys(
@@ -174,7 +174,7 @@ def _decoded(content: Content, begin: bytes, array: str) -> dict[str, Any] | Non
         return _picture(content, "thumbnail")
     for magic, extensions, kind, decoder in _DECODED:
         if begin.startswith(magic) and (not extensions or extension in extensions):
-            arguments = {"array": array} if decoder == "arrays.npz" else {}
+            arguments = {"array": array} if decoder == "npz" else {}
             return {"kind": kind, **sandbox.run(decoder, content, **arguments)}
     found = None
     if _is_text(content.name, begin):
@@ -186,7 +186,7 @@ def _decoded(content: Content, begin: bytes, array: str) -> dict[str, Any] | Non
 
 
 def _picture(content: Content, source: str) -> dict[str, Any]:
-    found = sandbox.run("exif.describe", content)
+    found = sandbox.run("picture_header", content)
     if found["width"] * found["height"] > _PIXELS_MAX:
         note = "It has too many pixels for a browser: download it."
         return {"kind": "picture", **found, "source": None, "note": note}

@@ -4,15 +4,14 @@ Arrays, tables and pictures are made by their packers to exhaust memory and time
 child has little address space and CPU time, and writes no file. It asks for bytes, and this
 process answers with verified ones, a limited number; the result is JSON.
 
-Not here: the decoders, functions of an open file in exif.py, arrays.py and parquet.py; they
-return plain data. Concurrency: any thread; _AT_ONCE children at a time, others wait.
+Not here: the decoders, functions of an open file in decoders.py, which return plain data.
+Concurrency: any thread; _AT_ONCE children at a time, others wait.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -45,7 +44,7 @@ _ahead: list[Child] = []
 
 
 def run(decoder: str, content: Content, **arguments: object) -> dict[str, Any]:
-    """Return what `decoder` ("arrays.npy") makes of the file.
+    """Return what `decoder`, a function of decoders.py, makes of the file.
 
     Raises FormatError if it cannot be decoded, TooLargeError if that takes too much, and the
     errors of reading.
@@ -146,12 +145,12 @@ def serve() -> None:
     """Do the one task of this child."""
     limit(_ADDRESSES_MAX)
     lower(resource.RLIMIT_CPU, _CPU_S)
-    importlib.import_module("ffrfs.view.arrays")  # for most tasks, and the libraries of others
+    from ffrfs.view import decoders
+
     with contextlib.suppress(EOFError, OSError), connection() as link:
         decoder, size, arguments = json.loads(link.recv_bytes())
-        module, _, function = decoder.partition(".")
         try:
-            decode = getattr(importlib.import_module(f"ffrfs.view.{module}"), function)
+            decode = getattr(decoders, decoder)
             found = decode(io.BufferedReader(_File(link, size), 1 << 16), **arguments)
         except Exception as error:  # of any library, about bytes of any kind
             found = {"error": describe(error)[:500]}

@@ -269,13 +269,13 @@ def content(data: bytes, seen: Callable[[], None] = lambda: None) -> Content:
 def test_a_decoder_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "_DEADLINE_S", 2)
     with pytest.raises(TooLargeError, match="too much memory or time"):
-        sandbox.run("parquet.table", content(parquet_bomb(32 << 20)))
+        sandbox.run("parquet", content(parquet_bomb(32 << 20)))
 
 
 def test_a_decoder_that_reads_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "_READ_SIZE_MAX", 1 << 20)
     with pytest.raises(TooLargeError, match="too much memory or time"):
-        sandbox.run("arrays.npy", content(npy_of("(1000000,)") + bytes(8_000_000)))
+        sandbox.run("npy", content(npy_of("(1000000,)") + bytes(8_000_000)))
 
 
 def test_a_read_error_is_not_reported_as_a_decoder_error() -> None:
@@ -283,7 +283,7 @@ def test_a_read_error_is_not_reported_as_a_decoder_error() -> None:
         raise RemoteTimeoutError("no answer")
 
     with pytest.raises(RemoteTimeoutError, match="no answer"):
-        sandbox.run("arrays.npy", content(npy_of("(1,)"), fail))
+        sandbox.run("npy", content(npy_of("(1,)"), fail))
 
 
 def test_a_decoder_process_that_fails_to_start_gives_its_status(
@@ -292,7 +292,7 @@ def test_a_decoder_process_that_fails_to_start_gives_its_status(
     monkeypatch.setattr(child, "_PROGRAM", "import sys; sys.exit(3)")
     sandbox.end_ahead()
     with pytest.raises(TooLargeError, match=r"process that decodes has ended \(status 3\)"):
-        sandbox.run("arrays.npy", content(npy_of("(1,)") + bytes(8)))
+        sandbox.run("npy", content(npy_of("(1,)") + bytes(8)))
     sandbox.end_ahead()
 
 
@@ -310,7 +310,7 @@ def test_the_decoder_process_has_limits(monkeypatch: pytest.MonkeyPatch) -> None
                     found["variables"] = Path(f"/proc/{pid}/environ").read_text()
 
     sandbox.end_ahead()  # so that only one child runs
-    sandbox.run("arrays.npy", content(npy_of("(1,)") + bytes(8), look))
+    sandbox.run("npy", content(npy_of("(1,)") + bytes(8), look))
     assert found["address space"] == str(1 << 30)
     assert found["cpu time"] == "5"
     assert found["file size"] == found["core file size"] == "0"

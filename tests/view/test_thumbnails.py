@@ -160,7 +160,7 @@ Image.new("RGB", (20, 20)).save(stream, "PNG")
 picture = stream.getvalue()
 print(Thumbnails().make(lambda: picture, 16) is not None)
 content = Content("a.png", len(picture), lambda at, size: picture[at:at + size])
-print(sandbox.run("exif.describe", content)["width"])
+print(sandbox.run("picture_header", content)["width"])
 """
 
 

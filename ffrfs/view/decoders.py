@@ -1,6 +1,6 @@
-"""Arrays: .npy and .npz with a plot or a picture, and the header of safetensors.
+"""Decoders: arrays with a plot or a picture, tables of tensors and of Parquet, headers of pictures.
 
-It runs in the sandbox. Nothing is unpickled, and no claim of a header is believed: only the bytes
+They run in the sandbox. Nothing is unpickled, and no claim of a header is believed: only the bytes
 that are shown are read, and the limits of the sandbox end a file that needs too much.
 """
 
@@ -10,22 +10,29 @@ import base64
 import io
 import json
 import math
+import warnings
 import zipfile
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy_format
-from PIL import Image
+from PIL import ExifTags, Image
+
+from ffrfs.errors import MissingPackageError
+from ffrfs.view.plain import CELL_SIZE, COLUMNS_MAX, CUT, ROWS_MAX
 
 _HEADER_SIZE = 16 << 10
 _DATA_SIZE_MAX = 64 << 20  # bytes of an array that are read
 _SIDE_MAX = 512  # pixels
 _POINTS_MAX = 1024
 _VALUES_MAX = 100
-_ROWS_MAX = 1000
+_TENSORS_MAX = 1000
 _TEXT_SIZE = 200  # characters of a value
 _TENSORS_SIZE_MAX = 4 << 20
 _CHANNELS = {3, 4}
+_TAGS_MAX = 300
+_EXIF_BLOCKS = {ExifTags.IFD.Exif: ExifTags.TAGS, ExifTags.IFD.GPSInfo: ExifTags.GPSTAGS}
 
 
 class _Header(NamedTuple):
@@ -195,11 +202,77 @@ def safetensors(file: BinaryIO) -> dict[str, Any]:
             name[:_TEXT_SIZE],
             *(str(tensor.get(key))[:_TEXT_SIZE] for key in ("dtype", "shape", "data_offsets")),
         ]
-        for name, tensor in [*header.items()][:_ROWS_MAX]
+        for name, tensor in [*header.items()][:_TENSORS_MAX]
     ]
     facts = [[str(name)[:_TEXT_SIZE], str(about[name])[:_TEXT_SIZE]] for name in [*about][:20]]
+    is_cut = len(header) > _TENSORS_MAX
     return {
         "facts": [["Tensors", f"{len(header):,}"], *facts],
-        "note": f"Only the first {_ROWS_MAX:,} are listed." if len(header) > _ROWS_MAX else None,
+        "note": f"Only the first {_TENSORS_MAX:,} are listed." if is_cut else None,
         "table": {"columns": ["Tensor", "Type", "Shape", "Bytes"], "rows": rows},
     }
+
+
+def parquet(file: BinaryIO) -> dict[str, Any]:
+    """Return the first rows; the threads of pyarrow are not used."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError:
+        need = "a Parquet table needs the package pyarrow"
+        raise MissingPackageError.of(need, "parquet") from None
+    with pq.ParquetFile(pa.PythonFile(file, mode="r"), buffer_size=1 << 20) as source:
+        metadata, names = source.metadata, source.schema_arrow.names
+        batches = source.iter_batches(ROWS_MAX, columns=names[:COLUMNS_MAX], use_threads=False)
+        first = next(batches, None)
+        columns = [] if first is None else [_cells(column) for column in first.columns]
+        is_cut = metadata.num_rows > ROWS_MAX or len(names) > COLUMNS_MAX
+        return {
+            "facts": [
+                ["Rows", f"{metadata.num_rows:,}"],
+                ["Columns", f"{len(names):,}"],
+                ["Row groups", f"{metadata.num_row_groups:,}"],
+                ["Written by", str(metadata.created_by)[:CELL_SIZE]],
+            ],
+            "note": CUT if is_cut else None,
+            "table": {
+                "columns": [f"{name}"[:CELL_SIZE] for name in names[:COLUMNS_MAX]],
+                "rows": [list(row) for row in zip(*columns, strict=True)],
+            },
+        }
+
+
+def _cells(column: Iterable[Any]) -> list[str]:
+    return ["" if not value.is_valid else str(value.as_py())[:CELL_SIZE] for value in column]
+
+
+def picture_header(file: BinaryIO) -> dict[str, Any]:
+    """Return size, mode and EXIF of a picture; no pixel is decoded."""
+    Image.MAX_IMAGE_PIXELS = None  # the page decides, by `width` and `height`
+    with warnings.catch_warnings(action="ignore"), Image.open(file) as picture:
+        # getexif() of a PNG decodes all of it, to look behind its pixels.
+        exif = picture.getexif() if picture.format == "TIFF" else Image.Exif()
+        exif.load(picture.info.get("exif", b""))
+        tags = _tags({tag: exif[tag] for tag in exif if tag not in _EXIF_BLOCKS}, ExifTags.TAGS)
+        for block, names in _EXIF_BLOCKS.items():
+            tags += _tags(exif.get_ifd(block), names)
+        width, height = picture.size
+        return {
+            "width": width,
+            "height": height,
+            "facts": [
+                ["Format", f"{picture.format}, {picture.mode}"],
+                ["Pixels", f"{width:,} by {height:,}"],
+            ],
+            "exif": tags[:_TAGS_MAX],
+        }
+
+
+def _tags(found: Mapping[int, object], names: Mapping[int, str]) -> list[list[str]]:
+    return [[names.get(tag, f"{tag:#06x}"), _tag_text(value)] for tag, value in found.items()]
+
+
+def _tag_text(value: object) -> str:
+    if isinstance(value, bytes):
+        value = value[:_TEXT_SIZE].decode("latin-1")
+    return str(value)[:_TEXT_SIZE].strip("\0 ")
