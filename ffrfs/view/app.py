@@ -27,16 +27,15 @@ from ffrfs.errors import (
 )
 from ffrfs.view import (
     choice,
+    example,
     gallery,
     health,
     item,
     live,
     safe_bytes,
     sandbox,
-    scrub,
     statistics,
     thumbnails,
-    tile_boxes,
 )
 from ffrfs.view.opening import Opened
 from ffrfs.view.page import page
@@ -51,7 +50,7 @@ _ROUTES: list[BaseRoute] = [
     *item.ROUTES,
     *safe_bytes.ROUTES,
     *thumbnails.ROUTES,
-    *tile_boxes.ROUTES,
+    *example.ROUTES,
     *statistics.ROUTES,
     *health.ROUTES,
     *live.ROUTES,
@@ -82,7 +81,7 @@ def make_app(sets: Sequence[Opened], schema: Proto | None) -> Starlette:
     app.state.schema = schema
     app.state.statistics = [statistics.statistics_job(one.collection) for one in sets]
     app.state.streams = 0
-    app.state.scrub = scrub.Scrub(collection)
+    app.state.scrub = health.Scrub(collection)
     for job in (*app.state.statistics, app.state.scrub):
         app.state.closing.callback(job.stop)
     app.state.choices = choice.Choices(collection)

@@ -1,4 +1,5 @@
-"""The page of an Example or SequenceExample: its features, and its picture with annotations.
+"""The page of an Example or SequenceExample: its features, and its picture with annotations; and
+the boxes over its thumbnail in the gallery.
 
 Not here: which features are annotations (annotations.py), what a feature holds (rows.py). Records
 are hostile: a page has a bounded number of values. Stateless; any thread.
@@ -12,13 +13,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from ffrfs.convert.example_json import parse_record
-from ffrfs.errors import FfrfsError, TooLargeError
+from ffrfs.errors import FfrfsError, PathNotFoundError, TooLargeError, describe
 from ffrfs.remote.url import is_url
 from ffrfs.view.annotations import PARAMETERS, ROLES, annotate
-from ffrfs.view.features import RECORD_SIZE_MAX, columns, declared_in, step_count
+from ffrfs.view.collection import Collection
+from ffrfs.view.features import (
+    RECORD_SIZE_MAX,
+    Column,
+    Declared,
+    columns,
+    columns_of,
+    declared_in,
+    step_count,
+)
 from ffrfs.view.page import collection_of, link, page, whole_number
 from ffrfs.view.plain import hex_dump
 from ffrfs.view.rows import PREVIEW_COUNT, row
@@ -27,6 +38,8 @@ from ffrfs.view.safe_bytes import Content
 _FEATURES_MAX = 500
 # Limits for all features together: values in HTML and in JSON, and bytes in JSON.
 _VALUES_MAX, _JSON_VALUES_MAX, _BASE64_MAX = 10_000, 100_000, 16 << 20
+_TILE_BOXES_MAX = 100
+_EXIF = b"Exif\0\0"
 
 
 def example_page(request: Request) -> Response:
@@ -78,11 +91,7 @@ def _content(
     steps = step_count(message)
     step = whole_number(request, "step", 0, max(steps - 1, 0))
     found = {column.name: column for column in columns(message, step)}
-    notes: list[str] = []
-    try:
-        declared = declared_in(os.path.dirname(file))
-    except (FfrfsError, OSError) as error:
-        declared, notes = {}, [str(error)]
+    declared, notes = _declared(file)
     marked = annotate(
         found,
         values["given"],
@@ -108,3 +117,48 @@ def _content(
         "drawn": marked.drawn,
         "notes": notes + marked.notes,
     }
+
+
+def _declared(file: str) -> tuple[dict[str, Declared], list[str]]:
+    """Return the declarations beside a file, or a note why they cannot be read."""
+    try:
+        return declared_in(os.path.dirname(file)), []
+    except (FfrfsError, OSError) as error:
+        return {}, [describe(error)]
+
+
+def tile_boxes(request: Request) -> Response:
+    """Return the boxes as parts of the picture's sides: its thumbnail has other pixels."""
+    collection, key = collection_of(request), request.query_params.get("key", "")
+    return JSONResponse({"boxes": _tile_boxes(collection, key)[:_TILE_BOXES_MAX]})
+
+
+def _tile_boxes(collection: Collection, key: str) -> list[tuple[list[float], str]]:
+    if collection.kind != "examples" or collection.item(key).size > RECORD_SIZE_MAX:
+        raise PathNotFoundError(f"{collection.name}: {key[:20]} has no boxes for a thumbnail")
+    found = columns_of(collection.read(key))
+    declared, _ = _declared(collection.facts(key).pack)
+    names = {name: one.classes for name, one in declared.items()}
+    marked = annotate(found, {}, lambda _feature, _index: "", names)
+    picture = found[marked.features["image"]].values[0] if "image" in marked.features else b""
+    # Thumbnails are turned as EXIF says, and boxes are those of the picture as it is stored.
+    sides = _sides(found) if marked.drawn["pixels"] else (1.0, 1.0)
+    if _EXIF in picture[:4096] or sides is None:
+        return []
+    return [
+        ([at / sides[place % 2] for place, at in enumerate(box["at"])], box["label"])
+        for box in marked.drawn["boxes"]
+    ]
+
+
+def _sides(found: Mapping[str, Column]) -> tuple[float, float] | None:
+    """Return the picture's width and height, as features say; None if they do not."""
+    for prefix in ("image/", ""):
+        given = [found[prefix + side] for side in ("width", "height") if prefix + side in found]
+        sides = [one.values for one in given if one.kind in ("int64", "float")]
+        if len(sides) == 2 and all(len(one) == 1 and one[0] > 0 for one in sides):
+            return float(sides[0][0]), float(sides[1][0])
+    return None
+
+
+ROUTES = [Route("/boxes", tile_boxes)]

@@ -52,6 +52,12 @@ def columns(message: Example | SequenceExample, step: int = 0) -> Iterator[Colum
         yield Column(f"feature_lists/{name}", f"feature_lists/{name}[{step}]", *here, steps)
 
 
+def columns_of(record: bytes) -> dict[str, Column]:
+    """Return the features of a record by name; none if it is no Example."""
+    message = parse_record(record)
+    return {one.name: one for one in columns(message)} if message is not None else {}
+
+
 def step_count(message: Example | SequenceExample) -> int:
     """Return how many steps the longest feature list has."""
     return max((len(one.feature) for one in features_in(message)[1].values()), default=0)

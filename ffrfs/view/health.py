@@ -2,13 +2,17 @@
 
 The map has rows of cells, each a range of records, so it has the same size for a thousand records
 and ten million.
+
+Concurrency: any thread starts and stops the scrub, whose results grow while it runs.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -16,14 +20,77 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ffrfs.errors import text_within
 from ffrfs.mount.stats import units
+from ffrfs.printable import printable
 from ffrfs.view.collection import Collection
+from ffrfs.view.job import Job
 from ffrfs.view.page import collection_of, onward, page
-from ffrfs.view.scrub import Scrub
 
 _CELLS_MAX = 16_000
 _LEVEL_COUNT = 7
 _UNKNOWN, _GOOD, _DAMAGED = "unknown", "good", "damaged"
+_STEP_SIZE, _STEP_COUNT = 32 << 20, 1 << 16
+_FAULTS_MAX = 1000
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A damaged record. `key`: of its item, None for an index; `record`: within `pack`."""
+
+    number: int
+    key: str | None
+    pack: str
+    record: int
+    offset: int
+    reason: str
+
+
+class Scrub:
+    """Reads every record in the background, and keeps those that are damaged.
+
+    `damaged`: the numbers of the damaged records, in order; `faults`: the first of them.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.damaged: list[int] = []
+        self.faults: list[Fault] = []
+        self.job = Job(self._read, self._collection.count, "records")
+
+    def start(self) -> None:
+        """Begin from the first record, unless it is running."""
+        with self._lock:
+            if self.job.progress().is_running:
+                return
+            if self.job.has_begun:
+                self._begin()
+            self.job.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            self.job.stop()
+
+    def _read(self, job: Job[bool]) -> bool:
+        count = self._collection.count
+        size = self._collection.size_before(count) // max(count, 1)
+        step = max(1, min(_STEP_COUNT, _STEP_SIZE // max(size, 1)))
+        for first in range(0, count, step):
+            end = min(first + step, count)
+            for number, error in self._collection.verify(first, end - first):
+                self.damaged.append(number)
+                if len(self.faults) < _FAULTS_MAX:
+                    self.faults.append(self._fault(number, error))
+            job.tick(end - first)
+        return True
+
+    def _fault(self, number: int, error: Exception) -> Fault:
+        place = self._collection.place(number)
+        return Fault(number, *place, printable(text_within(error, place.pack)))
 
 
 def health(request: Request) -> Response:

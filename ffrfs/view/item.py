@@ -41,8 +41,8 @@ from ffrfs.view.page import (
     path_parameter,
     whole_number,
 )
-from ffrfs.view.pictures import is_picture
 from ffrfs.view.safe_bytes import Content, safe_type
+from ffrfs.view.thumbnails import is_picture
 
 _VERIFIED_SIZE_MAX = 64 << 20  # a larger file is not read as a whole for its page
 _PIECE_SIZE = 4 << 20

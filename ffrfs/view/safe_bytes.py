@@ -64,7 +64,7 @@ def safe_type(name: str, begin: bytes) -> str | None:
     return next((kind for kind, pattern in _TYPES.items() if pattern.match(begin)), None)
 
 
-def content_of(request: Request) -> Content:
+def _content(request: Request) -> Content:
     """Return the item that `key` names, or its `feature`. Raises PathNotFoundError."""
     collection = collection_of(request)
     key = path_parameter(request, "key") or ""
@@ -85,10 +85,7 @@ def content_of(request: Request) -> Content:
 
 def safe_bytes(request: Request) -> Response:
     """Answer with the bytes, or with the part that `offset` and `size`, or a Range, ask for."""
-    return answer(request, content_of(request))
-
-
-def answer(request: Request, content: Content) -> Response:
+    content = _content(request)
     first = whole_number(request, "offset", 0, content.size)
     left = content.size - first
     shown = range(first, first + whole_number(request, "size", left, left))

@@ -19,15 +19,36 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ffrfs.view.annotations import picture_feature
 from ffrfs.view.child import Child, EndedError
+from ffrfs.view.features import columns_of
 from ffrfs.view.page import collection_of, path_parameter, whole_number
-from ffrfs.view.pictures import is_picture, picture_of
 
 _CHILDREN_MAX = 4
 _KEPT_SIZE = 64 << 20  # bytes of thumbnails
 _PICTURE_SIZE_MAX = 32 << 20
 _SIDE_MAX = 1024
 _WAIT_S = 15  # for a child that does not compute: the kernel ends others earlier
+_BEGINS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+_PIXMAPS = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")
+
+
+def is_picture(data: bytes) -> bool:
+    """Return whether the bytes begin like a picture of which thumbnails are made."""
+    return (
+        data.startswith(_BEGINS)
+        or (data.startswith(_PIXMAPS) and data[2:3].isspace())
+        or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    )
+
+
+def picture_of(record: bytes) -> bytes | None:
+    """Return the picture that the page of an Example shows, or else the first one by name."""
+    found = columns_of(record)
+    name = picture_feature(found)
+    chosen = [found[name]] if name is not None else found.values()
+    values = (bytes(value) for one in chosen if one.kind == "bytes" for value in one.values)
+    return next(filter(is_picture, values), None)
 
 
 class _KilledError(Exception):

@@ -12,7 +12,7 @@ import pytest
 from ffrfs.tfrecord import from_dict
 from ffrfs.view.annotations import BOXES_MAX, MASKS_MAX, Annotations, annotate
 from ffrfs.view.features import columns
-from ffrfs.view.pictures import picture_of
+from ffrfs.view.thumbnails import picture_of
 from tests.view.examples import DETECTION, detection, encoded, picture
 
 MASK = encoded(np.zeros((2, 2), np.uint8))

@@ -138,9 +138,11 @@ def test_a_tfds_directory_adds_declared_types_and_class_names(serve: Serve) -> N
 def test_a_damaged_declaration_is_a_note(tmp_path: Path, serve: Serve) -> None:
     folder = shutil.copytree(TFDS, tmp_path / "tfds")
     (folder / "features.json").write_text("{")
-    page = serve(folder).data("/item", key=0)
+    pages = serve(folder)
+    page = pages.data("/item", key=0)
     assert [note for note in page["notes"] if "features.json: not JSON" in note] == page["notes"]
     assert page["rows"]
+    assert pages.get("/boxes", key=0).status == 200
 
 
 def test_facts_give_the_offset_and_commands_read_the_record(tmp_path: Path, serve: Serve) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ffrfs import pack_folder
 from ffrfs.folder.tree import PackTree
-from ffrfs.view import scrub
+from ffrfs.view import health
 from ffrfs.view.collection import ExampleCollection
 from ffrfs.view.health import _bounds, _columns, _paths
 from ffrfs.view.job import Job
@@ -110,7 +110,7 @@ def test_damaged_example(serve: Serve, tmp_path: Path) -> None:
 def test_scrub_stops(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x" * 100] * 500_000))
     with monkeypatch.context() as slow:
-        slow.setattr(scrub, "_STEP_COUNT", 100)
+        slow.setattr(health, "_STEP_COUNT", 100)
         slow.setattr(ExampleCollection, "verify", lambda *_: time.sleep(0.02) or [])
         pages.get("/health", scrub=1)
         answer = pages.get("/health", scrub=0, by="size")
