@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ffrfs import pack_folder
 from ffrfs.view.view import view
 from tests.mount.conftest import engine, mount, new_mount, pack_tree, places
+from tests.view.examples import packed
 from tests.view.pages import Pages
 
 __all__ = ["engine", "mount", "new_mount", "pack_tree", "places"]
@@ -22,10 +22,7 @@ Serve = Callable[..., Pages]
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
     """A pack of one file."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a").write_bytes(b"x")
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
-    return tmp_path / "p.ffr"
+    return packed(tmp_path / "p.ffr", {"a": b"secret"})
 
 
 @pytest.fixture
@@ -37,3 +34,8 @@ def serve() -> Iterator[Serve]:
             return Pages(served.enter_context(view(source, **options)).url)
 
         yield begin
+
+
+@pytest.fixture
+def pages(serve: Serve, pack: Path) -> Pages:
+    return serve(pack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from ffrfs import PackWriter
 from ffrfs.tfrecord import TFRecordWriter, from_dict
+from tests.index_file import Index, indexed_pack
 
 WIDTH, HEIGHT = 400, 200
+ODD_NAME = "\udcff\udcfe'\\"  # no UTF-8
 
 # Features as TensorFlow's Object Detection API writes them.
 DETECTION = {
@@ -55,10 +59,33 @@ def detection(**more: Any) -> dict[str, Any]:
     return {"image/encoded": picture(), "image/filename": "street.jpg", **DETECTION, **more}
 
 
+def packed(path: Path, files: Mapping[str, bytes]) -> Path:
+    """Write a pack with the files of these paths, in this order."""
+    with PackWriter(path) as pack:
+        for name, data in files.items():
+            pack.add(name, data)
+    return path
+
+
+def odd_pack(path: Path, content: bytes) -> Path:
+    """Write a pack with one file, ODD_NAME."""
+
+    def spoil(index: Index) -> None:
+        index.names = index.names.replace(b"name", os.fsencode(ODD_NAME))
+
+    path.write_bytes(indexed_pack({b"name": content}, spoil))
+    return path
+
+
+def serialized(values: Mapping[str, Any]) -> bytes:
+    message: bytes = from_dict(values).SerializeToString(deterministic=True)
+    return message
+
+
 def write(path: Path, *records: Mapping[str, Any] | bytes) -> Path:
     """Write a TFRecord file: a mapping becomes an Example, bytes become a record as they are."""
     with TFRecordWriter(path) as writer:
         for record in records:
             is_raw = isinstance(record, bytes)
-            writer.write(record if is_raw else from_dict(record).SerializeToString())
+            writer.write(record if is_raw else serialized(record))
     return path

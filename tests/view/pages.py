@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -49,6 +50,17 @@ class Pages:
         answer = self.get(path, format="json", **parameters)
         assert answer.status == 200, answer
         return answer.json
+
+    def ended(self, path: str, **parameters: object) -> Any:
+        """Return a page's JSON when the work that it shows has ended; each request waits a bit."""
+        deadline_s = time.monotonic() + 60
+        while True:
+            found = self.data(path, **parameters)
+            work = found["jobs"] if "jobs" in found else [found["progress"]]
+            if not any(one["is_running"] for one in work):
+                return found
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
 
     def ask(
         self, target: str, *, method: str = "GET", headers: dict[str, str] | None = None

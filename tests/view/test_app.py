@@ -30,9 +30,8 @@ def test_an_internal_error_of_a_job_is_not_taken_for_its_end(
 ) -> None:
     monkeypatch.setattr(choice.Choice, "_find", lambda *_: 1 // 0)
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [b"x"]))
-    while (page := pages.data("/", sort="size"))["progress"]["is_running"]:
-        pass
-    assert "a fault of ffrfs: ZeroDivisionError: integer division" in page["error"]
+    error = pages.ended("/", sort="size")["error"]
+    assert "a fault of ffrfs: ZeroDivisionError: integer division" in error
     assert "a fault of ffrfs" in caplog.text
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPException
 from pathlib import Path
@@ -12,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from ffrfs import PackWriter
 from ffrfs.errors import OptionError
 from ffrfs.folder.tree import PackTree
-from ffrfs.tfrecord import TFRecordWriter
-from ffrfs.tfrecord.examples.example import from_dict
+from ffrfs.tfrecord import from_dict
 from ffrfs.tfrecord.examples.messages import SequenceExample
 from ffrfs.view.choice import Choice, Choices, Query
 from ffrfs.view.collection import FileCollection
 from ffrfs.view.conditions import parse_conditions
+from tests.tfrecord_file import flip_record
+from tests.view.conftest import Serve
+from tests.view.examples import packed, write
 from tests.view.pages import Pages
 
 FILES = {
@@ -34,20 +33,15 @@ FILES = {
 
 
 @pytest.fixture
-def pages(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        for path, data in FILES.items():
-            pack.add(path, data)
-    return serve(tmp_path / "a.ffr")
+def pages(tmp_path: Path, serve: Serve) -> Pages:
+    return serve(packed(tmp_path / "a.ffr", FILES))
 
 
 def complete(pages: Pages, **parameters: object) -> dict[str, Any]:
-    """Return the page when all items have been examined; each request waits for more."""
-    while True:
-        page: dict[str, Any] = pages.data("/", **parameters)
-        if not page["progress"]["is_running"]:
-            assert page["error"] == ""
-            return page
+    """Return the page when all items have been examined."""
+    page: dict[str, Any] = pages.ended("/", **parameters)
+    assert page["error"] == ""
+    return page
 
 
 def keys(pages: Pages, **parameters: object) -> list[str]:
@@ -101,8 +95,7 @@ def test_invalid_filters_are_refused(
 
 
 def test_an_absent_directory_gives_a_readable_error(pages: Pages) -> None:
-    while (page := pages.data("/", folder="absent", sort="size"))["progress"]["is_running"]:
-        pass
+    page = pages.ended("/", folder="absent", sort="size")
     assert "absent" in page["error"] and page["items"] == []
 
 
@@ -140,20 +133,16 @@ def test_lists_of_paths(pages: Pages) -> None:
         pages.get("/paths", folder="absent", type="jpg")
 
 
-def test_a_list_never_cuts_a_path_in_two(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a\nb", b"")
-    pages = serve(tmp_path / "a.ffr")
+def test_a_list_never_cuts_a_path_in_two(tmp_path: Path, serve: Serve) -> None:
+    pages = serve(packed(tmp_path / "a.ffr", {"a\nb": b""}))
     assert pages.get("/paths", null=1).body == b"a\nb\0"
     with pytest.raises((HTTPException, OSError)):
         pages.get("/paths")
 
 
-def test_samples(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        for number in range(1000):
-            pack.add(f"{number:04d}.{number % 2}", b"")
-    pages = serve(tmp_path / "a.ffr")
+def test_samples(tmp_path: Path, serve: Serve) -> None:
+    files = {f"{number:04d}.{number % 2}": b"" for number in range(1000)}
+    pages = serve(packed(tmp_path / "a.ffr", files))
     first, again, second = (pages.data("/", sample=seed)["items"] for seed in (42, 42, 43))
     assert first == again != second
     assert len({item["key"] for item in first}) == len(first) == 100
@@ -163,13 +152,8 @@ def test_samples(tmp_path: Path, serve: Callable[..., Pages]) -> None:
     assert {item["name"][-1] for item in chosen["items"]} == {"1"}
 
 
-def test_the_damage_filter_shows_files_found_by_the_scrub(
-    tmp_path: Path, serve: Callable[..., Pages]
-) -> None:
-    path = tmp_path / "a.ffr"
-    with PackWriter(path) as pack:
-        for name, data in FILES.items():
-            pack.add(name, data)
+def test_the_damage_filter_shows_files_found_by_the_scrub(tmp_path: Path, serve: Serve) -> None:
+    path = packed(tmp_path / "a.ffr", FILES)
     data = path.read_bytes()
     path.write_bytes(data.replace(b"else", b"elsE").replace(b"same", b"samE", 1))
     pages = serve(path)
@@ -181,10 +165,8 @@ def test_the_damage_filter_shows_files_found_by_the_scrub(
     assert keys(pages, only="damaged", type="txt") == ["a.txt"]
 
 
-def test_only_a_few_results_are_cached(tmp_path: Path) -> None:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a", b"")
-    with closing(FileCollection(PackTree(tmp_path / "a.ffr"))) as collection:
+def test_only_a_few_results_are_cached(pack: Path) -> None:
+    with closing(FileCollection(PackTree(pack))) as collection:
         choices = Choices(collection)
         first = choices.find(Query(name="0"))
         assert choices.find(Query(name="0")) is first
@@ -196,7 +178,7 @@ def test_only_a_few_results_are_cached(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def examples(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
+def examples(tmp_path: Path, serve: Serve) -> Pages:
     records: list[dict[str, Any]] = [
         {"label": 3, "text": "cat", "box": [0.1, 0.9]},
         {"label": [1, 2], "text": b""},
@@ -204,11 +186,7 @@ def examples(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
         {"box": []},
         {"context": {"label": 4}, "feature_lists": {"words": ["a", "b", [7]]}},
     ]
-    with TFRecordWriter(os.fspath(tmp_path / "a.tfrecord")) as writer:
-        for record in records:
-            writer.write(from_dict(record).SerializeToString(deterministic=True))
-        writer.write(b"\xff" * 2000)
-    return serve(tmp_path / "a.tfrecord")
+    return serve(write(tmp_path / "a.tfrecord", *records, b"\xff" * 2000))
 
 
 @pytest.mark.parametrize(
@@ -258,14 +236,9 @@ def test_conditions_are_split_only_outside_quotes(text: str, count: int) -> None
     assert all(meets(message) for meets in conditions) == ("salt" in text)
 
 
-def test_records_that_cannot_be_read_are_counted(tmp_path: Path, serve: Any) -> None:
-    file = tmp_path / "a.tfrecord"
-    with TFRecordWriter(os.fspath(file)) as writer:
-        for label in range(3):
-            writer.write(from_dict({"label": label}).SerializeToString())
-    data = bytearray(file.read_bytes())
-    data[-6] ^= 1  # in the last record
-    file.write_bytes(data)
+def test_records_that_cannot_be_read_are_counted(tmp_path: Path, serve: Serve) -> None:
+    file = write(tmp_path / "a.tfrecord", *({"label": label} for label in range(3)))
+    flip_record(file, 2)
     found = complete(serve(file), where="label>=0")
     assert (found["total"], found["skipped"]) == (2, 1)
 

@@ -19,7 +19,6 @@ from ffrfs.view import connection, server
 from ffrfs.view import view as view_module
 from ffrfs.view.server import Listener
 from ffrfs.view.view import view
-from tests.view.conftest import Serve
 from tests.view.pages import Pages
 
 TIMEOUT_S = 60
@@ -28,11 +27,6 @@ UPGRADE = (
     "HTTP2-Settings: A\r\n\r\n"
 )
 PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-
-@pytest.fixture
-def pages(serve: Serve, pack: Path) -> Pages:
-    return serve(pack)
 
 
 def answer_to(pages: Pages, request: bytes) -> bytes:

@@ -1,4 +1,6 @@
-"""The page of an Example or SequenceExample: its features, its bytes, what is wrong with it."""
+"""The page of an Example or SequenceExample: its features, its bytes, what is wrong with it; and
+the boxes over its thumbnail.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ from ffrfs.view.features import feature_bytes
 from tests.checkout import CHECKOUT
 from tests.tfrecord_example import example, floats
 from tests.view.conftest import Serve
-from tests.view.examples import detection, picture, write
+from tests.view.examples import DETECTION, HEIGHT, WIDTH, detection, picture, turned, write
+from tests.view.pages import Pages
 
 TFDS = CHECKOUT / "tests/golden/tfds/1.0.0"
+EXPECTED = [[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 1.0], [0.25, 0.0, 0.5, 0.25]]
+SCALES = {"x": WIDTH, "y": HEIGHT}
 
 
 def rows(page: dict[str, Any]) -> dict[str, Any]:
@@ -236,3 +241,32 @@ def test_a_record_that_is_too_large_is_not_parsed(tmp_path: Path, serve: Serve) 
     assert "damaged" not in answer.text.lower() and "Not checked" in answer.text
     assert "too large" in pages.get("/bytes", key=0, feature="a").text
     assert len(pages.get("/bytes", key=0).body) > 33 << 20
+
+
+def test_box_coordinates_are_fractions_of_the_sides(tmp_path: Path, serve: Serve) -> None:
+    pixels = {
+        name: [value * SCALES[name[-4]] for value in values]
+        for name, values in DETECTION.items()
+        if "bbox" in name
+    }
+    sides = {"image/width": WIDTH, "image/height": HEIGHT}
+    texts = {name: str(side).encode() for name, side in sides.items()}
+    unknown = (detection(**pixels), detection(**pixels, **texts), {"x": 1}, b"\xff")
+    records = (detection(), detection(**pixels, **sides), *unknown)
+    pages = serve(write(tmp_path / "x.tfrecord", *records))
+    for key in (0, 1):
+        found = pages.data("/boxes", key=key)["boxes"]
+        assert [at for at, _ in found] == [pytest.approx(box) for box in EXPECTED]
+        assert [label for _, label in found] == ["car", "truck", "car"]
+    # Without the picture's width and height, boxes in pixels have no known place.
+    assert [pages.data("/boxes", key=key)["boxes"] for key in (2, 3, 4, 5)] == [[]] * 4
+    assert pages.get("/boxes", key=6).status == 404
+
+
+def test_a_picture_rotated_by_exif_has_no_tile_boxes(tmp_path: Path, serve: Serve) -> None:
+    record = detection(**{"image/encoded": picture(exif=turned())})
+    assert serve(write(tmp_path / "x.tfrecord", record)).data("/boxes", key=0) == {"boxes": []}
+
+
+def test_files_have_no_tile_boxes(pages: Pages) -> None:
+    assert pages.get("/boxes", key="a").status == 404

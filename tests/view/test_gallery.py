@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ffrfs import PackWriter, pack_folder
-from ffrfs.tfrecord import TFRecordWriter
+from tests.view.conftest import Serve
+from tests.view.examples import packed, write
 from tests.view.pages import Pages
 
 
 @pytest.fixture
-def pages(tmp_path: Path, serve: Callable[..., Pages]) -> Pages:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        for number in range(250):
-            pack.add(f"train/{number // 100}/{number:03d}.jpg", b"x" * number)
-        pack.add("read.me/notes", b"")
-    return serve(tmp_path / "a.ffr")
+def pages(tmp_path: Path, serve: Serve) -> Pages:
+    files = {f"train/{number // 100}/{number:03d}.jpg": b"x" * number for number in range(250)}
+    return serve(packed(tmp_path / "a.ffr", files | {"read.me/notes": b""}))
 
 
 def names(values: dict[str, Any]) -> list[str]:
@@ -61,13 +56,8 @@ def test_tile_contents(pages: Pages) -> None:
     assert (notes["letters"], notes["size"]) == ("file", 0)
 
 
-def test_hostile_names_are_escaped(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    folder = tmp_path / "a"
-    folder.mkdir()
-    (folder / '"><script>alert(1)<').mkdir()
-    (folder / '"><script>alert(1)<' / "<b>&.txt").write_bytes(b"x")
-    pack_folder(folder, tmp_path / "a.ffr")
-    pages = serve(tmp_path / "a.ffr")
+def test_hostile_names_are_escaped(tmp_path: Path, serve: Serve) -> None:
+    pages = serve(packed(tmp_path / "a.ffr", {'"><script>alert(1)</<b>&.txt': b"x"}))
     for parameters in ({}, {"folder": "/"}, {"folder": '"><script>alert(1)<'}):
         answer = pages.get("/", **parameters)
         text = answer.text
@@ -75,18 +65,13 @@ def test_hostile_names_are_escaped(tmp_path: Path, serve: Callable[..., Pages]) 
         assert "<script>alert" not in text and "<b>" not in text
 
 
-def test_control_characters_are_shown_as_text(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a/gpj.\u202etxt\n", b"")
-    text = serve(tmp_path / "a.ffr").get("/").text
+def test_control_characters_are_shown_as_text(tmp_path: Path, serve: Serve) -> None:
+    text = serve(packed(tmp_path / "a.ffr", {"a/gpj.\u202etxt\n": b""})).get("/").text
     assert "gpj." in text and "\u202e" not in text
 
 
-def test_examples_by_number(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    with TFRecordWriter(os.fspath(tmp_path / "a.tfrecord")) as writer:
-        for number in range(120):
-            writer.write(b"x" * number)
-    pages = serve(tmp_path / "a.tfrecord")
+def test_examples_by_number(tmp_path: Path, serve: Serve) -> None:
+    pages = serve(write(tmp_path / "a.tfrecord", *(b"x" * number for number in range(120))))
     second = pages.data("/", at=100)
     assert [item["key"] for item in second["items"]] == [str(n) for n in range(100, 120)]
     assert second["items"][0]["size"] == 100

@@ -9,18 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs import pack_folder
 from ffrfs.view.server import Listener
 from tests.view.conftest import Serve
 from tests.view.pages import Answer, Pages
-
-
-@pytest.fixture
-def pages(serve: Serve, tmp_path: Path) -> Pages:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a").write_bytes(b"secret")
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
-    return serve(tmp_path / "p.ffr")
 
 
 def refused(answer: Answer, status: int, text: str) -> bool:
@@ -80,8 +71,8 @@ def test_redirection_keeps_names_that_are_not_utf_8(pages: Pages) -> None:
     assert answer.headers["location"] == "/item?key=%FF"
 
 
-def test_each_server_has_a_token(serve: Serve, pages: Pages, tmp_path: Path) -> None:
-    other = serve(tmp_path / "p.ffr")
+def test_each_server_has_a_token(serve: Serve, pages: Pages, pack: Path) -> None:
+    other = serve(pack)
     assert len(pages.token) >= 32 and pages.token != other.token
     assert other.ask(f"/?token={pages.token}").status == 403
 

@@ -9,46 +9,29 @@ from typing import Any
 
 import pytest
 
-from ffrfs import pack_folder
-from ffrfs.folder.tree import PackTree
 from ffrfs.view import health
 from ffrfs.view.collection import ExampleCollection
 from ffrfs.view.health import _bounds, _columns, _paths
 from ffrfs.view.job import Job
-from tests.tfrecord_file import write_tfrecord
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.tfrecord_file import flip_record, write_tfrecord
 from tests.view.conftest import Serve
+from tests.view.examples import packed
 from tests.view.pages import Pages
-
-
-def flip(file: Path, offset: int) -> None:
-    with file.open("r+b") as opened:
-        opened.seek(offset)
-        (byte,) = opened.read(1)
-        opened.seek(offset)
-        opened.write(bytes([byte ^ 1]))
 
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
     """A pack of twelve files; only "07" is damaged."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(12):
-        (folder / f"{number:02}").write_bytes(b"x" * (number + 1))
-    pack_folder(folder, tmp_path / "p.ffr")
-    with PackTree(tmp_path / "p.ffr") as tree:
-        offset = tree.volume.packs[0].offset(7)
-    flip(tmp_path / "p.ffr", offset)
-    return tmp_path / "p.ffr"
+    files = {f"{number:02}": b"x" * (number + 1) for number in range(12)}
+    path = packed(tmp_path / "p.ffr", files)
+    flip_byte(path, record_extents(path)[7][0])
+    return path
 
 
 def scrubbed(pages: Pages) -> Any:
     assert pages.get("/health", scrub=1).status == 303
-    deadline_s = time.monotonic() + 60
-    while (found := pages.data("/health"))["jobs"][0]["is_running"]:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-    return found
+    return pages.ended("/health")
 
 
 def levels(found: Any) -> dict[str, int]:
@@ -66,8 +49,7 @@ def test_damage_is_found_and_named(serve: Serve, pack: Path) -> None:
     assert levels(found) == {"good": 12, "damaged": 1}
     (one,) = found["damaged"]
     assert (one["number"], one["key"], one["pack"], one["record"]) == (7, "07", str(pack), 7)
-    with PackTree(pack) as tree:
-        assert one["offset"] == tree.volume.packs[0].offset(7)
+    assert one["offset"] == record_extents(pack)[7][0]
     assert "checksum mismatch" in one["reason"] and str(pack) not in one["reason"]
     text = pages.get("/health").text
     assert 'href="/item?key=07"' in text and "1</b> damaged" in text
@@ -90,7 +72,7 @@ def test_damage_is_known_before_its_batch_ends(
 
 def test_damaged_index_has_no_path(serve: Serve, pack: Path) -> None:
     pages = serve(pack)  # opened before the damage, which opening would find
-    flip(pack, pack.stat().st_size - 1)
+    flip_byte(pack, pack.stat().st_size - 1)
     found = scrubbed(pages)
     assert [(one["number"], one["key"]) for one in found["damaged"]] == [(7, "07"), (12, None)]
     assert "(the index)" in pages.get("/health").text
@@ -98,7 +80,7 @@ def test_damaged_index_has_no_path(serve: Serve, pack: Path) -> None:
 
 def test_damaged_example(serve: Serve, tmp_path: Path) -> None:
     files = [write_tfrecord(tmp_path / f"{name}.tfrecord", [b"abc"] * 5) for name in "ab"]
-    flip(files[1], 2 * 19 + 13)
+    flip_record(files[1], 2)
     pages = serve(files)
     found = scrubbed(pages)
     (one,) = found["damaged"]
@@ -137,8 +119,6 @@ def test_map_has_each_record_once(count: int) -> None:
 
 
 def test_map_of_an_empty_pack(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
-    pages = serve(tmp_path / "p.ffr")
+    pages = serve(packed(tmp_path / "p.ffr", {}))
     for by in ("state", "size"):
         assert pages.get("/health", by=by).status == 200

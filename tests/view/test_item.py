@@ -17,9 +17,9 @@ from PIL import Image
 
 import ffrfs
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
-from tests.index_file import Index, Link, indexed_pack
+from tests.index_file import Link, indexed_pack
 from tests.view.conftest import Serve
-from tests.view.examples import encoded, picture
+from tests.view.examples import ODD_NAME, encoded, odd_pack, picture
 
 
 @pytest.fixture
@@ -218,17 +218,10 @@ def test_the_shown_commands_read_the_file(tmp_path: Path, serve: Serve, name: st
 
 
 def test_the_shown_commands_read_a_name_that_is_not_utf8(tmp_path: Path, serve: Serve) -> None:
-    def spoil(index: Index) -> None:
-        index.names = index.names.replace(b"name", b"\xff\xfe'\\")
-
-    pack = tmp_path / "x.ffr"
-    pack.write_bytes(indexed_pack({b"name": b"content"}, spoil))
-    pages = serve(pack)
-    found = pages.data("/item", key="\udcff\udcfe'\\")
-    _lines_read(found["commands"])
-    answer = pages.get("/item", key="\udcff\udcfe'\\")
-    assert "<h1>\\xff\\xfe&#39;\\</h1>" in answer.text
-    assert pages.get("/bytes", key="\udcff\udcfe'\\").body == b"content"
+    pages = serve(odd_pack(tmp_path / "x.ffr", b"content"))
+    _lines_read(pages.data("/item", key=ODD_NAME)["commands"])
+    assert "<h1>\\xff\\xfe&#39;\\</h1>" in pages.get("/item", key=ODD_NAME).text
+    assert pages.get("/bytes", key=ODD_NAME).body == b"content"
 
 
 def test_the_shown_commands_read_a_record_of_a_plain_file(tmp_path: Path, serve: Serve) -> None:

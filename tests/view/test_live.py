@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs import pack_folder
-from ffrfs.folder.tree import PackTree as Tree
 from ffrfs.view.view import view
+from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.command import ffrfs
 from tests.mount.makers import MakeMount, PackTree
 from tests.view.conftest import Serve
+from tests.view.examples import packed
 from tests.view.pages import Pages
-from tests.view.test_health import flip
 
 
 @contextmanager
@@ -68,13 +67,9 @@ def test_live_page_reports_an_unmount(serve: Serve, mount: MakeMount, pack_tree:
 
 
 def test_unreadable_files_are_listed(serve: Serve, mount: MakeMount, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a<b>").write_bytes(b"x" * 10)
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
-    with Tree(tmp_path / "p.ffr") as tree:
-        offset = tree.volume.packs[0].offset(0)
-    flip(tmp_path / "p.ffr", offset)
-    made = mount(tmp_path / "p.ffr")
+    pack = packed(tmp_path / "p.ffr", {"a<b>": b"x" * 10})
+    flip_byte(pack, record_extents(pack)[0][0])
+    made = mount(pack)
     made.expect_log("checksum mismatch")
     pages = serve(made.path)
     with pytest.raises(OSError, match="Input/output error"):

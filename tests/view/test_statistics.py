@@ -6,19 +6,18 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ffrfs import pack_folder
 from ffrfs.cli.main import main
 from ffrfs.errors import FormatError, OptionError
 from ffrfs.view.treemap import Area, squarified
 from tests.schema.records import example
 from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve
+from tests.view.examples import packed
 from tests.view.pages import Pages
 
 
@@ -33,17 +32,6 @@ def records(count: int, shift: float = 0.0, words: str = "ab") -> list[bytes]:
     ]
 
 
-def counted(pages: Pages, **parameters: object) -> Any:
-    """Return the page's values when its jobs have ended."""
-    deadline_s = time.monotonic() + 60
-    while True:
-        found = pages.data("/statistics", **parameters)
-        if not any(job["is_running"] for job in found["jobs"]):
-            return found
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
 def stats(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return the features by name, as `ffrfs schema stats` prints them."""
     assert main(["schema", "stats", "--json", str(file)]) == 0
@@ -55,7 +43,7 @@ def test_numbers_equal_those_of_schema_stats(
     serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", records(100))
-    found = counted(serve(file))
+    found = serve(file).ended("/statistics")
     assert (found["kind"], found["examples"], found["skipped"]) == ("examples", [100], [0])
     rows = {row["name"]: row for row in found["features"]}
     expected = stats(file, capsys)
@@ -86,7 +74,7 @@ def test_modules_in_the_data_directory_are_not_imported(
     file = write_tfrecord(tmp_path / "x.tfrecord", records(3))
     (tmp_path / "json.py").write_text("raise SystemExit('run')")
     monkeypatch.chdir(tmp_path)
-    found = counted(serve(file))
+    found = serve(file).ended("/statistics")
     assert found["examples"] == [3]
 
 
@@ -95,7 +83,7 @@ def test_order_of_features(serve: Serve, tmp_path: Path) -> None:
     second = write_tfrecord(tmp_path / "b.tfrecord", records(40, 2.0))
     pages = serve(first, second=second)
     orders = {
-        sort: [row["name"] for row in counted(pages, sort=sort)["features"]]
+        sort: [row["name"] for row in pages.ended("/statistics", sort=sort)["features"]]
         for sort in ("order", "name", "missing", "distance", "nothing")
     }
     assert orders["order"] == orders["name"] == orders["nothing"] == ["label", "score", "word"]
@@ -111,7 +99,7 @@ def test_scales(serve: Serve, tmp_path: Path) -> None:
     pages = serve(first, second=second)
 
     def heights(**parameters: object) -> list[list[float]]:
-        chart = counted(pages, **parameters)["features"][0]["chart"]
+        chart = pages.ended("/statistics", **parameters)["features"][0]["chart"]
         return [[bar["height"] for bar in bars if bar["count"]] for bars in chart["series"]]
 
     one, two = heights()
@@ -120,14 +108,14 @@ def test_scales(serve: Serve, tmp_path: Path) -> None:
     assert heights(scale="log")[0][2] > 0.1
     one, two = heights(**{"as": "percent"})
     assert one == pytest.approx(two)
-    quantiles = counted(pages, chart="quantiles")["features"][0]["chart"]["series"][0]
+    quantiles = pages.ended("/statistics", chart="quantiles")["features"][0]["chart"]["series"][0]
     assert len(quantiles) == 10 and quantiles[0]["label"] == "1 to 1"
 
 
 def test_second_set_is_compared(serve: Serve, tmp_path: Path) -> None:
     first = write_tfrecord(tmp_path / "a.tfrecord", records(40))
     second = write_tfrecord(tmp_path / "b.tfrecord", records(40, words="abx"))
-    found = counted(serve(first, second=second))
+    found = serve(first, second=second).ended("/statistics")
     assert found["sets"] == [str(first), str(second)]
     (anomaly,) = found["anomalies"]
     assert [row[0] for row in anomaly["rows"]] == ["word"]
@@ -139,7 +127,7 @@ def test_schema_is_compared(serve: Serve, tmp_path: Path) -> None:
     second = write_tfrecord(tmp_path / "b.tfrecord", records(40, words="abx"))
     schema = tmp_path / "schema.pbtxt"
     assert main(["schema", "infer", "-o", str(schema), str(first)]) == 0
-    (anomaly,) = counted(serve(second, schema=schema))["anomalies"]
+    (anomaly,) = serve(second, schema=schema).ended("/statistics")["anomalies"]
     assert (anomaly["of"], len(anomaly["rows"])) == ("the schema", 1)
     with pytest.raises(FormatError, match="Schema"):
         serve(second, schema=first)
@@ -150,7 +138,7 @@ def test_infinite_and_nan_values(serve: Serve, tmp_path: Path) -> None:
     inf, nan = float("inf"), float("nan")
     rows = [example(x=[inf, 1.0], y=[nan], z=[-3e38, 3e38], none=None) for _ in range(3)]
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", rows))
-    found = {row["name"]: row for row in counted(pages)["features"]}
+    found = {row["name"]: row for row in pages.ended("/statistics")["features"]}
     assert found["x"]["sets"][0]["max"] == "Infinity"
     assert found["y"]["chart"] is None
     assert "no values" in pages.get("/statistics").text
@@ -158,59 +146,53 @@ def test_infinite_and_nan_values(serve: Serve, tmp_path: Path) -> None:
 
 def test_damage_is_left_out_and_counted(serve: Serve, tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [*records(20), b"no Example"])
-    found = counted(serve(file))
+    found = serve(file).ended("/statistics")
     assert (found["examples"], found["skipped"]) == ([20], [1])
 
 
 def test_error_is_shown_until_the_count_is_repeated(serve: Serve, tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [b"no Example"])
     pages = serve(file)
-    (job,) = counted(pages)["jobs"]
+    (job,) = pages.ended("/statistics")["jobs"]
     assert "no records" in job["error"] and str(file) in job["error"]
     assert "Try again" in pages.get("/statistics").text
     answer = pages.get("/statistics", again=1, sort="name")  # polling must not repeat again=1
     assert (answer.status, answer.headers["location"]) == (303, "/statistics?sort=name")
-    assert "no records" in counted(pages)["jobs"][0]["error"]
+    assert "no records" in pages.ended("/statistics")["jobs"][0]["error"]
 
 
 def test_names_of_features_are_escaped(serve: Serve, tmp_path: Path) -> None:
     name = "<script>alert(1)</script>"
     pages = serve(write_tfrecord(tmp_path / "x.tfrecord", [example(**{name: [name]})] * 3))
-    counted(pages)
+    pages.ended("/statistics")
     text = pages.get("/statistics").text
     assert name not in text and "&lt;script&gt;" in text
 
 
 def test_files_of_a_pack(serve: Serve, tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    for name, size in (("a/x/1.jpg", 100), ("a/y/2.JPG", 200), ("b/3.txt", 1000), ("4", 0)):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"x" * size)
-    pack_folder(folder, tmp_path / "p.ffr")
-    pages = serve(tmp_path / "p.ffr")
-    values = counted(pages)
+    sizes = {"a/x/1.jpg": 100, "a/y/2.JPG": 200, "b/3.txt": 1000, "4": 0}
+    files = {name: b"x" * size for name, size in sizes.items()}
+    pages = serve(packed(tmp_path / "p.ffr", files))
+    values = pages.ended("/statistics")
     (job,), (found,) = values["jobs"], values["packs"]
     assert (job["done"], job["total"]) == (4, 4)  # directories and the index do not count
     assert (found["count"], found["size"]) == (4, 1300)
     types = {one["type"]: (one["count"], one["size"]) for one in found["types"]}
     assert types == {".jpg": (2, 300), ".txt": (1, 1000), "(none)": (1, 0)}
-    sizes = {one["label"]: one["count"] for one in found["sizes"] if one["count"]}
-    assert sizes == {"0 B": 1, "64 B to 128 B": 1, "128 B to 256 B": 1, "512 B to 1.0 KiB": 1}
+    counts = {one["label"]: one["count"] for one in found["sizes"] if one["count"]}
+    assert counts == {"0 B": 1, "64 B to 128 B": 1, "128 B to 256 B": 1, "512 B to 1.0 KiB": 1}
     folders = {one["path"]: (one["count"], one["size"]) for one in found["folders"]}
     assert folders == {"b": (1, 1000), "a": (2, 300)}
     assert [part["name"] for part in found["folders"][1]["inside"]] == ["y", "x"]
     assert 'href="/?folder=a"' in pages.get("/statistics").text
 
 
-def test_files_and_examples_are_not_compared(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "x").write_bytes(b"x")
-    pack_folder(tmp_path / "data", tmp_path / "p.ffr")
+def test_files_and_examples_are_not_compared(serve: Serve, pack: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="not compared"):
-        serve(tmp_path / "p.ffr", second=write_tfrecord(tmp_path / "x.tfrecord", records(3)))
+        serve(pack, second=write_tfrecord(tmp_path / "x.tfrecord", records(3)))
     (tmp_path / "schema.pbtxt").touch()
     with pytest.raises(OptionError, match="have no features for a schema"):
-        serve(tmp_path / "p.ffr", schema=tmp_path / "schema.pbtxt")
+        serve(pack, schema=tmp_path / "schema.pbtxt")
 
 
 def test_close_ends_counting(serve: Serve, tmp_path: Path) -> None:

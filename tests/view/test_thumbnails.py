@@ -18,14 +18,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ffrfs import PackWriter
-from ffrfs.tfrecord import TFRecordWriter
-from ffrfs.tfrecord.examples.example import from_dict
 from ffrfs.view import child as child_module
 from ffrfs.view.thumbnails import Thumbnails
-from tests.index_file import Index, indexed_pack
-from tests.view.examples import encoded, turned
-from tests.view.pages import Pages
+from tests.view.conftest import Serve
+from tests.view.examples import ODD_NAME, encoded, odd_pack, packed, turned, write
 
 
 def shown(data: bytes) -> Image.Image:
@@ -57,53 +53,38 @@ def thumbnails() -> Iterator[Thumbnails]:
     made.close()
 
 
-def test_a_thumbnail_is_rotated_by_its_exif_orientation(
-    tmp_path: Path, serve: Callable[..., Pages]
-) -> None:
-    photo = Image.new("RGB", (800, 400), "red")
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a/photo.jpg", encoded(photo, "JPEG", exif=turned()))
-    answer = serve(tmp_path / "a.ffr").get("/thumbnail", key="a/photo.jpg", side=200, v="1")
+def test_a_thumbnail_is_rotated_by_its_exif_orientation(tmp_path: Path, serve: Serve) -> None:
+    photo = encoded(Image.new("RGB", (800, 400), "red"), "JPEG", exif=turned())
+    pages = serve(packed(tmp_path / "a.ffr", {"a/photo.jpg": photo}))
+    answer = pages.get("/thumbnail", key="a/photo.jpg", side=200, v="1")
     assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
     assert shown(answer.body).size == (100, 200)
     assert "max-age" in answer.headers["cache-control"]
 
 
-def test_a_name_that_is_not_utf8(tmp_path: Path, serve: Callable[..., Pages]) -> None:
-    def spoil(index: Index) -> None:
-        index.names = index.names.replace(b"name", b"\xff\xfe'\\")
-
-    picture = encoded(Image.new("RGB", (20, 20)))
-    (tmp_path / "x.ffr").write_bytes(indexed_pack({b"name": picture}, spoil))
-    assert serve(tmp_path / "x.ffr").get("/thumbnail", key="\udcff\udcfe'\\").status == 200
+def test_a_name_that_is_not_utf8(tmp_path: Path, serve: Serve) -> None:
+    pack = odd_pack(tmp_path / "x.ffr", encoded(Image.new("RGB", (20, 20))))
+    assert serve(pack).get("/thumbnail", key=ODD_NAME).status == 200
 
 
-def test_files_that_are_no_pictures_have_no_thumbnail(
-    tmp_path: Path, serve: Callable[..., Pages]
-) -> None:
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a/text.jpg", b"no picture")
-        pack.add("a/cut.png", encoded(Image.new("RGB", (9, 9)))[:40])
-        pack.add("a/page.svg", b"<svg onload='alert(1)'/>")
-    pages = serve(tmp_path / "a.ffr")
-    for key in ("a/text.jpg", "a/cut.png", "a/page.svg", "a"):
+def test_files_that_are_no_pictures_have_no_thumbnail(tmp_path: Path, serve: Serve) -> None:
+    files = {"a/text.jpg": b"no picture", "a/page.svg": b"<svg onload='alert(1)'/>"}
+    files["a/cut.png"] = encoded(Image.new("RGB", (9, 9)))[:40]
+    pages = serve(packed(tmp_path / "a.ffr", files))
+    for key in (*files, "a"):
         answer = pages.get("/thumbnail", key=key)
         assert (answer.status, answer.body) == (204, b""), key
     assert pages.get("/thumbnail", key="absent.png").status == 404
 
 
-def test_an_example_shows_its_first_picture(tmp_path: Path, serve: Callable[..., Pages]) -> None:
+def test_an_example_shows_its_first_picture(tmp_path: Path, serve: Serve) -> None:
     picture = encoded(Image.new("RGB", (64, 32), "blue"))
     examples: list[dict[str, Any]] = [
         {"a": b"text", "image/encoded": picture},
         {"a": b"text"},
         {"context": {"a": 1}, "feature_lists": {"frames": [picture, picture]}},
     ]
-    with TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        for example in examples:
-            writer.write(from_dict(example).SerializeToString())
-        writer.write(b"\xff no Example")
-    pages = serve(tmp_path / "a.tfrecord")
+    pages = serve(write(tmp_path / "a.tfrecord", *examples, b"\xff no Example"))
     answers = [pages.get("/thumbnail", key=number) for number in range(4)]
     assert [answer.status for answer in answers] == [200, 204, 200, 204]
     assert shown(answers[2].body).size == (64, 32)
@@ -174,12 +155,10 @@ def test_lower_resource_limits_of_the_program_are_kept() -> None:
 
 
 def test_a_thumbnail_that_timed_out_is_tried_again(
-    tmp_path: Path, serve: Callable[..., Pages], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine, a timeout says nothing about the picture."""
-    with PackWriter(tmp_path / "a.ffr") as pack:
-        pack.add("a.png", encoded(Image.new("RGB", (20, 20))))
-    pages = serve(tmp_path / "a.ffr")
+    pages = serve(packed(tmp_path / "a.ffr", {"a.png": encoded(Image.new("RGB", (20, 20)))}))
 
     class AtOnce(threading.Timer):
         def start(self) -> None:

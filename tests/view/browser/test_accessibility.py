@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image, ImageDraw
 
-from ffrfs import pack_folder
-from ffrfs.folder.tree import PackTree as PackedTree
 from ffrfs.view.page import link
+from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.command import Mount
 from tests.mount.makers import MakeMount, PackTree
@@ -21,9 +21,9 @@ from tests.schema.records import example
 from tests.tfrecord_file import framed, write_tfrecord
 from tests.view.browser.conftest import Tabs
 from tests.view.conftest import Serve
+from tests.view.examples import encoded, packed
 from tests.view.pages import Pages
-from tests.view.test_health import flip, scrubbed
-from tests.view.test_statistics import counted
+from tests.view.test_health import scrubbed
 
 # Dark mode changes only colours, so each width and each palette is checked once.
 VARIANTS = [(390, "dark"), (1200, "light")]
@@ -51,42 +51,32 @@ def check(tabs: Tabs, pages: Pages, axe: str, *paths: str) -> None:
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-def draw_picture(file: Path, number: int) -> None:
+def drawn_picture(number: int) -> bytes:
     picture = Image.new("RGB", (64, 48), (40, 60, 30 * number))
     ImageDraw.Draw(picture).rectangle((8, 8, 40, 30), fill=(200, 80, 60))
-    picture.save(file)
+    return encoded(picture)
 
 
 def test_files(tabs: Tabs, serve: Serve, axe: str, tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    (folder / "a" / "below").mkdir(parents=True)
-    for number in range(6):
-        draw_picture(folder / "a" / f"{number}.png", number)
-        (folder / "a" / "below" / f"{number}.txt").write_text("text\n" * number)
-    pack_folder(folder, tmp_path / "p.ffr")
-    with PackedTree(tmp_path / "p.ffr") as tree:
-        record = tree.volume.record(tree.file_ino("a/below/5.txt"))
-        offset = tree.volume.packs[0].offset(record[0])
-    flip(tmp_path / "p.ffr", offset)
-    pages = serve(tmp_path / "p.ffr", second=tmp_path / "p.ffr")
-    assert scrubbed(pages)["damaged"] and counted(pages)["packs"]
+    files = {f"a/{number}.png": drawn_picture(number) for number in range(6)}
+    files |= {f"a/below/{number}.txt": b"text\n" * number for number in range(6)}
+    pack = packed(tmp_path / "p.ffr", files)
+    flip_byte(pack, record_extents(pack)[-2][0])  # of the last file; behind it is the index
+    pages = serve(pack, second=pack)
+    assert scrubbed(pages)["damaged"] and pages.ended("/statistics")["packs"]
     items = _items(pages, "a/1.png", "a/below/3.txt", "a/below/5.txt")
     check(tabs, pages, axe, "/", "/?folder=a", "/statistics", "/health", "/health?by=size", *items)
 
 
 def test_examples(tabs: Tabs, serve: Serve, axe: str, tmp_path: Path) -> None:
-    draw_picture(tmp_path / "x.png", 3)
-    picture = (tmp_path / "x.png").read_bytes()
-    box = {f"image/object/bbox/{end}": [0.2] for end in ("xmin", "ymin")}
+    box: dict[str, list[Any]] = {f"image/object/bbox/{end}": [0.2] for end in ("xmin", "ymin")}
     box |= {f"image/object/bbox/{end}": [0.8] for end in ("xmax", "ymax")}
-    records = [
-        example(**{"image/encoded": [picture], "label": [n % 3], "word": ["ab"[n % 2]]}, **box)
-        for n in range(20)
-    ]
+    box["image/encoded"] = [drawn_picture(3)]
+    records = [example(label=[n % 3], word=["ab"[n % 2]], **box) for n in range(20)]
     first = write_tfrecord(tmp_path / "a.tfrecord", records)
     second = write_tfrecord(tmp_path / "b.tfrecord", [*records, example(label=[7], more=["x"])])
     pages = serve(first, second=second)
-    assert counted(pages)["anomalies"][0]["rows"]
+    assert pages.ended("/statistics")["anomalies"][0]["rows"]
     drawn = "/statistics?chart=quantiles&scale=log&as=percent&sort=distance"
     check(tabs, pages, axe, "/", "/health", *_items(pages, "3"), "/statistics", drawn)
 

@@ -6,19 +6,16 @@ import functools
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from ffrfs import PackWriter
-from ffrfs.tfrecord import TFRecordWriter
-from ffrfs.tfrecord.examples.example import from_dict
 from ffrfs.view import gallery
 from tests.view.browser.conftest import Tabs
-from tests.view.examples import encoded
+from tests.view.conftest import Serve
+from tests.view.examples import encoded, packed, write
 from tests.view.pages import Pages
 
 ODD = 'it\'s a $(name) \\ "ü"\n.txt'
@@ -31,17 +28,9 @@ def picture(colour: str) -> bytes:
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    path = tmp_path / "a.ffr"
-    with PackWriter(path) as writer:
-        for number in range(150):
-            writer.add(f"a/{number:03d}.jpg", picture(("red", "green", "blue")[number % 3]))
-        writer.add(ODD, b"odd")
-    return path
-
-
-@pytest.fixture
-def pages(pack: Path, serve: Callable[..., Pages]) -> Pages:
-    return serve(pack)
+    colours = ("red", "green", "blue")
+    files = {f"a/{number:03d}.jpg": picture(colours[number % 3]) for number in range(150)}
+    return packed(tmp_path / "a.ffr", files | {ODD: b"odd"})
 
 
 def focused(page: Any) -> str:
@@ -61,13 +50,8 @@ def test_thumbnails_are_shown(pages: Pages, tabs: Tabs) -> None:
     assert first.get_attribute("alt") == "Thumbnail of 000.jpg"
 
 
-def test_tiles_without_a_picture_show_letters(
-    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
-) -> None:
-    with PackWriter(tmp_path / "a.ffr") as writer:
-        writer.add("bad.png", b"no picture")
-        writer.add("b.npy", b"")
-    page = tabs.open(serve(tmp_path / "a.ffr"))
+def test_tiles_without_a_picture_show_letters(tmp_path: Path, serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(packed(tmp_path / "a.ffr", {"bad.png": b"no picture", "b.npy": b""})))
     page.locator(".tile img.failed").wait_for(state="attached")
     assert page.locator(".letters").all_inner_texts() == ["png", "npy"]
 
@@ -136,11 +120,9 @@ def test_the_selection_gives_a_list_and_commands(pages: Pages, pack: Path, tabs:
 
 
 def test_a_name_with_a_leading_hyphen_is_not_taken_for_an_option(
-    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
+    tmp_path: Path, serve: Serve, tabs: Tabs
 ) -> None:
-    with PackWriter(tmp_path / "a.ffr") as writer:
-        writer.add("-n", b"content")
-    page = tabs.open(serve(tmp_path / "a.ffr"), "/")
+    page = tabs.open(serve(packed(tmp_path / "a.ffr", {"-n": b"content"})))
     page.locator(".tile input").check()
     cat = page.locator("[data-command=cat] code").inner_text()
     assert run(cat, tmp_path) == b"content"
@@ -156,26 +138,19 @@ def run(command: str, folder: Path) -> bytes:
 
 
 def test_results_of_a_slow_search_appear_without_a_reload(
-    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, serve: Serve, tabs: Tabs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gallery, "_WAIT_S", 0)
-    path = tmp_path / "many.ffr"
-    with PackWriter(path) as writer:
-        for number in range(20_000):
-            writer.add(f"{number:05d}.txt", b"")
-    page = tabs.open(serve(path), "/?name=*99.txt&sort=-size")
+    pack = packed(tmp_path / "many.ffr", {f"{number:05d}.txt": b"" for number in range(20_000)})
+    page = tabs.open(serve(pack), "/?name=*99.txt&sort=-size")
     page.get_by_text("200 found: 0 to 99").wait_for()
     assert page.locator(".tile").count() == 100
     assert page.locator("#found[hx-get]").count() == 0
 
 
-def test_examples_are_selected_by_number(
-    tmp_path: Path, serve: Callable[..., Pages], tabs: Tabs
-) -> None:
-    with TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        for colour in ("red", "green", "blue"):
-            writer.write(from_dict({"image": picture(colour)}).SerializeToString())
-    page = tabs.open(serve(tmp_path / "a.tfrecord"))
+def test_examples_are_selected_by_number(tmp_path: Path, serve: Serve, tabs: Tabs) -> None:
+    records = [{"image": picture(colour)} for colour in ("red", "green", "blue")]
+    page = tabs.open(serve(write(tmp_path / "a.tfrecord", *records)))
     page.locator(".tile > input").nth(1).check()
     assert page.locator("[data-command=cat] code").inner_text().endswith("a.tfrecord 1")
     assert not page.locator("[data-command=pack]").is_visible()
