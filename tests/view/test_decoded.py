@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,14 @@ from PIL import Image
 
 from ffrfs.view import sandbox
 from tests.ffrecord_file import write_folder
-from tests.view.conftest import Serve
+from tests.view.conftest import Serve, ViewOf
 from tests.view.examples import npy
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-ViewOf = Callable[..., Any]
 GREY = np.arange(20 * 30).reshape(20, 30)
 COLOURS = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
-
-
-@pytest.fixture
-def view_of(tmp_path: Path, serve: Serve) -> ViewOf:
-    """view_of(name, data, **parameters) returns the view on the page of this file."""
-
-    def shown(name: str, data: bytes, **parameters: object) -> Any:
-        pages = serve(write_folder(tmp_path / "x.ffr", {name: data}))
-        return pages.data("/item", key=name, **parameters)["view"]
-
-    return shown
 
 
 def npz(arrays: Mapping[str, np.ndarray]) -> bytes:

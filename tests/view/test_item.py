@@ -10,7 +10,6 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -18,21 +17,8 @@ from PIL import Image
 import ffrfs
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 from tests.index_file import Link, indexed_pack
-from tests.view.conftest import Serve
+from tests.view.conftest import Serve, ViewOf
 from tests.view.examples import ODD_NAME, encoded, odd_pack, picture
-
-
-@pytest.fixture
-def view_of(tmp_path: Path, serve: Serve) -> Any:
-    """view_of(name, data, **parameters) returns the view of this file, and the page as "html"."""
-
-    def shown(name: str, data: bytes, **parameters: object) -> Any:
-        pages = serve(write_folder(tmp_path / "x.ffr", {name: data}))
-        answer = pages.get("/item", key=name, **parameters)
-        assert answer.status == 200
-        return pages.data("/item", key=name, **parameters)["view"] | {"html": answer.text}
-
-    return shown
 
 
 def test_facts(tmp_path: Path, serve: Serve) -> None:
@@ -62,7 +48,9 @@ def test_facts(tmp_path: Path, serve: Serve) -> None:
     }
     assert found["crumbs"] == [["a", "a"], ["b", "a/b"]]
     assert "All bytes matched just now" in pages.get("/item", key="a/b/c.txt").text
-    assert [found["previous"], found["next"]].count("a/first.txt") == 1
+    assert [found["previous"], found["next"]] == [None, "a/first.txt"]
+    text = pages.get("/item", key="a/b/c.txt").text
+    assert 'rel="next" href="/item?key=a%2Ffirst.txt"' in text and 'rel="prev"' not in text
 
 
 def test_a_directory_is_in_the_gallery(tmp_path: Path, serve: Serve) -> None:
@@ -111,7 +99,7 @@ def test_a_file_truncated_while_it_is_served_is_unreadable(tmp_path: Path, serve
     assert "This file cannot be read." in pages.get("/item", key="b.txt").text
 
 
-def test_a_picture_and_its_exif(view_of: Any) -> None:
+def test_a_picture_and_its_exif(view_of: ViewOf) -> None:
     exif = Image.Exif()
     exif[271] = "<b>Canon</b>"
     exif.get_ifd(0x8769)[0x9003] = "2024:05:01 12:00:00"
@@ -136,7 +124,7 @@ def test_a_picture_of_a_type_unknown_to_browsers_is_shown(tmp_path: Path, serve:
     ("name", "begin", "tag"),
     [("a.mp3", b"ID3\3\0\0", "audio"), ("a.mp4", b"\0\0\0\x18ftypmp42", "video")],
 )
-def test_sound_and_video(view_of: Any, name: str, begin: bytes, tag: str) -> None:
+def test_sound_and_video(view_of: ViewOf, name: str, begin: bytes, tag: str) -> None:
     shown = view_of(name, begin)
     assert shown["kind"] == tag
     assert f'<{tag} class="shown" controls' in shown["html"]
@@ -158,12 +146,12 @@ def test_text_in_parts_at_whole_characters(tmp_path: Path, serve: Serve) -> None
     assert 'href="/item?key=a.txt&amp;at=524288"' in text
 
 
-def test_text_that_is_not_utf8(view_of: Any) -> None:
+def test_text_that_is_not_utf8(view_of: ViewOf) -> None:
     assert view_of("a.txt", "Größe".encode("latin-1"))["text"] == "Gr\ufffd\ufffde"
     assert view_of("a.html", b"<script>alert(1)</script>")["kind"] == "text"
 
 
-def test_json_is_indented(view_of: Any) -> None:
+def test_json_is_indented(view_of: ViewOf) -> None:
     shown = view_of("a.json", '{"a":[1,"ä"]}'.encode())
     assert shown["kind"] == "json"
     assert shown["text"] == '{\n  "a": [\n    1,\n    "ä"\n  ]\n}'
@@ -179,13 +167,13 @@ def test_json_is_indented(view_of: Any) -> None:
         ("a.tsv", 'id\tn\n1\t"a,\nb"\n'),
     ],
 )
-def test_tables_of_text(view_of: Any, name: str, text: str) -> None:
+def test_tables_of_text(view_of: ViewOf, name: str, text: str) -> None:
     shown = view_of(name, text.encode())
     assert shown["table"] == {"columns": ["id", "n"], "rows": [["1", "a,\nb"]]}
     assert shown["note"] is None
 
 
-def test_the_first_rows_of_a_long_table(view_of: Any) -> None:
+def test_the_first_rows_of_a_long_table(view_of: ViewOf) -> None:
     shown = view_of("a.csv", b"n\n" + b"".join(b"%d\n" % n for n in range(200_000)))
     assert shown["table"]["rows"] == [[str(n)] for n in range(100)]
     assert "after the first 100 are not shown" in shown["html"]

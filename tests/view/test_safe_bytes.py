@@ -31,6 +31,7 @@ SHOWN = {
     "wrong.png": (JPEG, "image/jpeg"),
     "none": (PNG, "image/png"),
     "a.gif": (b"GIF89a" + bytes(20), "image/gif"),
+    "b.gif": (b"GIF89a/*" + SCRIPT, "image/gif"),  # a browser runs no part of a picture
     "a.webp": (b"RIFF\x10\0\0\0WEBPVP8 ", "image/webp"),
     "a.bmp": (b"BM\x10\0\0\0\0\0\0\0", "image/bmp"),
     "a.avif": (b"\0\0\0\x20ftypavif", "image/avif"),
@@ -47,6 +48,10 @@ DOWNLOADED = {
     "a.html": SCRIPT,
     "a.xml": b"<?xml version='1.0'?>",
     "a.js": b"alert(1)",
+    "a.css": b"@import 'javascript:alert(1)'",
+    "a.json": b"{}",
+    "a.csv": b"=cmd|' /C calc'!A0",
+    "a.txt": SCRIPT,
     "a.pdf": b"%PDF-1.7",
     "image.html": PNG,  # a picture with the name of a page
     "gif.js": b"GIF89a/*" + bytes(8) + b"*/=alert(1)",

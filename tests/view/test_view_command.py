@@ -233,6 +233,19 @@ def test_ctrl_c_just_before_the_wait_ends_the_wait(pack: Path) -> None:
         signal.signal(signal.SIGINT, old)
 
 
+def asking(served: view_module.View, path: str, **parameters: object) -> threading.Thread:
+    """Ask for a page in a thread; the answer may break off."""
+    pages = Pages(served.url)
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            pages.get(path, **parameters)
+
+    client = threading.Thread(target=ask)
+    client.start()
+    return client
+
+
 def test_close_ends_a_list_that_is_not_sorted_yet(
     pack: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -251,14 +264,7 @@ def test_close_ends_a_list_that_is_not_sorted_yet(
     monkeypatch.setattr(Choice, "_find", find)
     monkeypatch.setattr(Choice, "wait", wait_in_list)
     served = ffrfs.view(pack)
-    pages = Pages(served.url)
-
-    def ask() -> None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            pages.get("/paths", sort="size")
-
-    client = threading.Thread(target=ask)
-    client.start()
+    client = asking(served, "/paths", sort="size")
     has_begun.wait(60)
     served.close()
     client.join()
@@ -286,14 +292,7 @@ def test_close_does_not_wait_for_a_request_that_hangs(
 
     monkeypatch.setattr(collection, "item", stall)
     monkeypatch.setattr(collection, "close", closed)
-    pages = Pages(served.url)
-
-    def ask() -> None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            pages.get("/item", key="a")
-
-    client = threading.Thread(target=ask)
-    client.start()
+    client = asking(served, "/item", key="a")
     has_begun.wait(60)
     served.close()
     assert not is_closed.is_set() and "p.ffr: a request still reads" in caplog.text

@@ -105,19 +105,6 @@ def test_a_command_line_is_copied_to_the_clipboard(pages: Pages, tabs: Any) -> N
     assert copied == pages.data("/item", key="k'\"<i>\n.txt")["commands"]["shell"]
 
 
-def test_next_and_previous(pages: Pages, tabs: Any) -> None:
-    page = tabs.open(pages, link("/item", key="a.jpg"))
-    assert page.locator("a[rel=prev]").count() == 0
-    page.locator("a[rel=next]").click()
-    page.wait_for_url("**/item?key=b.wav")
-    page.locator("a[rel=prev]").click()
-    page.wait_for_url("**/item?key=a.jpg")
-    page.keyboard.press("n")
-    page.wait_for_url("**/item?key=b.wav")
-    page.keyboard.press("p")
-    page.wait_for_url("**/item?key=a.jpg")
-
-
 def test_pages_fit_a_phone(pages: Pages, tabs: Any) -> None:
     page = tabs.open(pages, link("/item", key="a.jpg"), width=390, dark=True)
     for name in FILES:

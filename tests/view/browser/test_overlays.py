@@ -189,27 +189,21 @@ def test_a_segmentation_is_coloured_by_class(show: Show) -> None:
 
 
 @pytest.mark.parametrize(
-    "stored",
+    ("stored", "more", "colour"),
     [
-        segmentation().tobytes(),
-        (segmentation().astype("<i4") * 1000 + 7).tobytes(),
-        encoded(segmentation()[::4, ::4]),  # a mask smaller than the picture is enlarged
+        (segmentation().tobytes(), "", (7, 8, 9)),
+        ((segmentation().astype("<i4") * 1000 + 7).tobytes(), "&divisor=1000", (7, 8, 9)),
+        (encoded(segmentation()[::4, ::4]), "", (7, 8, 9)),  # is enlarged to the picture's size
+        (encoded(segmentation() == 2), "", (4, 5, 6)),
     ],
-    ids=["uint8", "int32", "small"],
+    ids=["uint8", "int32", "small", "one bit"],
 )
-def test_masks_of_other_encodings(show: Show, stored: bytes) -> None:
-    query = "&segmap=m&colormap=1,2,3;4,5,6;7,8,9" + "&divisor=1000" * (
-        len(stored) > WIDTH * HEIGHT
-    )
-    page = show({"image": picture(), "m": stored}, query)
+def test_masks_of_other_encodings(
+    show: Show, stored: bytes, more: str, colour: tuple[int, ...]
+) -> None:
+    page = show({"image": picture(), "m": stored}, f"&segmap=m&colormap=1,2,3;4,5,6;7,8,9{more}")
     assert pixel(page, 0.25, 0.25) == (1, 2, 3, 255)
-    assert pixel(page, 0.75, 0.25) == (7, 8, 9, 255)
-
-
-def test_a_mask_of_one_bit(show: Show) -> None:
-    record = {"image": picture(), "m": encoded(segmentation() == 2)}
-    page = show(record, "&segmap=m&colormap=1,2,3;4,5,6")
-    assert (pixel(page, 0.25, 0.25), pixel(page, 0.75, 0.25)) == ((1, 2, 3, 255), (4, 5, 6, 255))
+    assert pixel(page, 0.75, 0.25) == (*colour, 255)
 
 
 def test_a_palette_has_its_own_colours(show: Show) -> None:
@@ -275,17 +269,6 @@ def test_the_form_changes_the_roles_of_features(show: Show) -> None:
     assert names(page)[0] == "car 0.90"
 
 
-def test_a_step_of_a_sequence(show: Show) -> None:
-    sides = {f"bbox/{side}": [[0.0], [0.25, 0.5]] for side in ("xmin", "ymin")}
-    sides |= {f"bbox/{side}": [[1.0], [0.5, 1.0]] for side in ("xmax", "ymax")}
-    record = {"context": {}, "feature_lists": {"image/encoded": [picture(), picture()], **sides}}
-    page = show(record)
-    assert np.allclose(boxes(page), [(0, 0, 1, 1)], atol=0.01)
-    page.locator("a", has_text="Step 1").click()
-    page.locator("#stage svg[data-state=drawn]").wait_for()
-    assert np.allclose(boxes(page), [(0.25, 0.25, 0.5, 0.5), (0.5, 0.5, 1, 1)], atol=0.01)
-
-
 def test_hostile_names_are_shown_as_text(show: Show) -> None:
     evil = '</script><svg onload="document.title=1">'
     record = detection(**{"image/object/class/text": [evil] * 3, evil: [evil]})
@@ -337,9 +320,8 @@ def test_tiles_have_boxes(tmp_path: Path, serve: Serve, tabs: Tabs) -> None:
         }"""
     )
     ratio, margin = HEIGHT / WIDTH, (1 - HEIGHT / WIDTH) / 2  # the thumbnail is in a square
-    expected = [[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 1.0], [0.25, 0.0, 0.5, 0.25]]
     square = [
-        [x, margin + y * ratio, right, margin + bottom * ratio] for x, y, right, bottom in expected
+        [x, margin + y * ratio, right, margin + bottom * ratio] for x, y, right, bottom in EXPECTED
     ]
     assert np.allclose(parts, square, atol=0.02)
     assert page.locator(".tile svg").count() == 1
