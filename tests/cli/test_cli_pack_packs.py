@@ -159,10 +159,8 @@ def test_order_of_files_from_a_list(ffrfs: Run, folder: Path, tmp_path: Path) ->
     listed = ("-0", "--files-from", tmp_path / "list")
     assert ffrfs(*tried, *listed).out == b"b\0a/one\0a/two\0"
     assert ffrfs(*tried, *listed, "--order", "path").out == b"a/one\0a/two\0b\0"
-    assert (
-        ffrfs(*tried, "--files-from", tmp_path / "none").complaint
-        == f"{tmp_path}/none: No such file or directory"
-    )
+    done = ffrfs(*tried, "--files-from", tmp_path / "none")
+    assert done.complaint == f"{tmp_path}/none: No such file or directory"
 
 
 def test_a_list_on_standard_input(folder: Path, tmp_path: Path) -> None:

@@ -110,15 +110,13 @@ def test_cat_stops_before_the_first_wrong_byte(ffrfs: Run, pack: Path) -> None:
 
 
 def test_extract(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
-    done = ffrfs("extract", pack, tmp_path / "out")
-    assert (done.status, done.out, done.err) == (0, b"", "")
+    assert ffrfs("extract", pack, tmp_path / "out").said == []
     assert (tmp_path / "out" / "a" / "large").read_bytes() == LARGE
     assert (tmp_path / "out" / "empty").is_dir()
-    done = ffrfs("extract", pack, tmp_path / "out")
     target = tmp_path / "out" / "a" / "b" / "deep.txt"
-    assert done.status == 1
     hint = "to go on without it: --skip-existing; to replace it: --force"
-    assert done.err == f"ffrfs: {target}: exists already; {hint}\n"
+    done = ffrfs("extract", pack, tmp_path / "out")
+    assert done.complaint == f"{target}: exists already; {hint}"
 
 
 def test_extract_skips_existing_files_or_replaces_them(
@@ -196,10 +194,8 @@ def test_info(ffrfs: Run, pack: Path) -> None:
 
 
 def test_verify(ffrfs: Run, pack: Path) -> None:
-    done = ffrfs("verify", pack)
-    assert (done.status, done.err) == (0, "")
     size = sum(size for _, size in record_extents(pack))
-    assert done.lines == [f"{pack}: 6 records, {size:,} bytes, all records good"]
+    assert ffrfs("verify", pack).said == [f"{pack}: 6 records, {size:,} bytes, all records good"]
     assert ffrfs("verify", "-q", pack).out == b""
     assert json.loads(ffrfs("verify", "--json", pack).out) == {
         "file": str(pack),
@@ -252,8 +248,7 @@ def test_pack_skips_special_files_by_option(ffrfs: Run, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", TREE)
     os.mkfifo(folder / "fifo")
     done = ffrfs("pack", folder, tmp_path / "x.ffr")
-    assert done.status == 1
-    assert done.err.startswith(f"ffrfs: {folder}/fifo: is a FIFO; ")
+    assert done.complaint.startswith(f"{folder}/fifo: is a FIFO; ")
     assert not (tmp_path / "x.ffr").exists()
     done = ffrfs("pack", "--skip-special", folder, tmp_path / "x.ffr")
     assert (done.status, done.err) == (0, f"ffrfs: {folder}/fifo: skipped\n")

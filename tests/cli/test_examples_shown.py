@@ -6,8 +6,6 @@ import base64
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from ffrfs.convert.example_json import from_json
 from ffrfs.tfrecord import from_dict
 from tests.ascii_locale import ASCII
 from tests.cli.command_run import Run
+from tests.interpreter import python
 from tests.tfrecord_file import flip_record, framed, write_tfrecord
 
 JPEG = b"\xff\xd8\xff\xe0" + bytes(1996)
@@ -137,9 +136,7 @@ def test_text_and_truncated_files_are_refused(ffrfs: Run, tmp_path: Path) -> Non
 
 def test_characters_outside_of_the_locale_are_escaped(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x.tfrecord", [serialized({"é😀": "café"})])
-    command = [sys.executable, "-m", "ffrfs", "head", str(tmp_path / "x.tfrecord")]
-    done = subprocess.run(
-        command, env=os.environ | ASCII, capture_output=True, timeout=60, check=False
-    )
+    words = ("-m", "ffrfs", "head", tmp_path / "x.tfrecord")
+    done = python(*words, env=os.environ | ASCII, text=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.splitlines()[1] == rb'  \u00e9\U0001f600  bytes  "caf\u00e9"'

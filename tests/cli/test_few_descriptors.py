@@ -18,6 +18,7 @@ from ffrfs.errors import _NO_THREAD, MountError, describe, from_fields
 from ffrfs.mount.client import health
 from tests.cli.command_run import Run
 from tests.ffrecord_file import write_folder
+from tests.interpreter import python
 
 SHARD_COUNT = 24
 # Fewer than the shards, and more than Python itself opens.
@@ -25,17 +26,14 @@ LIMIT = 16
 WITHOUT_CALL = Path(__file__).parents[1] / "mount" / "without_call.py"
 
 
-def run(*arguments: str | Path, limit: int = LIMIT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            *("prlimit", f"--nofile={limit}:{limit}"),
-            *(sys.executable, "-m", "ffrfs", *map(str, arguments)),
-        ],
+def run(
+    *arguments: str | Path, limit: int = LIMIT, hard: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    limits = (limit, limit if hard is None else hard)
+    return python(
+        *("-m", "ffrfs", *arguments),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
     )
 
 
@@ -76,16 +74,7 @@ def test_allow_missing_does_not_hide_a_lack_of_descriptors(shards: Path, tmp_pat
 
 
 def test_the_soft_limit_is_raised(shards: Path) -> None:
-    done = subprocess.run(
-        [
-            *("prlimit", f"--nofile={LIMIT}:256"),
-            *(sys.executable, "-m", "ffrfs", "verify", "-q", str(shards)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run("verify", "-q", shards, hard=256)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -167,14 +156,7 @@ def test_a_command_that_cannot_start_a_process(
     tmp_path: Path, program: list[str | Path], command: str, status: int
 ) -> None:
     packs = [write_folder(tmp_path / "x.ffr", {"a": b""})] if command == "mount" else []
-    done = subprocess.run(
-        [sys.executable, *program, command, *packs, tmp_path / "place"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(*program, command, *packs, tmp_path / "place", stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr == (
         "ffrfs: cannot start a process: all that are allowed are in use; raise the limit "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -29,9 +30,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         *("-m", "ffrfs", "run", *words),
         input="given",
         env={**os.environ, **environment},
-        preexec_fn=lambda: __import__("resource").setrlimit(
-            __import__("resource").RLIMIT_NOFILE, (200, 20_000)
-        ),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 20_000)),
     )
 
 

@@ -336,10 +336,3 @@ def test_no_screen_on_a_dumb_terminal_or_without_rich(
     with LiveTerminal("-c", program, "top", tree.path, size=(24, 300)) as terminal:
         terminal.read_until(shown)
         assert ENTER not in terminal.output
-
-
-@pytest.mark.parametrize("count", ["0", "-1", "x", "1.5"])
-def test_invalid_count_is_refused(count: str) -> None:
-    done = ffrfs("top", f"-n={count}", "/nowhere")
-    assert done.status == 2
-    assert "must be a number of at least 1" in done.err
