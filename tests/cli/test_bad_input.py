@@ -72,7 +72,7 @@ def change_checksum(header: Header) -> None:
 
 HEADERS: dict[str, tuple[Spoiler, str]] = {
     "offset past the end": (place_beyond_the_end, "beyond the end"),
-    "wrong header checksum": (change_checksum, "checksum"),
+    "wrong header checksum": (change_checksum, "damaged header"),
 }
 
 

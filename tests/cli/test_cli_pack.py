@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs._native import Pack
+from ffrfs.packing.sources.source import Source
 from tests.cli.command_run import Run
 from tests.folder.folder_model import make_folder
 
@@ -175,3 +176,18 @@ def test_several_directories_keep_their_names(
     }.items():
         done = ffrfs("pack", *words, "new.ffr")
         assert (done.status, done.err.startswith(f"ffrfs pack: {reason}")) == (2, True)
+
+
+def test_the_error_names_a_file_that_changes_while_it_is_packed(
+    ffrfs: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, log = Source.number, folder / "b"
+
+    def write_more(self: Source) -> None:
+        number(self)
+        log.write_text("longer")
+
+    monkeypatch.setattr(Source, "number", write_more)
+    assert ffrfs("pack", folder, tmp_path / "x.ffr").complaint.startswith(
+        f"{log}: changed size while it was packed (was 1 byte, now 6)"
+    )

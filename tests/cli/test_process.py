@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import ffrfs
 from ffrfs.cli.main import COMMANDS, main
 from tests.checkout import CHECKOUT
 from tests.cli.command_run import Run, running
@@ -217,7 +218,7 @@ def test_commands_do_not_load_trio_pyfuse3_or_torch(pack: Path, call: str) -> No
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_loads_no_command(option: str) -> None:
     done = python("-X", "importtime", "-m", "ffrfs", option, check=True)
-    assert done.stdout.startswith("ffrfs ")
+    assert done.stdout == f"ffrfs {ffrfs.__version__}\n"
     loaded = set(re.findall(r"ffrfs\.cli\.(\w+)", done.stderr))
     assert "parser" in loaded
     assert not loaded & set(COMMANDS)

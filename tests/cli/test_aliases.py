@@ -1,10 +1,9 @@
-"""Aliases of commands, and the version; trial.txt has wrong usage."""
+"""Aliases of commands; trial.txt has wrong usage."""
 
 from __future__ import annotations
 
 import pytest
 
-import ffrfs as ffrfs_package
 from tests.cli.command_run import Run
 
 
@@ -22,7 +21,3 @@ def test_aliases_of_commands(ffrfs: Run, line: str, same: str) -> None:
     done = ffrfs(*line.split())
     assert done == ffrfs(*same.split())
     assert done.status == 0
-
-
-def test_version(ffrfs: Run) -> None:
-    assert ffrfs("-V").said == [f"ffrfs {ffrfs_package.__version__}"]
