@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ffrfs.view.page import link
+from tests.ffrecord_file import flip_byte, record_extents
 from tests.view.conftest import Serve
 from tests.view.examples import packed, write
 from tests.view.pages import Pages
@@ -66,8 +68,16 @@ def test_hostile_names_are_escaped(tmp_path: Path, serve: Serve) -> None:
 
 
 def test_control_characters_are_shown_as_text(tmp_path: Path, serve: Serve) -> None:
-    text = serve(packed(tmp_path / "a.ffr", {"a/gpj.\u202etxt\n": b""})).get("/").text
-    assert "gpj." in text and "\u202e" not in text
+    pack = packed(tmp_path / "a.ffr", {"a\u202eb/gpj.\u202etxt\n": b"x"})
+    flip_byte(pack, record_extents(pack)[0][0])
+    pages = serve(pack)
+    pages.get("/health", scrub=1)
+    for path in ("/statistics", "/health"):
+        pages.ended(path)
+    item = link("/item", key="a\u202eb/gpj.\u202etxt\n")
+    for path in ("/", "/?folder=/", item, "/statistics", "/health"):
+        text = pages.ask(path, headers={"Cookie": pages.cookie}).text
+        assert r"a\u202eb" in text and "\u202e" not in text, path
 
 
 def test_examples_by_number(tmp_path: Path, serve: Serve) -> None:
