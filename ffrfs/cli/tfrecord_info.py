@@ -1,27 +1,27 @@
-"""`ffrfs info` of a TFRecord data set, and of its records' features."""
+"""`ffrfs info` of a TFRecord data set or a TFDS directory, and of its records' features."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ffrfs.cli import output
 from ffrfs.cli.head import records_of
-from ffrfs.cli.tfds_info import (
-    Declared,
-    declared_features,
-    declared_fields,
-    declared_text,
-    show_splits,
-)
 
 if TYPE_CHECKING:
     from ffrfs.folder.progress import ProgressBar
     from ffrfs.tfrecord.examples.features_found import FeatureSchema, Range, Schema
+    from ffrfs.tfrecord.examples.tfds_features import TfdsFeature
     from ffrfs.tfrecord.info import TFRecordInfo
+
+# Name in an Example → its description in features.json.
+Declared: TypeAlias = "dict[str, TfdsFeature]"
+
+_WRONG_SHOWN_MAX = 10  # files
 
 
 def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
@@ -37,7 +37,7 @@ def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | No
         return fields
     output.titled(_tfrecord_lines(pack, found))
     if "tfds" in fields:
-        show_splits(fields["tfds"])
+        _show_splits(fields["tfds"])
     return None
 
 
@@ -66,7 +66,7 @@ def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None
     with output.progress_bar(pack, "records") as bar:
         records = islice(_records(pack, bar), args.limit)
         schema = infer_schema(records, pack)
-    declared = declared_features(pack)
+    declared = _declared_features(pack)
     if args.json:
         return _schema_fields(pack, schema, declared)
     output.titled(_schema_lines(pack, schema))
@@ -99,14 +99,14 @@ def _schema_fields(pack: str, schema: Schema, declared: Declared) -> dict[str, o
                 "values": _range_fields(feature.values),
                 "domain": _range_fields(feature.domain),
                 "nan": feature.nan_count,
-                **({"declared": declared_fields(declared.get(feature.name))} if declared else {}),
+                **({"declared": _declared_fields(declared.get(feature.name))} if declared else {}),
             }
             for feature in schema.features
         ],
     }
     if declared:
         fields["missing"] = {
-            name: declared_fields(declared[name]) for name in _missing(schema, declared)
+            name: _declared_fields(declared[name]) for name in _missing(schema, declared)
         }
     return fields
 
@@ -143,11 +143,11 @@ def _table(schema: Schema, declared: Declared) -> Iterator[str]:
 
     rows = [("feature", "type", "presence", "steps", "values", "domain", "declared")]
     for feature in schema.features:
-        text = declared_text(declared.get(feature.name))
+        text = _declared_text(declared.get(feature.name))
         cells = _row(feature, schema.record_count)
         rows.append((shown_name(feature.name), *cells, text))
     for name in _missing(schema, declared):
-        text = declared_text(declared[name])
+        text = _declared_text(declared[name])
         rows.append((shown_name(name), "-", "missing", "-", "-", "-", text))
     empty = set() if declared else {"declared"}
     if not any(feature.is_sequence for feature in schema.features):
@@ -185,3 +185,54 @@ def _span(found: Range | None, form: str = "{:,}") -> str:
         return "-"
     least, most = form.format(found.min), form.format(found.max)
     return least if least == most else f"{least} to {most}"
+
+
+def _declared_features(pack: str) -> Declared:
+    """Return nothing if it is no TFDS directory or split, or has no features.json."""
+    from ffrfs.tfrecord.examples.tfds_directory import FEATURES, open_tfds
+    from ffrfs.tfrecord.tfds import find_tfds
+
+    splits = find_tfds(pack)
+    if splits is None or not os.path.lexists(os.path.join(splits.path, FEATURES)):
+        return {}
+    return {key: feature for feature in open_tfds(splits.path).declared for key in feature.keys}
+
+
+def _declared_text(feature: TfdsFeature | None) -> str:
+    """Return the declaration as text: "Image uint8 (28, 28, 1) png"."""
+    if feature is None:
+        return "-"
+    from ffrfs.tfrecord.examples.tfds_features import shape_text
+
+    parts = [feature.kind, feature.dtype, shape_text(feature.shape) if feature.shape else ""]
+    return " ".join(filter(None, [*parts, feature.encoding]))
+
+
+def _declared_fields(feature: TfdsFeature | None) -> dict[str, Any] | None:
+    if feature is None:
+        return None
+    return {
+        "feature": feature.name,
+        "class": feature.kind,
+        "dtype": feature.dtype or None,
+        "shape": list(feature.shape),
+        "encoding": feature.encoding or None,
+    }
+
+
+def _show_splits(tfds: dict[str, Any]) -> None:
+    """Print the splits, and the files that differ from dataset_info.json."""
+    output.titled({"data set": f"{tfds['name']} {tfds['version']} (tensorflow_datasets)"})
+    rows = [("split", "Examples", "records", "files", "missing files")]
+    for split in tfds["splits"]:
+        counts = [split["examples"], split["records"], split["shards"], len(split["missing"])]
+        rows.append((split["name"], *(f"{count:,}" for count in counts)))
+    output.lines(["", *output.table(rows)])
+    wrong = [file for split in tfds["splits"] for file in split["wrong"]]
+    for file in wrong[:_WRONG_SHOWN_MAX]:
+        output.error(
+            f"{file['file']}: has {output.count(file['records'], 'record')}, and "
+            f"dataset_info.json says {file['examples']:,}"
+        )
+    if len(wrong) > _WRONG_SHOWN_MAX:
+        output.error(f"{len(wrong) - _WRONG_SHOWN_MAX:,} more files have other numbers of records")

@@ -12,7 +12,6 @@ from typing import Any
 from ffrfs.mount.client.watched import Look
 from ffrfs.mount.stats import units
 from ffrfs.mount.stats.activity import Activity
-from ffrfs.printable import printable
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,7 @@ def ordered(looks: Sequence[Look], column: Column) -> list[Look]:
 
 
 def table(looks: Sequence[Look]) -> list[tuple[str, ...]]:
-    """Return the titles and all cells, for a program or a file; a name never breaks a line."""
+    """Return the titles and all cells, for a program or a file."""
     titles = tuple(column.title for column in COLUMNS)
-    return [
-        titles,
-        *(tuple(printable(each.cell(look)) for each in COLUMNS) for look in ordered(looks, MOUNT)),
-    ]
+    rows = (tuple(each.cell(look) for each in COLUMNS) for look in ordered(looks, MOUNT))
+    return [titles, *rows]

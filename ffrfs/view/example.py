@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from ffrfs.convert.example_json import parse_record
 from ffrfs.errors import FfrfsError, PathNotFoundError, TooLargeError, describe
-from ffrfs.remote.url import is_url
+from ffrfs.remote.paths import absolute
 from ffrfs.view.annotations import PARAMETERS, ROLES, annotate
 from ffrfs.view.collection import Collection
 from ffrfs.view.features import (
@@ -46,7 +46,7 @@ def example_page(request: Request) -> Response:
     collection = collection_of(request)
     key = request.query_params.get("key", "")
     facts = collection.facts(key)
-    file = facts.pack if is_url(facts.pack) else os.path.abspath(facts.pack)
+    file = absolute(facts.pack)
     previous, following = collection.neighbours(key)
     given = {name: request.query_params.get(name, "")[:4096] for name in PARAMETERS}
     values: dict[str, Any] = {

@@ -28,6 +28,7 @@ from ffrfs.errors import (
     describe,
 )
 from ffrfs.files.kind import text_of
+from ffrfs.remote.paths import absolute
 from ffrfs.remote.url import is_url
 from ffrfs.view import plain, sandbox
 from ffrfs.view.collection import Facts, FileCollection, Item
@@ -195,8 +196,7 @@ def _picture(content: Content, source: str) -> dict[str, Any]:
 
 def _commands(sources: list[str], is_folder: bool, entry: Item, facts: Facts) -> dict[str, str]:
     """Return the line of Python and of the shell that reads the file, for names of any bytes."""
-    places = [one if is_url(one) else os.path.abspath(one) for one in sources]
-    pack = facts.pack if is_url(facts.pack) else os.path.abspath(facts.pack)
+    places, pack = [*map(absolute, sources)], absolute(facts.pack)
     opened_by = repr(places[0] if len(places) == 1 else places)
     return {
         "python": f"ffrfs.PackedFolder({opened_by})[{entry.key!r}]"
