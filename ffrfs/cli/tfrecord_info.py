@@ -143,12 +143,11 @@ def _table(schema: Schema, declared: Declared) -> Iterator[str]:
 
     rows = [("feature", "type", "presence", "steps", "values", "domain", "declared")]
     for feature in schema.features:
-        text = _declared_text(declared.get(feature.name))
+        text = declared[feature.name].text if feature.name in declared else "-"
         cells = _row(feature, schema.record_count)
         rows.append((shown_name(feature.name), *cells, text))
     for name in _missing(schema, declared):
-        text = _declared_text(declared[name])
-        rows.append((shown_name(name), "-", "missing", "-", "-", "-", text))
+        rows.append((shown_name(name), "-", "missing", "-", "-", "-", declared[name].text))
     empty = set() if declared else {"declared"}
     if not any(feature.is_sequence for feature in schema.features):
         empty.add("steps")
@@ -196,16 +195,6 @@ def _declared_features(pack: str) -> Declared:
     if splits is None or not os.path.lexists(os.path.join(splits.path, FEATURES)):
         return {}
     return {key: feature for feature in open_tfds(splits.path).declared for key in feature.keys}
-
-
-def _declared_text(feature: TfdsFeature | None) -> str:
-    """Return the declaration as text: "Image uint8 (28, 28, 1) png"."""
-    if feature is None:
-        return "-"
-    from ffrfs.tfrecord.examples.tfds_features import shape_text
-
-    parts = [feature.kind, feature.dtype, shape_text(feature.shape) if feature.shape else ""]
-    return " ".join(filter(None, [*parts, feature.encoding]))
 
 
 def _declared_fields(feature: TfdsFeature | None) -> dict[str, Any] | None:

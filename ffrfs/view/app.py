@@ -45,15 +45,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PAGES = (gallery, item, example, safe_bytes, thumbnails, statistics, health, live)
 _ROUTES: list[BaseRoute] = [
-    *gallery.ROUTES,
-    *item.ROUTES,
-    *safe_bytes.ROUTES,
-    *thumbnails.ROUTES,
-    *example.ROUTES,
-    *statistics.ROUTES,
-    *health.ROUTES,
-    *live.ROUTES,
+    *(route for page in _PAGES for route in page.ROUTES),
     Mount("/static", StaticFiles(packages=[("ffrfs.view", "static")])),
 ]
 

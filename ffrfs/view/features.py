@@ -18,7 +18,6 @@ from ffrfs.printable import quoted
 from ffrfs.tfrecord.examples.content import FeatureKind, content, features_in
 from ffrfs.tfrecord.examples.example import Example, Feature, SequenceExample
 from ffrfs.tfrecord.examples.tfds_directory import FEATURES, open_tfds
-from ffrfs.tfrecord.examples.tfds_features import shape_text
 
 # The limit of a record that is parsed: many empty features take thirty times its size in memory.
 RECORD_SIZE_MAX = 32 << 20
@@ -83,9 +82,8 @@ def declared_in(folder: str) -> dict[str, Declared]:
         return {}
     found: dict[str, Declared] = {}
     for feature in open_tfds(folder).declared:
-        parts = (feature.kind, feature.dtype, shape_text(feature.shape), feature.encoding)
         classes = _class_names(folder, feature.name) if feature.kind == "ClassLabel" else []
-        found[feature.keys[0]] = Declared(" ".join(filter(None, parts)), classes)
+        found[feature.keys[0]] = Declared(feature.text, classes)
     return found
 
 

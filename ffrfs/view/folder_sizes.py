@@ -1,4 +1,4 @@
-"""The sizes, types and folders of a pack's files, by one pass over its index.
+"""The sizes, types and folders of a pack's files, by one pass over its index; folders as a treemap.
 
 No record is read. Names are hostile: the number of types and folders that are kept has a limit.
 Concurrency: one thread for each survey.
@@ -6,15 +6,16 @@ Concurrency: one thread for each survey.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ffrfs.mount.stats import units
 from ffrfs.printable import printable
-from ffrfs.view.treemap import Area, squarified
 
 if TYPE_CHECKING:
     from ffrfs.folder.tree import PackTree
@@ -25,6 +26,13 @@ _TYPES_MAX, _TYPES_SHOWN = 1000, 50
 _FOLDERS_MAX = 50_000
 _AREA_COUNT, _INNER_COUNT = 24, 300
 _OTHERS = "(others)"
+
+
+class Area(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
 
 
 @dataclass
@@ -173,3 +181,41 @@ def _placed(sums: dict[str, Sum], most: int) -> list[tuple[str | None, Sum, Area
         largest.sort(key=lambda one: -one[1].size)
     places = squarified([one.size for _, one in largest], Area(0, 0, 1, 1))
     return [(name, one, place) for (name, one), place in zip(largest, places, strict=True)]
+
+
+def squarified(sizes: Sequence[float], area: Area) -> Iterator[Area]:
+    """Yield areas in proportion to the sizes, which are above 0 and begin with the largest.
+
+    They are as square as can be (Bruls, Huizing, van Wijk 2000).
+    """
+    first = 0
+    while first < len(sizes):
+        x, y, width, height = area
+        left = sum(sizes[first:])
+        side, scale = min(width, height), width * height / left
+        if not scale:  # too little is left beside the first for any area
+            yield from [area] * (len(sizes) - first)
+            return
+        worst, total, count = math.inf, 0.0, 0
+        for size in sizes[first:]:
+            thick = (total + size) * scale / side
+            lengths = (sizes[first] * scale / thick, size * scale / thick)
+            ratio = max(max(thick / length, length / thick) for length in lengths)
+            if ratio > worst:
+                break
+            worst, total, count = ratio, total + size, count + 1
+        share, along = total / left, 0.0
+        for size in sizes[first : first + count]:
+            part = size / total
+            if width >= height:
+                yield Area(x, y + along * height, share * width, part * height)
+            else:
+                yield Area(x + along * width, y, part * width, share * height)
+            along += part
+        if first + count == len(sizes):
+            return
+        if width >= height:
+            area = Area(x + share * width, y, (1 - share) * width, height)
+        else:
+            area = Area(x, y + share * height, width, (1 - share) * height)
+        first += count

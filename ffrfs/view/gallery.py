@@ -6,7 +6,7 @@ import os
 import random
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request
@@ -39,27 +39,18 @@ _PICTURES = frozenset(
 _RUN = secrets.token_urlsafe(6)  # browsers keep thumbnails for this run of the program
 
 
-@dataclass(frozen=True, slots=True)
-class Tile(Item):
-    """An item as the gallery shows it. `letters`: the text in place of a missing thumbnail."""
-
-    folder: str
-    letters: str
-    url: str
-    thumbnail: str | None
-
-
-def tile(item: Item) -> Tile:
+def tile(item: Item) -> dict[str, Any]:
+    """Return an item as the gallery shows it; `letters` take the place of a missing thumbnail."""
     is_folder = item.kind == "folder"
     extension = extension_of(item.name) if item.kind == "file" else ""
     has_thumbnail = item.kind == "example" or (item.kind == "file" and extension in _PICTURES)
-    return Tile(
-        **asdict(item),
-        folder=item.key.rpartition("/")[0],
-        letters=extension[:_LETTERS_MAX] or item.kind,
-        url=link("/", folder=item.key) if is_folder else link("/item", key=item.key),
-        thumbnail=link("/thumbnail", key=item.key, side=_SIDE, v=_RUN) if has_thumbnail else None,
-    )
+    picture = link("/thumbnail", key=item.key, side=_SIDE, v=_RUN) if has_thumbnail else None
+    return asdict(item) | {
+        "folder": item.key.rpartition("/")[0],
+        "letters": extension[:_LETTERS_MAX] or item.kind,
+        "url": link("/", folder=item.key) if is_folder else link("/item", key=item.key),
+        "thumbnail": picture,
+    }
 
 
 def extension_of(name: str) -> str:

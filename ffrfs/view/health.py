@@ -12,7 +12,6 @@ import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -34,22 +33,11 @@ _STEP_SIZE, _STEP_COUNT = 32 << 20, 1 << 16
 _FAULTS_MAX = 1000
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A damaged record. `key`: of its item, None for an index; `record`: within `pack`."""
-
-    number: int
-    key: str | None
-    pack: str
-    record: int
-    offset: int
-    reason: str
-
-
 class Scrub:
     """Reads every record in the background, and keeps those that are damaged.
 
-    `damaged`: the numbers of the damaged records, in order; `faults`: the first of them.
+    `damaged`: the numbers of the damaged records, in order; `faults`: the places (Place) of the
+    first of them, and what is wrong.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -59,7 +47,7 @@ class Scrub:
 
     def _begin(self) -> None:
         self.damaged: list[int] = []
-        self.faults: list[Fault] = []
+        self.faults: list[dict[str, Any]] = []
         self.job = Job(self._read, self._collection.count, "records")
 
     def start(self) -> None:
@@ -84,13 +72,11 @@ class Scrub:
             for number, error in self._collection.verify(first, end - first):
                 self.damaged.append(number)
                 if len(self.faults) < _FAULTS_MAX:
-                    self.faults.append(self._fault(number, error))
+                    place = self._collection.place(number)
+                    reason = printable(text_within(error, place.pack))
+                    self.faults.append({"number": number, **place._asdict(), "reason": reason})
             job.tick(end - first)
         return True
-
-    def _fault(self, number: int, error: Exception) -> Fault:
-        place = self._collection.place(number)
-        return Fault(number, *place, printable(text_within(error, place.pack)))
 
 
 def health(request: Request) -> Response:

@@ -9,7 +9,7 @@ Concurrency: streams are tasks of the server, at most _STREAMS_MAX; they ask in 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import anyio
@@ -18,7 +18,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from ffrfs.errors import MountError
 from ffrfs.mount.client.control_client import ask
@@ -26,7 +25,7 @@ from ffrfs.mount.client.watched import KEPT_S, Look, Watched
 from ffrfs.mount.stats import figures, units
 from ffrfs.mount.stats.activity import by_second
 from ffrfs.printable import printable
-from ffrfs.view.page import opened, page, render
+from ffrfs.view.page import Streamed, opened, page, render
 
 _STREAMS_MAX = 4
 _INTERVAL_S = 1.0
@@ -44,40 +43,25 @@ async def stream(request: Request) -> Response:
     place = _mountpoint(request)
     if request.app.state.streams >= _STREAMS_MAX:
         raise HTTPException(503, f"{_STREAMS_MAX} pages show this mount already: close one")
-    return _Stream(request, place)
+    return Streamed(_events(request, place), headers={"content-type": "text/event-stream"})
 
 
-class _Stream(Response):
-    """Events until the client leaves, or the server ends."""
+async def _events(request: Request, place: str) -> AsyncGenerator[bytes, None]:
+    """Yield events until the client leaves, or the server ends."""
 
-    def __init__(self, request: Request, place: str) -> None:
-        super().__init__(media_type="text/event-stream")
-        self._request, self._place = request, place
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state = self._request.app.state
-        state.streams += 1
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._send, send)
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                group.cancel_scope.cancel()
-        finally:
-            state.streams -= 1
-
-    async def _send(self, send: Send) -> None:
-        headers = [(b"content-type", b"text/event-stream")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        with Watched(self._place) as watched:
-            while True:
-                event = await anyio.to_thread.run_sync(self._event, watched)
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-                await anyio.sleep(_INTERVAL_S)
-
-    def _event(self, watched: Watched) -> bytes:
-        shown = render(self._request, "live_figures.html", _look(watched, self._place))
+    def event() -> bytes:
+        shown = render(request, "live_figures.html", _look(watched, place))
         return b"".join(b"data: %b\n" % line for line in shown.splitlines()) + b"\n"
+
+    state = request.app.state
+    state.streams += 1
+    try:
+        with Watched(place) as watched:
+            while True:
+                yield await anyio.to_thread.run_sync(event)
+                await anyio.sleep(_INTERVAL_S)
+    finally:
+        state.streams -= 1
 
 
 def _mountpoint(request: Request) -> str:

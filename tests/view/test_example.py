@@ -136,7 +136,7 @@ def test_a_tfds_directory_adds_declared_types_and_class_names(serve: Serve) -> N
     found = rows(serve(TFDS).data("/item", key=0))
     assert found["box"]["declared"].startswith("BBoxFeature float32 (4,)")
     (number,) = found["label"]["values"]
-    assert found["label"]["declared"] == "ClassLabel int64 ()"
+    assert found["label"]["declared"] == "ClassLabel int64"
     assert found["label"]["classes"] == [["cat", "dog"][number]]
 
 

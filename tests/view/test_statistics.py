@@ -13,7 +13,7 @@ import pytest
 
 from ffrfs.cli.main import main
 from ffrfs.errors import FormatError, OptionError
-from ffrfs.view.treemap import Area, squarified
+from ffrfs.view.folder_sizes import Area, squarified
 from tests.schema.records import example
 from tests.tfrecord_file import write_tfrecord
 from tests.view.conftest import Serve

@@ -50,6 +50,12 @@ class TfdsFeature(NamedTuple):
     sequence_rank: int
 
     @property
+    def text(self) -> str:
+        """The declaration as text: "Image uint8 (28, 28, 1) png"."""
+        shape = shape_text(self.shape) if self.shape else ""
+        return " ".join(filter(None, [self.kind, self.dtype, shape, self.encoding]))
+
+    @property
     def keys(self) -> list[str]:
         """The names in the Example; the first is that of the values."""
         if self.sequence_rank < 2:
