@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs import FileReader, PackedFolder
+from ffrfs import PackedFolder
 from ffrfs.errors import ChecksumError, FormatError
 from tests.cli.command_run import Run
 from tests.ffrecord_file import (
@@ -30,8 +30,6 @@ TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
 RECORDS = folder_records(TREE)
 N = len(RECORDS)
 HEADER_SIZE = 12 + 12 * N
-
-Spoiler = Callable[[Header], None]
 
 
 def commands(pack: Path, tmp_path: Path) -> dict[str, tuple[str | Path, ...]]:
@@ -50,7 +48,7 @@ COMMANDS = list(commands(Path(), Path()))
 
 
 def assert_refused(
-    ffrfs: Run, pack: Path, tmp_path: Path, *reasons: str, only: list[str] = COMMANDS
+    ffrfs: Run, pack: Path, tmp_path: Path, reason: str, only: list[str] = COMMANDS
 ) -> None:
     for name in only:
         done = ffrfs(*commands(pack, tmp_path)[name])
@@ -58,7 +56,7 @@ def assert_refused(
         assert done.out == b"", name
         assert done.err.startswith(f"ffrfs: {pack}: "), name
         assert done.err.count("\n") == 1, name
-        assert not reasons or any(reason in done.err for reason in reasons), done.err
+        assert reason in done.err, name
         assert not (tmp_path / "out").exists(), name
 
 
@@ -70,20 +68,46 @@ def change_checksum(header: Header) -> None:
     header.checksum = 0x12345678
 
 
-HEADERS: dict[str, tuple[Spoiler, str]] = {
-    "offset past the end": (place_beyond_the_end, "beyond the end"),
-    "wrong header checksum": (change_checksum, "damaged header"),
+def change_checksum_of_the_index(header: Header) -> None:
+    header.checksums[-1] ^= 1
+
+
+def cut(size: int) -> Callable[[Path], None]:
+    return lambda pack: os.truncate(write_folder(pack, TREE), size)
+
+
+def indexed_by(index: bytes) -> Callable[[Path], Path]:
+    return lambda pack: write_records(pack, [*RECORDS[:-1], INDEX_MAGIC + index])
+
+
+# How the pack is written, and a part of the error.
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "offset past the end": (lambda pack: write_folder(pack, TREE, place_beyond_the_end), "the end"),
+    "wrong header checksum": (
+        lambda pack: write_folder(pack, TREE, change_checksum),
+        "damaged header",
+    ),
+    "wrong checksum of the index": (
+        lambda pack: write_folder(pack, TREE, change_checksum_of_the_index),
+        "checksum mismatch",
+    ),
+    "empty": (cut(0), "is empty"),
+    "one byte": (cut(1), "truncated"),
+    "truncated in the header": (cut(HEADER_SIZE - 1), "truncated"),
+    "index that is no pickle": (indexed_by(b"nonsense"), "index"),
+    "record beyond the end": (indexed_by(pickle.dumps(OrderedDict(a=4))), "index"),
+    "name with a slash": (indexed_by(pickle.dumps(OrderedDict({"../x": 0}))), "index"),
 }
 
 
-@pytest.mark.parametrize("fault", HEADERS)
-def test_bad_header(ffrfs: Run, tmp_path: Path, fault: str) -> None:
-    spoil, reason = HEADERS[fault]
-    pack = write_folder(tmp_path / "bad.ffr", TREE, spoil)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_damaged_packs_are_refused(ffrfs: Run, tmp_path: Path, fault: str) -> None:
+    pack = tmp_path / "bad.ffr"
+    write, reason = FAULTS[fault]
+    write(pack)
     assert_refused(ffrfs, pack, tmp_path, reason)
-    for opener in (FileReader, PackedFolder):
-        with pytest.raises(FormatError, match=f"^{pack}: "):
-            opener(pack)
+    with pytest.raises((FormatError, ChecksumError), match=f"^{pack}: "):
+        PackedFolder(pack)
 
 
 def test_no_records_at_all(ffrfs: Run, tmp_path: Path) -> None:
@@ -91,13 +115,6 @@ def test_no_records_at_all(ffrfs: Run, tmp_path: Path) -> None:
     reading = [name for name in COMMANDS if name != "verify"]
     assert_refused(ffrfs, pack, tmp_path, "holds no records", only=reading)
     assert ffrfs("verify", pack).status == 0
-
-
-@pytest.mark.parametrize("size", [0, 1, HEADER_SIZE - 1])
-def test_truncated_in_the_header(ffrfs: Run, tmp_path: Path, size: int) -> None:
-    pack = write_folder(tmp_path / "bad.ffr", TREE)
-    os.truncate(pack, size)
-    assert_refused(ffrfs, pack, tmp_path, "truncated", "is empty")
 
 
 def test_truncated_anywhere_in_the_last_record(ffrfs: Run, tmp_path: Path) -> None:
@@ -131,38 +148,12 @@ class RunsCode:
         return os.mkdir, (self.path,)
 
 
-INDEXES: dict[str, bytes] = {
-    "no pickle": b"nonsense",
-    "record beyond the end": pickle.dumps(OrderedDict(a=4)),
-    "name with a slash": pickle.dumps(OrderedDict({"../x": 0})),
-}
-
-
-@pytest.mark.parametrize("fault", INDEXES)
-def test_bad_index(ffrfs: Run, tmp_path: Path, fault: str) -> None:
-    records = [*RECORDS[:-1], INDEX_MAGIC + INDEXES[fault]]
-    pack = write_records(tmp_path / "bad.ffr", records)
-    assert_refused(ffrfs, pack, tmp_path)
-    with pytest.raises(FormatError, match=f"^{pack}: "):
-        PackedFolder(pack)
-
-
 def test_code_in_a_pickled_index_does_not_run(ffrfs: Run, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     records = [*RECORDS[:-1], INDEX_MAGIC + pickle.dumps(RunsCode(str(victim)))]
     pack = write_records(tmp_path / "bad.ffr", records)
     assert_refused(ffrfs, pack, tmp_path, "run code")
     assert not victim.exists()
-
-
-def test_wrong_checksum_of_the_index(ffrfs: Run, tmp_path: Path) -> None:
-    def spoil(header: Header) -> None:
-        header.checksums[-1] ^= 1
-
-    pack = write_folder(tmp_path / "bad.ffr", TREE, spoil)
-    assert_refused(ffrfs, pack, tmp_path, "checksum mismatch")
-    with pytest.raises(ChecksumError):
-        PackedFolder(pack)
 
 
 def test_verify_checks_records_although_the_index_is_damaged(ffrfs: Run, tmp_path: Path) -> None:

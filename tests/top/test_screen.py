@@ -97,8 +97,12 @@ def test_root_sees_mounts_of_other_users(as_ordinary_user: AskAsUser) -> None:
     assert re.search(r"/mount +live +[0-9.]+ +[0-9.]+ .* MiB +[0-9]+s ", row)
 
 
-@pytest.mark.parametrize("end", [b"q", b"Q", b"\x03"], ids=["q", "Q", "Ctrl-C"])
-def test_screen_is_drawn_and_restored(tree: Mount, end: bytes) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [b"q", b"Q", b"\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT],
+    ids=["q", "Q", "Ctrl-C", "SIGTERM", "SIGHUP", "SIGQUIT"],
+)
+def test_screen_is_drawn_and_restored(tree: Mount, end: bytes | signal.Signals) -> None:
     with top(tree.path) as terminal:
         assert terminal.read_until(ENTER) == ENTER
         terminal.read_until(str(tree.path).encode())
@@ -106,18 +110,11 @@ def test_screen_is_drawn_and_restored(tree: Mount, end: bytes) -> None:
         assert terminal.attributes() != terminal.attributes_before
         terminal.press(b"x")  # no key of top
         terminal.read_until(END_OF_SCREEN)
-        terminal.press(end)
-        assert terminal.wait() == 0
-        assert terminal.output.endswith(LEAVE)
-        assert terminal.attributes() == terminal.attributes_before
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_signal_ends_top_and_restores_the_screen(tree: Mount, number: signal.Signals) -> None:
-    with top(tree.path) as terminal:
-        terminal.read_until(END_OF_SCREEN)
-        terminal.process.send_signal(number)
-        assert terminal.wait() == -number
+        if isinstance(end, bytes):
+            terminal.press(end)
+        else:
+            terminal.process.send_signal(end)
+        assert terminal.wait() == (0 if isinstance(end, bytes) else -end)
         assert terminal.output.endswith(LEAVE)
         assert terminal.attributes() == terminal.attributes_before
 

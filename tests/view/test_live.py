@@ -105,8 +105,7 @@ def test_server_ends_while_a_stream_is_open(mount: MakeMount, pack_tree: PackTre
             served.close()
 
 
-def test_a_pack_has_no_live_page(serve: Serve, pack_tree: PackTree) -> None:
-    pages = serve(pack_tree({"a": b"x"}))
+def test_a_pack_has_no_live_page(pages: Pages) -> None:
     assert 'href="/live"' not in pages.get("/").text
     for path in ("/live", "/live/stream"):
         assert pages.get(path).status == 404
