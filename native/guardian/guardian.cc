@@ -16,6 +16,12 @@
 // locked by a READ that the main thread would have answered. It keeps the connection open, so
 // readers would wait for ever.
 //
+//   ffrfs-guardian --when-left PIPE COMMAND [ARGUMENT]...
+//
+// For a mount whose descriptors a service manager keeps: COMMAND runs when nobody has the other end
+// of the pipe any more. So the manager has dropped them, and there is no daemon that could unmount.
+// A daemon that unmounts writes a byte into the pipe: then the guardian only ends.
+//
 // One thread. After the start it allocates no memory, because it must go on when there is none. For
 // the same reason it uses no library but the C library.
 
@@ -230,6 +236,17 @@ int watch_for_stuck(int process, char** command) {
   return 0;
 }
 
+// Waits until the other end of the pipe is closed, and executes the command then.
+int wait_until_left(int pipe, char** command) {
+  char byte;
+  ssize_t size;
+  do {
+    size = read(pipe, &byte, 1);
+  } while (size < 0 && errno == EINTR);
+  if (size == 0) execv(command[0], command);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -241,6 +258,9 @@ int main(int argc, char** argv) {
   prctl(PR_SET_NAME, "ffrfs-guardian");
   if (std::strcmp(argv[1], "--if-stuck") == 0) {
     return watch_for_stuck(std::atoi(argv[2]), argv + 3);
+  }
+  if (std::strcmp(argv[1], "--when-left") == 0) {
+    return wait_until_left(std::atoi(argv[2]), argv + 3);
   }
   if (!make_environment()) return kWrongUsage;
   Daemon daemon;

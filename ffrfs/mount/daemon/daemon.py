@@ -215,6 +215,7 @@ def _to_keep(  # noqa: PLR0913 - all that makes the mount
         is_foreground=is_foreground,
         daemon_starts=0 if before is None else before.daemon_starts + 1,
         guardian=None if before is None else before.guardian,
+        sweeper=None if before is None else before.sweeper,
     )
 
 

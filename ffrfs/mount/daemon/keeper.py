@@ -1,10 +1,11 @@
 """Keeps the state for the next daemon: with the service manager, or with a guardian.
 
-Under a service manager its store of descriptors is used (sd_pid_notify_with_fds(3)). A daemon in
-the foreground without one leaves that to the program that started it. All others have a guardian
-(native/guardian), which starts another daemon when this one dies; if the guardian itself dies, it
-is replaced. The guardian of an engine that cannot go on only ends a connection that a blocked
-thread of the killed daemon keeps.
+Under a service manager its store of descriptors is used (sd_pid_notify_with_fds(3)). If the manager
+drops them (it gives up, or the service is stopped before the next daemon has begun), it runs no
+command, so a guardian removes the dead mount. A daemon in the foreground without a manager leaves
+all that to the program that started it. All others have a guardian (native/guardian), which starts
+another daemon when this one dies; if the guardian itself dies, it is replaced. The guardian of an
+engine that cannot go on only ends a connection that a blocked thread of the killed daemon keeps.
 
 Concurrency: the daemon's main thread. Not here: the kept state (kept_mount.py).
 """
@@ -92,9 +93,13 @@ class Keeper:
                 self._start_guardian()
             elif self._notifier.keeps_descriptors:
                 self._mount.note_manager()
+                if self._kept.sweeper is None:
+                    self._start_sweeper(self._kept)
         except OSError as error:
             if not self._has_failed:
-                log.warning("no guardian: if this daemon dies, the mount ends: %s", describe(error))
+                loss = "a stop of the service may leave a dead mount"
+                loss = loss if self._notifier.keeps_descriptors else "the mount ends"
+                log.warning("no guardian: if this daemon dies, %s: %s", loss, describe(error))
             self._has_failed = True
         else:
             self._has_failed = False
@@ -192,6 +197,19 @@ class Keeper:
         if (guardian := Process.of(self._child.pid)) is not None:
             self._mount.note_guardian(guardian)
 
+    def _start_sweeper(self, kept: KeptMount) -> None:
+        """Start the guardian that removes the mount when neither daemon nor manager keeps it."""
+        command = [sys.executable, "-P", "-m", "ffrfs", "umount", "--dead", kept.state.mountpoint]
+        theirs, ours = os.pipe()
+        with contextlib.ExitStack() as failed:
+            failed.callback(os.close, ours)
+            try:
+                self._child = _run_guardian(["--when-left", str(theirs), *command], [theirs])
+            finally:
+                os.close(theirs)
+            failed.pop_all()
+        self._kept = replace(kept, sweeper=ours)
+
     def clear_store(self) -> None:
         """Let the service manager keep nothing: the next daemon that it starts mounts again."""
         if self._kept is not None and self._notifier.keeps_descriptors:
@@ -200,6 +218,10 @@ class Keeper:
     def forget(self) -> None:
         """Keep nothing: the mount ends with this daemon."""
         self.clear_store()
+        if self._kept is not None and self._kept.sweeper is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._kept.sweeper, b"-")
+            os.close(self._kept.sweeper)
         if self.socket is not None:
             with contextlib.suppress(OSError):
                 self.socket.send(b"-")  # a name without a descriptor

@@ -31,9 +31,10 @@ from ffrfs.mount.kernel.system_call import memfd_create
 _FIRST = 3  # SD_LISTEN_FDS_START
 _SIZE_MAX = 16 << 20
 CONNECTION, FIGURES, GUARDIAN, OWNER = "connection", "figures", "guardian", "owner"
+SWEEPER = "sweeper"
 _ENGINES = ("page", "worker", "log", "process")
 _MAYBE_ENGINES = ("fetched",)
-NAMES = (CONNECTION, FIGURES, *_ENGINES, *_MAYBE_ENGINES, OWNER)
+NAMES = (CONNECTION, FIGURES, *_ENGINES, *_MAYBE_ENGINES, OWNER, SWEEPER)
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class KeptMount:
     daemon_starts: int = 0  # how many daemons have gone on with it
     is_renewal: bool = False  # the daemon that kept it ends by request
     guardian: int | None = None  # a socket
+    sweeper: int | None = None  # a pipe to the process that removes a mount which nobody keeps
 
     def descriptors(self) -> dict[str, int]:
         """Return all that the next daemon needs, in the order of NAMES.
@@ -59,8 +61,8 @@ class KeptMount:
         The caller owns the descriptor of FIGURES. Raises OSError.
         """
         found = {CONNECTION: self.connection, FIGURES: self.figures(), **self.engine.descriptors}
-        owner = self.request.while_open
-        return found if owner is None else found | {OWNER: owner}
+        maybe = {OWNER: self.request.while_open, SWEEPER: self.sweeper}
+        return found | {name: fd for name, fd in maybe.items() if fd is not None}
 
     def is_for(self, request: MountRequest) -> bool:
         """Return whether the request is for this mount, which has not ended."""
@@ -71,13 +73,14 @@ class KeptMount:
         """End the mount and its engine."""
         kernel_mount.abort(self.connection, self.entry)
         dead_mount.detach_dead(self.entry.mountpoint)
-        for fd in (self.connection, *self.engine.descriptors.values()):
-            os.close(fd)
+        for fd in (self.connection, *self.engine.descriptors.values(), self.sweeper):
+            if fd is not None:
+                os.close(fd)
 
     def figures(self) -> int:
         """Return a file in memory with all but the descriptors; the caller owns it."""
         fields = asdict(self)
-        for name in ("connection", "guardian"):
+        for name in ("connection", "guardian", "sweeper"):
             del fields[name]
         with contextlib.ExitStack() as failed:
             file = memfd_create("ffrfs-mount", os.MFD_CLOEXEC)
@@ -140,6 +143,7 @@ def mount_of(figures: bytes, found: Mapping[str, int]) -> KeptMount:
         "connection": found[CONNECTION],
         "engine": KeptEngine(**known_fields(KeptEngine, engine)),
         "guardian": found.get(GUARDIAN),
+        "sweeper": found.get(SWEEPER),
     }
     return KeptMount(**known_fields(KeptMount, fields) | more)
 

@@ -22,7 +22,7 @@ import pytest
 
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
-from ffrfs.mount.engines.worker import worker_path
+from ffrfs.mount.engines.worker import beside_native, worker_path
 from ffrfs.mount.kernel import runtime_lock, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.process import Process
@@ -461,6 +461,22 @@ def test_daemon_that_fails_to_start_leaves_the_mount_to_the_next(
     wait_until(lambda: tree.statistics()["daemon_starts"] >= 1, "another daemon serves")
     tree.expect_log("the daemon cannot begin|Traceback")
     tree.expect_log(REPLACED)
+
+
+@pytest.mark.parametrize(("message", "runs"), [(b"", True), (b"-", False)])
+def test_guardian_runs_a_command_when_a_mount_is_left_and_not_unmounted(
+    message: bytes, runs: bool, tmp_path: Path
+) -> None:
+    guardian, ran = beside_native("ffrfs-guardian"), tmp_path / "ran"
+    assert guardian is not None
+    theirs, ours = os.pipe()
+    command = [guardian, "--when-left", str(theirs), "/usr/bin/touch", str(ran)]
+    process = subprocess.Popen(command, pass_fds=[theirs])
+    os.close(theirs)
+    os.write(ours, message)
+    os.close(ours)
+    assert process.wait(TIMEOUT_S) == 0
+    assert ran.exists() == runs
 
 
 SET_BACK = """

@@ -61,6 +61,7 @@ def kept(tmp_path: Path) -> KeptMount:
         ),
         base_bytes=7,
         is_foreground=False,
+        sweeper=FOUND["sweeper"],
     )
 
 
@@ -86,14 +87,15 @@ def test_failed_write_of_the_figures_leaks_no_descriptor(kept: KeptMount) -> Non
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_kept_mount_of_an_earlier_version_has_no_fetcher_counters(kept: KeptMount) -> None:
-    found = {name: fd for name, fd in FOUND.items() if name != "fetched"}
+def test_kept_mount_of_an_earlier_version_lacks_some_descriptors(kept: KeptMount) -> None:
+    found = {name: fd for name, fd in FOUND.items() if name not in ("fetched", "sweeper")}
     assert mount_of(json.dumps(figures_of(kept)).encode(), found) == replace(
         kept,
         engine=replace(
             kept.engine,
             descriptors={name: found[name] for name in ("page", "worker", "log", "process")},
         ),
+        sweeper=None,
     )
 
 
