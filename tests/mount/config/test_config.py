@@ -287,14 +287,6 @@ def test_missing_optional_file_gives_no_mount_point(config: Path, arguments: lis
     mount_command_fails(done, 1, f"{config}: no mountpoint")
 
 
-def test_umount_takes_either_a_config_file_or_mount_points(config: Path) -> None:
-    for more in (["--all"], ["--dead", "/m"]):
-        done = ffrfs("umount", "--config", config, *more)
-        assert (done.status, done.out) == (2, "")
-        assert done.err.startswith("ffrfs umount: --config: not allowed with")
-    mount_command_fails(ffrfs("umount", "--config", config), 1, str(config), "No such file")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -27,7 +27,6 @@ from ffrfs.mount.daemon import control_server
 from ffrfs.mount.daemon.control_server import CLIENTS_MAX, LINE_SIZE_MAX, ControlServer, Handler
 from ffrfs.mount.kernel import control_socket, state
 from ffrfs.mount.kernel.process import Process
-from tests.mount.command import ffrfs, mount_command_fails
 
 TIMEOUT_S = 20.0
 NOBODY = 65534
@@ -547,8 +546,3 @@ def test_request_to_a_silent_daemon_times_out(known: state.MountState, waiting: 
         assert time.monotonic() - begin_s < TIMEOUT_S
         for client in clients:
             client.close()
-
-
-def test_stats_of_a_path_without_an_ffrfs_mount(tmp_path: Path) -> None:
-    mount_command_fails(ffrfs("stats", tmp_path / "absent"), 1, "absent: not mounted")
-    mount_command_fails(ffrfs("stats", "/proc"), 1, "/proc: not an ffrfs mount", "type proc")

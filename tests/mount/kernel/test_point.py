@@ -203,13 +203,6 @@ def test_one_of_many_simultaneous_mounts_wins(new_mount: MakeMount, pack_tree: P
     assert tree.ask(probes.read, "a") == b"alpha"
 
 
-def test_umount_of_a_path_without_an_ffrfs_mount_fails(fuse: None, places: Path) -> None:
-    for path in (places, places / "absent", Path("/proc")):
-        done = ffrfs("umount", path)
-        mount_command_fails(done, 1, str(path))
-    assert os.path.exists("/proc/self")
-
-
 def test_umount_leaves_another_mount_on_top(
     root_user: None, mount: MakeMount, pack_tree: PackTree
 ) -> None:

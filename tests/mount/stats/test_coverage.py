@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,12 +117,6 @@ def test_pyfuse3_engine_does_not_count_reads(mount: MakeMount, pack_tree: PackTr
     done = ffrfs("stats", "--coverage", mount(pack_tree({"a": b"1"})).path)
     assert done.status == 1
     assert "does not count reads" in done.err
-
-
-def test_refused_combinations_of_options(tmp_path: Path) -> None:
-    for options in (["--mark"], ["--coverage", "--errors"], ["--coverage", "--prometheus"]):
-        done = ffrfs("stats", *options, tmp_path)
-        assert (done.status, done.out) == (2, "")
 
 
 def counts_of(noted: bytes, count: int) -> list[int]:

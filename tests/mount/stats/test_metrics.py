@@ -166,9 +166,3 @@ def test_request_rate_is_shown_by_a_single_query(mount: MakeMount, pack_tree: Pa
 
     wait_until(is_told, "some are told")
     assert tree.statistics()["requests_per_s"] < 10_000
-
-
-def test_json_and_prometheus_together_are_refused() -> None:
-    done = ffrfs("stats", "--json", "--prometheus", "/nowhere")
-    assert done.status == 2
-    assert "not allowed with" in done.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,12 +99,6 @@ def test_next_daemon_keeps_the_read_failures(tree: Mount) -> None:
     assert all(count >= total[path] for path, count in counts(tree).items())
     assert listed(tree)["other_count"] == 0
     tree.checked(1, "3 files could not be read")
-
-
-def test_errors_cannot_be_shown_for_prometheus(tmp_path: Path) -> None:
-    done = ffrfs("stats", "--errors", "--prometheus", tmp_path)
-    assert (done.status, done.out) == (2, "")
-    assert "--errors" in done.err
 
 
 @pytest.mark.promise("S58")
