@@ -149,7 +149,7 @@ def test_options_between_the_arguments() -> None:
     assert (request.packs, request.mountpoint) == (("/a.ffr",), "/mnt")
 
 
-@pytest.mark.promise("S45")
+@pytest.mark.promise("S45", "S49")
 def test_rereading_the_file_keeps_command_line_options(config: Path) -> None:
     config.write_text(ALL)
     request = request_of("--config", str(config), "--threads", "4")

@@ -43,21 +43,17 @@ def read_damaged(tree: Mount) -> None:
 
 
 @contextmanager
-def foreground(tree: Mount, journal: str) -> Iterator[list[str]]:
-    """Run `ffrfs mount -f` with a pipe as stderr; yield a list that has its log after the end.
-
-    `journal` is the value of JOURNAL_STREAM; "{dev}:{ino}" in it stands for the pipe.
-    """
+def foreground(tree: Mount) -> Iterator[list[str]]:
+    """Run `ffrfs mount -f` with a pipe as the journal; yield a list that has its log at the end."""
     reading, writing = os.pipe()
     status = os.fstat(writing)
-    stream = journal.format(dev=status.st_dev, ino=status.st_ino)
     lines: list[str] = []
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "ffrfs", "mount", "-f", *tree.engine_words),
             *("--", *tree.packs, tree.path),
         ],
-        env=os.environ | {"JOURNAL_STREAM": stream},
+        env=os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"},
         stdin=subprocess.DEVNULL,
         stderr=writing,
         start_new_session=True,
@@ -85,23 +81,13 @@ def test_lines_for_the_journal_have_a_priority_and_no_time(
     new_mount: MakeMount, damaged: Path
 ) -> None:
     tree = new_mount(damaged)
-    with foreground(tree, "{dev}:{ino}") as lines:
+    with foreground(tree) as lines:
         tree.ask(probes.errno_of, "00", "read")
     assert all(re.match(r"<[346]>\S", line) for line in lines), lines
     assert f"<6>{damaged}: mounted at {tree.path}, engine {tree.engine}, transport dev" in lines
     assert [line for line in lines if line.startswith("<3>cannot read 00: ")]
     assert "<6>SIGTERM: unmounting" in lines
     assert not [line for line in lines if re.search(STAMP, line)]
-
-
-def test_stderr_that_is_not_the_journal_gets_timestamps(
-    new_mount: MakeMount, pack_tree: PackTree
-) -> None:
-    tree = new_mount(pack_tree({"a": b"alpha"}))
-    with foreground(tree, "{dev}:1") as lines:
-        pass
-    assert lines
-    assert all(re.match(STAMP + "INFO ", line) for line in lines), lines
 
 
 @by_both

@@ -137,16 +137,6 @@ def test_log_on_a_file_system_that_hangs_is_refused(
         check_refused(tree, *option, "--log-file", log_file, words=words)
 
 
-def test_null_device_may_be_the_log(new_mount: MakeMount, pack_tree: PackTree) -> None:
-    tree = new_mount(pack_tree(TREE))
-    done = ffrfs("mount", *tree.engine_words, "--log-file", "/dev/null", tree.pack, tree.path)
-    assert (done.status, done.err) == (0, "")
-    tree.find_daemon()
-    assert tree.ask(probes.read, "a") == TREE["a"]
-    assert ffrfs("umount", tree.path).status == 0
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
 @contextmanager
 def full_pipe() -> Iterator[int]:
     """Yield the end to write to of a full pipe that nobody reads."""
@@ -204,13 +194,11 @@ def test_reload_refuses_a_pipe_as_a_log_or_metrics_file(
     configured: Configured, tmp_path: Path, setting: str
 ) -> None:
     tree = configured.tree
-    configured.write()
-    configured.mount()
+    configured.begin()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     tree.expect_log(f"file is not changed: {pipe}: must be a regular file, but is a pipe")
-    configured.write(**{setting: str(pipe)})
-    configured.reload()
+    configured.change(**{setting: str(pipe)})
     assert tree.ask(probes.read, "a") == TREE["a"]
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
@@ -225,8 +213,7 @@ def test_reload_gives_up_a_log_on_a_hanging_file_system(
     """The daemon waits five seconds for a file system."""
     tree = configured.tree
     hanging = mount(tree.pack)
-    configured.write()
-    configured.mount()
+    configured.begin()
     tree.expect_log("the log file is not changed: .*: its file system has not answered for 5 s")
     configured.write(log_file=hanging / "log")
     with hanging.stopped():
@@ -343,4 +330,8 @@ def test_result_that_comes_too_late_is_released() -> None:
 def test_null_device_is_never_replaced() -> None:
     with pytest.raises(OptionError, match="/dev/null: is a device"):
         refuse_to_replace("/dev/null")
-    os.close(open_to_append("/dev/null"))
+    log = LogFile("/dev/null")
+    for _ in range(2):
+        log.emit(line("nobody reads this"))
+    log.finish()
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

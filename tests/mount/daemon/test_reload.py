@@ -38,12 +38,14 @@ class Configured:
         lines = [f"{name} = {value!r}\n" for name, value in (fixed | settings).items()]
         self.file.write_text("".join(lines))
 
-    def mount(self, *arguments: str) -> None:
-        done = ffrfs("mount", "--config", self.file, *arguments)
+    def begin(self, **settings: Any) -> None:
+        self.write(**settings)
+        done = ffrfs("mount", "--config", self.file)
         assert (done.status, done.err) == (0, "")
         self.tree.find_daemon()
 
-    def reload(self) -> None:
+    def change(self, **settings: Any) -> None:
+        self.write(**settings)
         before = self.tree.log().count(RELOADED)
         self.tree.signal(signal.SIGHUP)
         wait_until(lambda: self.tree.log().count(RELOADED) > before, "reloaded")
@@ -62,11 +64,9 @@ def check_serves(tree: Mount) -> None:
 
 @pytest.mark.promise("S49")
 def test_memory_limits_change(configured: Configured) -> None:
-    configured.write(cache_mb=64)
-    configured.mount()
+    configured.begin(cache_mb=64)
     assert configured.tree.statistics()["cache_limit_bytes"] == 64 << 20
-    configured.write(cache_mb=32, max_memory="2G")
-    configured.reload()
+    configured.change(cache_mb=32, max_memory="2G")
     found = configured.tree.statistics()
     assert found["cache_limit_bytes"] == 32 << 20
     assert found["memory_limit_bytes"] == 2 << 30
@@ -75,15 +75,12 @@ def test_memory_limits_change(configured: Configured) -> None:
 
 @pytest.mark.promise("S19", "S49")
 def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path: Path) -> None:
-    configured.write()
-    configured.mount()
+    configured.begin()
     tree = configured.tree
     log = tree.log_file = tmp_path / "another.log"
     log.touch()
-    configured.write(cache_mb=32)
-    configured.reload()
-    configured.write(cache_mb=32, max_memory="20M")
-    configured.reload()
+    configured.change(cache_mb=32)
+    configured.change(cache_mb=32, max_memory="20M")
     file = re.escape(str(configured.file))
     tree.expect_log(f"limits are not changed: {file}: max_memory = 20M cannot hold this mount")
     tree.expect_log("the daemon before this one")
@@ -91,18 +88,15 @@ def test_next_daemon_has_the_new_configuration(configured: Configured, tmp_path:
     assert tree.statistics()["cache_limit_bytes"] == 32 << 20
     assert tree.statistics()["log_file"] == str(log)
     tree.find_daemon()
-    configured.write(cache_mb=16)
-    configured.reload()
+    configured.change(cache_mb=16)
     assert tree.statistics()["cache_limit_bytes"] == 16 << 20
     check_serves(tree)
 
 
 @pytest.mark.parametrize("engine", ["uring"], indirect=True)
 def test_mount_made_again_has_the_new_configuration(configured: Configured) -> None:
-    configured.write(cache_mb=64)
-    configured.mount()
-    configured.write(cache_mb=32)
-    configured.reload()
+    configured.begin(cache_mb=64)
+    configured.change(cache_mb=32)
     tree = configured.tree
     tree.expect_log("the worker was killed by SIGKILL")
     assert tree.worker is not None
@@ -116,8 +110,7 @@ def test_lingering_mount_leaves_the_metrics_file_of_the_next_one(
     configured: Configured, new_mount: MakeMount, tmp_path: Path
 ) -> None:
     metrics = tmp_path / "metrics"
-    configured.write(metrics_file=str(metrics))
-    configured.mount()
+    configured.begin(metrics_file=str(metrics))
     tree = configured.tree
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
@@ -130,35 +123,21 @@ def test_lingering_mount_leaves_the_metrics_file_of_the_next_one(
 
 
 @pytest.mark.promise("S49")
-def test_command_line_still_wins_over_the_file(configured: Configured) -> None:
-    configured.write(cache_mb=64)
-    configured.mount("--cache-mb", "16")
-    configured.write(cache_mb=32)
-    configured.reload()
-    assert configured.tree.statistics()["cache_limit_bytes"] == 16 << 20
-
-
-@pytest.mark.promise("S49")
 def test_metrics_file_can_be_set_and_unset(configured: Configured, tmp_path: Path) -> None:
     first, second = tmp_path / "first.prom", tmp_path / "second.prom"
-    configured.write()
-    configured.mount()
-    configured.write(metrics_file=str(first))
-    configured.reload()
+    configured.begin()
+    configured.change(metrics_file=str(first))
     wait_until(first.exists, "written")
-    configured.write(metrics_file=str(second))
-    configured.reload()
+    configured.change(metrics_file=str(second))
     wait_until(lambda: second.exists() and not first.exists(), "written elsewhere")
-    configured.write()
-    configured.reload()
+    configured.change()
     wait_until(lambda: not second.exists(), "no more")
 
 
 @pytest.mark.promise("S49")
 def test_log_file_changes(configured: Configured, tmp_path: Path) -> None:
     tree = configured.tree
-    configured.write()
-    configured.mount()
+    configured.begin()
     old, new = tree.log_file, tmp_path / "other.log"
     configured.write(log_file=str(new))
     tree.signal(signal.SIGHUP)
@@ -173,11 +152,10 @@ def test_log_file_changes(configured: Configured, tmp_path: Path) -> None:
 
 def test_log_file_that_was_moved_away_is_reopened(configured: Configured) -> None:
     tree = configured.tree
-    configured.write()
-    configured.mount()
+    configured.begin()
     moved = tree.log_file.with_suffix(".1")
     tree.log_file.rename(moved)
-    configured.reload()
+    configured.change()
     assert tree.log_file.exists()
     assert tree.process is not None
     opened = open_files(tree.process.pid)
@@ -189,11 +167,9 @@ def test_log_file_that_was_moved_away_is_reopened(configured: Configured) -> Non
 @pytest.mark.promise("S49")
 def test_settings_that_cannot_change_give_one_warning(configured: Configured) -> None:
     tree = configured.tree
-    configured.write(threads=2, prefetch_window="64,8M", options="ro")
-    configured.mount()
-    configured.write(threads=3, prefetch_window="65,9M", options="xattr", cache_mb=32)
+    configured.begin(threads=2, prefetch_window="64,8M", options="ro")
     tree.expect_log("unmount and mount again to change options, prefetch_window, threads$")
-    configured.reload()
+    configured.change(threads=3, prefetch_window="65,9M", options="xattr", cache_mb=32)
     assert tree.log().count("unmount and mount again") == 1
     assert tree.statistics()["cache_limit_bytes"] == 32 << 20
     check_serves(tree)
@@ -207,8 +183,7 @@ def test_settings_that_cannot_change_give_one_warning(configured: Configured) ->
 )
 def test_mistake_in_the_file_changes_nothing(configured: Configured, text: str | None) -> None:
     tree = configured.tree
-    configured.write(cache_mb=64)
-    configured.mount()
+    configured.begin(cache_mb=64)
     if text is None:
         configured.file.unlink()
     else:
@@ -222,22 +197,13 @@ def test_mistake_in_the_file_changes_nothing(configured: Configured, text: str |
 
 @by_both
 def test_many_sighups_at_once_reload_the_file(configured: Configured) -> None:
-    configured.write(cache_mb=64)
-    configured.mount()
+    configured.begin(cache_mb=64)
     configured.write(cache_mb=32)
     for _ in range(50):
         configured.tree.signal(signal.SIGHUP)
     limit = 32 << 20
     wait_until(lambda: configured.tree.statistics()["cache_limit_bytes"] == limit, "reloaded")
     check_serves(configured.tree)
-
-
-def test_other_signals_unmount(configured: Configured) -> None:
-    configured.write()
-    configured.mount()
-    configured.reload()
-    configured.tree.signal(signal.SIGTERM)
-    check_nothing_left(configured.tree)
 
 
 @pytest.mark.promise("S47", "S49")
@@ -254,13 +220,3 @@ def test_service_manager_is_notified_of_a_reload(
     check_serves(service.tree)
     service.tree.signal(signal.SIGTERM)
     assert service.end() == 0
-
-
-@pytest.mark.promise("S49")
-def test_without_configuration_or_manager_sighup_unmounts(
-    mount: MakeMount, pack_tree: PackTree
-) -> None:
-    tree = mount(pack_tree(TREE))
-    tree.signal(signal.SIGHUP)
-    check_nothing_left(tree)
-    assert "SIGHUP: unmounting" in tree.log()
