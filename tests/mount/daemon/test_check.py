@@ -122,7 +122,7 @@ def test_check_gives_the_same_error_as_mounting(
     place, bad = places / "data", pack.with_name("bad.ffr")
     bad.write_bytes(b"no pack at all")
     place.mkdir()
-    packs, arguments = [pack], []
+    packs, arguments, named = [pack], [], ""
     match what:
         case "pack":
             packs = [pack, pack.with_name("missing.ffr")]
@@ -138,7 +138,8 @@ def test_check_gives_the_same_error_as_mounting(
         case "parent":
             place = places / "missing" / "data"
         case "log":
-            arguments = ["--log-file", str(places / "missing" / "log")]
+            named = str(places / "missing" / "log")
+            arguments = ["--log-file", named]
         case "there":
             assert new_mount(pack, mountpoint=place).mount().status == 0
         case "config":
@@ -147,7 +148,7 @@ def test_check_gives_the_same_error_as_mounting(
             arguments = ["--max-memory", "1M"]
     mount = new_mount(*packs, mountpoint=place)
     checked, mounted = mount.mount("--check", *arguments), mount.mount(*arguments)
-    mount_command_fails(checked, 32 if what == "there" else 1)
+    mount_command_fails(checked, 32 if what == "there" else 1, named)
     if what == "memory":  # the message contains the memory of the process itself
         without_figures = [re.sub("[0-9]+", "", done.err) for done in (checked, mounted)]
         assert without_figures[0] == without_figures[1]

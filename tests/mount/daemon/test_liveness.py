@@ -52,26 +52,16 @@ def test_stopped_worker_of_a_detached_or_covered_mount_is_replaced(
         assert reader.next() == whole[1:]
 
 
-def test_worker_of_a_detached_mount_blocked_by_a_disk_is_kept(stalling: Mount, disk: Disk) -> None:
+@pytest.mark.parametrize("is_detached", [False, True])
+def test_worker_blocked_by_a_disk_is_kept(stalling: Mount, disk: Disk, is_detached: bool) -> None:
     disk.stall("stalled")
     with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        assert "busy" in ffrfs("umount", stalling.path).err
+        if is_detached:
+            assert "busy" in ffrfs("umount", stalling.path).err
         time.sleep(PATIENCE_S + 5)
         assert not reader.has_answered()
         disk.go()
         assert reader.answer() == content("stalled")
     assert "is killed" not in stalling.log()
-
-
-def test_worker_blocked_by_a_disk_is_kept(stalling: Mount, disk: Disk) -> None:
-    disk.stall("stalled")
-    with child(probes.read, stalling / "stalled") as reader:
-        reader.ask_next()
-        disk.wait_for("stalled")
-        time.sleep(PATIENCE_S + 5)
-        assert not reader.has_answered()
-        disk.go()
-        assert reader.answer() == content("stalled")
-    assert stalling.statistics()["worker"]["deaths"] == 0

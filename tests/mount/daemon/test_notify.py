@@ -129,13 +129,6 @@ def test_signal_before_readiness_ends_the_service_with_status_0(
 
 
 @pytest.mark.promise("S47")
-def test_umount_ends_the_service_with_status_0(service: Service, manager: ServiceManager) -> None:
-    assert ffrfs("umount", service.tree.path).status == 0
-    manager.wait_for("STOPPING")
-    assert service.end() == 0
-
-
-@pytest.mark.promise("S47")
 def test_service_survives_the_death_of_its_worker(
     service: Service, manager: ServiceManager
 ) -> None:

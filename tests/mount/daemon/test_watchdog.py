@@ -25,7 +25,6 @@ from tests.mount.command import (
     check_nothing_left,
     children,
     ffrfs,
-    is_guardian,
     stop,
     wait_until,
 )
@@ -271,16 +270,6 @@ def test_fed_while_a_detached_mount_serves_its_open_files(
         wait_until_fed(manager, 3)
         assert reader.next() == TREE["d"]["a"][1:]
     assert service.end() == 0
-
-
-def test_watchdog_of_another_process_is_not_fed(
-    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
-) -> None:
-    service = start_service(pack_tree(TREE), WATCHDOG_USEC=USEC, WATCHDOG_PID="1")
-    service.wait_until_ready()
-    check_not_fed(manager)
-    found = [each for each in service.tree.processes() if not is_guardian(each)]
-    assert len(found) == (2 if service.tree.worker else 1)
 
 
 def test_background_daemon_feeds_the_watchdog_of_its_command(

@@ -17,7 +17,7 @@ from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.command import ffrfs, mount_command_fails, wait_until
 from tests.mount.machine import Machine
-from tests.mount.makers import MakeMount, StartService
+from tests.mount.makers import MakeMount
 
 MIB = 1 << 20
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
@@ -140,13 +140,6 @@ def test_commands_show_uring(mount: MakeMount, pack: Path) -> None:
     wait_until(lambda: transports() == ["uring"], "it has answered")
     assert re.search(r"^served by .*transport uring$", ffrfs("stats", tree.path).out, re.M)
     assert 'transport="uring"' in ffrfs("stats", "--prometheus", tree.path).out
-
-
-@over_uring
-@pytest.mark.promise("S60", "S47")
-def test_status_of_a_service_names_uring(start_service: StartService, pack: Path) -> None:
-    status = start_service(pack).wait_until_ready()["STATUS"]
-    assert "engine native, transport uring" in status
 
 
 @over_uring

@@ -92,36 +92,6 @@ def test_metrics_file_exists_as_long_as_the_mount(
     assert not file.exists()
 
 
-def test_mount_serves_without_the_folder_of_the_metrics_file(
-    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
-) -> None:
-    tree = new_mount(pack_tree(dict(TREE)))
-    file = tmp_path / "gone" / "ffrfs.prom"
-    assert tree.mount("--metrics-file", str(file)).status == 0
-    tree.expect_log(f"metrics are not written to {file}: .*No such file or directory")
-    wait_until(lambda: "metrics are not written" in tree.log(), "it says so")
-    assert tree.ask(probes.read, "file00") == TREE["file00"]
-    assert ffrfs("umount", tree.path).status == 0
-
-
-def test_next_daemon_takes_over_the_metrics_file_of_a_killed_one(
-    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
-) -> None:
-    file = tmp_path / "ffrfs.prom"
-    tree = new_mount(pack_tree(dict(TREE)))
-    assert tree.mount("--metrics-file", str(file)).status == 0
-    wait_until(file.exists, "the figures are written")
-    tree.kill()
-    tree.wait_for_daemon()
-    assert ffrfs("umount", tree.path).status == 0
-    inode = file.stat().st_ino
-    assert tree.mount("--metrics-file", str(file)).status == 0
-    wait_until(lambda: file.stat().st_ino != inode, "the figures are written")
-    assert ffrfs("umount", tree.path).status == 0
-    tree.wait_for_daemon()
-    assert not file.exists()
-
-
 @by_both
 @pytest.mark.promise("S56")
 def test_slow_request_is_logged_and_counted(

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -209,15 +208,6 @@ def socket_of(tree: Mount) -> Path:
     return Path(state.socket_path(found[0], str(tree.path)))
 
 
-def test_socket_is_private_and_is_removed_with_the_mount(tree: Mount) -> None:
-    path = socket_of(tree)
-    assert stat.filemode(path.stat().st_mode) == "srw-------"
-    assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert ffrfs("umount", tree.path).status == 0
-    assert not path.exists()
-    mount_command_fails(ffrfs("stats", tree.path), 1, f"{tree.path}: not mounted")
-
-
 @pytest.mark.promise("S22")
 def test_dead_daemon_is_reported_and_umount_removes_its_socket(tree: Mount) -> None:
     path = socket_of(tree)
@@ -239,19 +229,6 @@ def test_command_does_not_hang_with_a_stopped_daemon(tree: Mount) -> None:
         done = ffrfs("stats", tree.path)
     mount_command_fails(done, 1, str(tree.path), "has not answered within 5 s")
     assert stats(tree)["pack"] == str(tree.pack)
-
-
-def test_lingering_mount_does_not_answer_for_a_new_one(tree: Mount, new_mount: MakeMount) -> None:
-    with child(probes.hold_open, tree / "a") as reader:
-        reader.next()
-        ffrfs("umount", tree.path)
-        mount_command_fails(ffrfs("stats", tree.path), 1, "not mounted")
-        again = new_mount(tree.pack, mountpoint=tree.path)
-        assert again.mount().status == 0
-        assert again.process is not None
-        assert stats(again)["daemon_pid"] == again.process.pid
-    tree.wait_for_daemon()
-    assert stats(again)["daemon_pid"] == again.process.pid
 
 
 def test_mount_of_an_ordinary_user(as_ordinary_user: AskAsUser, places: Path) -> None:
