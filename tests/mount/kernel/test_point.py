@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import MountError
-from ffrfs.mount.kernel import mount_table, state
+from ffrfs.mount.kernel import mount_table
 from ffrfs.mount.kernel.mountpoint import canonical
 from tests.mount import probes
-from tests.mount.command import ffrfs, mount_command_fails, start_ffrfs
+from tests.mount.command import ffrfs, mount_command_fails
 from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha"}
@@ -84,23 +84,6 @@ def test_mount_table_undoes_the_kernels_escapes(
 
 
 @pytest.mark.promise("S17")
-def test_missing_mount_point_is_made_and_removed(mount: MakeMount, pack_tree: PackTree) -> None:
-    tree = mount(pack_tree(TREE))
-    assert ffrfs("umount", tree.path).status == 0
-    assert not tree.is_served
-    assert not tree.path.exists()
-
-
-def test_existing_mount_point_stays(mount: MakeMount, pack_tree: PackTree, places: Path) -> None:
-    place = places / "there"
-    place.mkdir()
-    tree = mount(pack_tree(TREE), mountpoint=place)
-    assert ffrfs("umount", place).status == 0
-    assert list(place.iterdir()) == []
-    assert not tree.is_served
-
-
-@pytest.mark.promise("S17")
 def test_mount_point_that_is_not_empty_is_refused(
     new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
@@ -141,6 +124,7 @@ def test_mount_point_on_a_file_system_that_hangs_is_refused(
         assert ffrfs("umount", hanging.path).status == 0
 
 
+@pytest.mark.promise("S17")
 @pytest.mark.parametrize("name", ["a b", "tab\there", "back\\slash", "comma,", "ümlaut", "-o"])
 def test_odd_names_of_the_mount_point(
     mount: MakeMount, pack_tree: PackTree, places: Path, name: str
@@ -188,35 +172,8 @@ def test_second_mount_at_the_same_place_is_refused(
     assert first.is_served
 
 
-def test_one_of_many_simultaneous_mounts_wins(new_mount: MakeMount, pack_tree: PackTree) -> None:
-    tree = new_mount(pack_tree(TREE))
-    arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
-    commands = [start_ffrfs(*arguments) for _ in range(5)]
-    try:
-        statuses = []
-        for command in commands:
-            command.communicate(timeout=60)
-            statuses.append(command.returncode)
-    finally:
-        tree.find_daemon()
-    assert sorted(statuses) == [0, 32, 32, 32, 32]
-    assert tree.ask(probes.read, "a") == b"alpha"
-
-
-def test_umount_leaves_another_mount_on_top(
-    root_user: None, mount: MakeMount, pack_tree: PackTree
-) -> None:
-    tree = mount(pack_tree(TREE))
-    subprocess.run(["mount", "-t", "tmpfs", "none", str(tree.path)], check=True, timeout=20)
-    try:
-        mount_command_fails(ffrfs("umount", tree.path), 1, str(tree.path), "tmpfs")
-    finally:
-        subprocess.run(["umount", "-i", str(tree.path)], check=True, timeout=20)
-    assert tree.ask(probes.read, "a") == b"alpha"
-
-
 @pytest.mark.promise("S17")
-def test_mounting_below_another_mount_on_top_is_refused(
+def test_commands_leave_a_mount_below_another_one(
     root_user: None, mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = mount(pack_tree(TREE))
@@ -226,25 +183,11 @@ def test_mounting_below_another_mount_on_top_is_refused(
         for options in ([], ["--check"]):
             done = second.mount(*options)
             mount_command_fails(done, 32, str(tree.path), "below a mount of type tmpfs")
+        mount_command_fails(ffrfs("umount", tree.path), 1, str(tree.path), "tmpfs")
     finally:
         subprocess.run(["umount", "-i", str(tree.path)], check=True, timeout=20)
+    assert tree.ask(probes.read, "a") == b"alpha"
     assert tree.statistics()["daemon_starts"] == 0  # commands know its daemon
     assert ffrfs("umount", tree.path).status == 0
     tree.wait_for_daemon()
     assert not tree.path.exists()
-
-
-def test_runtime_directory_of_somebody_else_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_to_all = tmp_path / "open"
-    open_to_all.mkdir()
-    open_to_all.chmod(0o777)
-    target = tmp_path / "target"
-    target.mkdir(mode=0o700)
-    link = tmp_path / "link"
-    link.symlink_to(target)
-    for path in (open_to_all, link):
-        monkeypatch.setattr(state, "runtime_directories", lambda path=path: [str(path)])
-        with pytest.raises(OSError, match=str(path)):
-            state.runtime_directory()

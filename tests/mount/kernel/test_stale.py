@@ -249,16 +249,6 @@ def test_live_mount_below_a_dead_one_is_left(
 
 @by_native
 @pytest.mark.promise("S50")
-def test_live_mount_without_a_state_is_left(tree: Mount, new_mount: MakeMount) -> None:
-    lose_state(tree)
-    again = new_mount(tree.pack, mountpoint=tree.path)
-    mount_command_fails(again.mount(), 32, f"ffrfs umount {tree.path}")
-    assert tree.is_served
-    assert tree.ask(probes.read, "a") == TREE["a"]
-
-
-@by_native
-@pytest.mark.promise("S50")
 def test_dead_mount_without_a_state_is_replaced(tree: Mount) -> None:
     tree.expect_log("removed a dead mount of .*tree.ffr$")
     kill(tree)
