@@ -175,7 +175,7 @@ def _is_tfrecord(begin: bytes) -> bool:
     """Return whether the file begins with a length and its masked CRC-32C (tfrecord.framing)."""
     if len(begin) < _TFRECORD_HEADER.size:
         return False
-    from crc32c import crc32c  # here, not above: few callers need it
+    from ffrfs._native import crc32c  # here, not above: few callers need it
 
     crc = crc32c(begin[:8])
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
+from ffrfs._native import crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 
+from ffrfs._native import TFRecordScan
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.files.closing import Closing
 from ffrfs.remote.named_store import StoreKeywords, in_store
@@ -200,8 +201,6 @@ def _open_scan(path: str, options: OptionsLike, check_data: bool) -> Scan:
         file.close()
         raise
     file.close()
-    from ffrfs._native import TFRecordScan
-
     return TFRecordScan(os.fsencode(path), check_data)
 
 

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from ffrfs._native import Frames
 from ffrfs.files.closing import Closing
 from ffrfs.tfrecord.compression import CompressedFile
 from ffrfs.tfrecord.framing import encode_footer, encode_header
@@ -21,8 +22,6 @@ from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from ffrfs._native import Frames
 
 # Bytes gathered before they are written: many small records are one system call.
 BUFFER_SIZE = 256 << 10
@@ -120,8 +119,6 @@ class FrameFile:
     """
 
     def __init__(self, file: io.RawIOBase, size: int) -> None:
-        from ffrfs._native import Frames
-
         self._file = file
         # The gathered frames; a buffer that will replace them; the parts of a large record, which
         # is written before the frames; how many bytes each write has taken, of the record or, if
@@ -199,7 +196,7 @@ class FrameFile:
                 counts.extend(map(self._file.write, left[:1]))
 
 
-_State: TypeAlias = "tuple[Frames, Frames, Sequence[memoryview], list[int]]"
+_State: TypeAlias = tuple[Frames, Frames, Sequence[memoryview], list[int]]
 _files: weakref.WeakSet[FrameFile] = weakref.WeakSet()
 
 

@@ -1,4 +1,4 @@
-"""Python code takes its checksums from the places in docs/decisions/030-checksums.md."""
+"""Python code takes its checksums from the core (docs/decisions/030-checksums.md)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tests.house import sources
 
-# CRC-32C comes from PyPI, CRC-32 from the core. A cache uses the core's CRC-32C: it loads faster.
-CHECKSUMS = {("ffrfs._native", "crc32"), ("ffrfs._native", "crc32c"), ("crc32c", "crc32c")}
+CHECKSUMS = {("ffrfs._native", "crc32"), ("ffrfs._native", "crc32c")}
 NAMES = {"crc32", "crc32c", "adler32", "crc_hqx"}
 
 
@@ -30,12 +29,3 @@ def test_checksums_come_from_one_place() -> None:
         for module, function in checksums(path)
     }
     assert found.keys() == CHECKSUMS, found
-
-
-def test_only_the_cache_uses_crc32c_of_the_core() -> None:
-    users = [
-        str(path)
-        for path in sources.files(".py", below="ffrfs")
-        if ("ffrfs._native", "crc32c") in checksums(path)
-    ]
-    assert users == ["ffrfs/cache/state_file.py"]
