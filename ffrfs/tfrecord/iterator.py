@@ -107,8 +107,9 @@ class RecordIterator(Closing):
         # In the file, of the first record that next_batch() has returned last.
         self.first = 0
         self._next = 0
+        self._finalizer = weakref.finalize(self, scan.close)
         # The end of the program must not close it: another thread may be reading.
-        weakref.finalize(self, scan.close).atexit = False
+        self._finalizer.atexit = False
 
     def __iter__(self) -> Self:
         return self
@@ -134,6 +135,7 @@ class RecordIterator(Closing):
         self._batch = []
         if scan is not None:
             scan.close()
+            self._finalizer.detach()  # Python would lose a Ctrl-C that comes within it
 
     def next_batch(self) -> list[bytes]:
         """Return the records of the next read, at least one. Do not mix it with next()."""

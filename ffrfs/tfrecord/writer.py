@@ -51,7 +51,7 @@ class TFRecordWriter(Closing):
         self._compressed = CompressedFile(raw, options) if options.compression_type else None
         size = options.input_buffer_size if self._compressed else None
         self._file = FrameFile(self._compressed or raw, size or BUFFER_SIZE)
-        weakref.finalize(self, _close, self._file)
+        self._finalizer = weakref.finalize(self, _close, self._file)
 
     def write(self, record: Buffer | str) -> None:
         """Append one record: the bytes of any contiguous bytes-like object, or a str's UTF-8.
@@ -86,6 +86,7 @@ class TFRecordWriter(Closing):
                 self._file.close()
             except OSError as error:
                 self._fail(error)
+            self._finalizer.detach()  # Python would lose a Ctrl-C that comes within it
 
     def _turn(self) -> threading.RLock:
         if self._file.lock._is_owned():  # type: ignore[attr-defined] # waiting would never end
@@ -176,6 +177,7 @@ class FrameFile:
             raise
         self._file.close()
         self.closed = True
+        _files.discard(self)
 
     def forget(self) -> None:
         self.lock = threading.RLock()  # a thread that the child lacks may have the old one

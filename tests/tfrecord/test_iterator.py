@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import _weakrefset
 import gc
 import gzip
 import itertools
 import os
 import select
+import sys
 import threading
 import weakref
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -312,6 +315,24 @@ def test_an_interrupted_iterator_loses_no_record_silently(tmp_path: Path, kind: 
             assert found == SMALL
             ends["whole"] += 1
     assert min(ends.values()) > 0
+
+
+@pytest.mark.parametrize("make", [tf_record_iterator, TFRecordWriter, RecordDataset])
+def test_ctrl_c_is_not_lost_while_a_closed_object_is_dropped(
+    small: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Any]
+) -> None:
+    """Python prints an exception that is raised in a finalizer, and goes on."""
+    lost: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    opened = iter(RecordDataset(small)) if make is RecordDataset else make(small)
+    if make is not TFRecordWriter:
+        next(opened)
+    opened.close()
+    # The threads of a data set are in a WeakSet of Python's own.
+    modules = [weakref] if make is RecordDataset else [weakref, _weakrefset]
+    with Interruption(0, *modules):
+        del opened
+    assert lost == []
 
 
 @pytest.mark.long

@@ -39,7 +39,7 @@ class ReadAhead(Generic[T]):
         self._channel = _Channel(items, limit, made)
         self._thread = threading.Thread(target=self._channel.run, name=THREAD_NAME, daemon=True)
         self._thread.start()
-        weakref.finalize(self, self._channel.close)
+        self._finalizer = weakref.finalize(self, self._channel.close)
 
     def __next__(self) -> T:
         return self._channel.get()
@@ -54,6 +54,7 @@ class ReadAhead(Generic[T]):
         A thread that waits for an item, for example from an empty pipe, ends when the item comes.
         """
         self._channel.close()
+        self._finalizer.detach()  # Python would lose a Ctrl-C that comes within it
         if self._channel.pid == os.getpid() and threading.current_thread() is not self._thread:
             self._thread.join(_END_TIMEOUT_S)
 
