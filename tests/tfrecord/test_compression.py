@@ -35,17 +35,6 @@ def read_stream(data: bytes, kind: str, size: int = 1000) -> bytes:
     return b"".join(pieces)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gzip_and_zlib_decompress_written_files(tmp_path: Path, kind: str) -> None:
-    records = [random.Random(i).randbytes(i * 37) + bytes(i) for i in range(100)]
-    with TFRecordWriter(tmp_path / "x", kind) as writer:
-        for record in records:
-            writer.write(record)
-    data = (tmp_path / "x").read_bytes()
-    plain = gzip.decompress(data) if kind == "GZIP" else zlib.decompress(data)
-    assert plain == framed(records)
-
-
 @pytest.mark.parametrize(
     ("begin", "kind"),
     [

@@ -25,13 +25,13 @@ from ffrfs._native import TFRecordScan
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import (
     RecordDataset,
-    TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,
     iterator,
     stream_scan,
     tf_record_iterator,
 )
+from ffrfs.tfrecord.options import OptionsLike
 from ffrfs.tfrecord.stream_scan import StreamScan
 from tests.interruption import Interruption
 from tests.tfrecord_file import flip_record, frame, framed, tfrecord_extents, write_tfrecord
@@ -49,47 +49,22 @@ def small(tmp_path: Path) -> Path:
 @given(
     records=st.lists(st.binary(max_size=300), max_size=20),
     kind=st.sampled_from(["", "GZIP", "ZLIB"]),
-    told=st.booleans(),
+    given_as=st.sampled_from([None, str, TFRecordOptions]),
     check_data=st.booleans(),
 )
 def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory,
     records: list[bytes],
     kind: str,
-    told: bool,
+    given_as: Callable[[str], OptionsLike] | None,
     check_data: bool,
 ) -> None:
     path = tmp_path_factory.mktemp("iterator") / "x"
     with TFRecordWriter(path, kind) as writer:
         for record in records:
             writer.write(record)
-    options = kind if told else None
+    options = None if given_as is None else given_as(kind)
     assert list(tf_record_iterator(path, options, check_data=check_data)) == records
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        None,
-        "",
-        TFRecordCompressionType.NONE,
-        TFRecordOptions(),
-        TFRecordOptions(""),
-        TFRecordOptions(TFRecordCompressionType.NONE),
-    ],
-    ids=repr,
-)
-def test_options_for_a_plain_file(small: Path, options: object) -> None:
-    assert list(tf_record_iterator(small, options)) == SMALL
-    assert list(tf_record_iterator(str(small), options)) == SMALL
-
-
-@pytest.mark.parametrize("kind", ["GZIP", "ZLIB"])
-def test_options_for_a_compressed_file(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "x").write_bytes(WRAP[kind](framed(SMALL)))
-    number = TFRecordCompressionType[kind]
-    for options in (None, kind, number, TFRecordOptions(kind), TFRecordOptions(number)):
-        assert list(tf_record_iterator(tmp_path / "x", options)) == SMALL
 
 
 def test_wrong_arguments(small: Path) -> None:

@@ -77,16 +77,6 @@ def test_the_tfrecord_package_reads_our_sidecar(file: Path) -> None:
     assert halves == RECORDS
 
 
-def test_golden_files(golden: Path, tmp_path: Path) -> None:
-    for name in ("examples", "sequences", "raw"):
-        file = tmp_path / f"{name}.tfrecord"
-        file.write_bytes((golden / "tf" / file.name).read_bytes())
-        sidecar = Path(write_sidecar(file))
-        make_their_index(file, tmp_path / "theirs")
-        assert sidecar.read_bytes() == (tmp_path / "theirs").read_bytes()
-        assert used_sidecar(file)
-
-
 def cached(file: Path) -> Path:
     return Path(os.fsdecode(cached_index_path(os.fsencode(file))))
 

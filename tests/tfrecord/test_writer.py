@@ -22,7 +22,7 @@ from ffrfs.tfrecord import (
     TFRecordWriter,
     tf_record_iterator,
 )
-from tests.tfrecord_file import framed, tfrecord_records
+from tests.tfrecord_file import framed
 from tests.tfrecord_package import the_package_tfrecord
 from tests.tiny_disk import run_on_tiny_disk
 
@@ -35,15 +35,6 @@ def write(path: Path, records: list[bytes], options: object = None) -> Path:
         for record in records:
             writer.write(record)
     return path
-
-
-@pytest.mark.parametrize("name", ["examples", "raw", "sequences"])
-def test_writing_golden_records_gives_the_golden_files(
-    golden: Path, tmp_path: Path, name: str
-) -> None:
-    path = golden / "tf" / f"{name}.tfrecord"
-    write(tmp_path / "x", tfrecord_records(path.read_bytes()))
-    assert (tmp_path / "x").read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)

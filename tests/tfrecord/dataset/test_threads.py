@@ -110,12 +110,6 @@ def test_the_end_does_not_wait_for_bytes_of_a_pipe(
         os.close(pipe)
 
 
-def test_closing_the_iterator_by_with_ends_the_threads(files: list[Path]) -> None:
-    with contextlib.closing(iter(dataset(files))) as iterator:
-        next(iterator)
-    assert threads() == 0
-
-
 def test_reading_ahead_has_a_limit(files: list[Path]) -> None:
     made: list[int] = []
     enough = threading.Event()

@@ -19,7 +19,6 @@ from ffrfs.tfrecord import (
     parse_single_example,
 )
 from ffrfs.tfrecord.parsing.dtypes import kind_of, numpy_dtype
-from tests.interpreter import python
 
 RECORD = from_dict({"i": [1, 2], "f": 0.5, "b": [b"a\0"]}).SerializeToString()
 
@@ -122,12 +121,3 @@ def test_features_of_tensorflow() -> None:
     assert own.partitions == (RaggedFeature.RowLengths("lengths"),)
     with pytest.raises(ValueError, match="Other cannot be read here"):
         parse_example([data], {"x": theirs("Other", dtype=int64)})
-
-
-def test_tensorflow_is_not_imported() -> None:
-    program = (
-        "import sys; from ffrfs.tfrecord import VarLenFeature, parse_single_example as p; "
-        "p(b'', {'x': VarLenFeature('int64')}); print('tensorflow' in sys.modules)"
-    )
-    done = python("-c", program, check=True)
-    assert done.stdout.split() == ["False"]

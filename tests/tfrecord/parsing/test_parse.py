@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,10 +21,6 @@ from ffrfs.tfrecord.parsing.parse import (
 )
 from ffrfs.tfrecord.parsing.values import SparseValue
 from tests.tfrecord_file import tfrecord_records
-
-
-def records(path: Path) -> list[bytes]:
-    return tfrecord_records(path.read_bytes())
 
 
 def record(**values: object) -> bytes:
@@ -68,71 +63,26 @@ def sparse(indices: object, values: np.ndarray, shape: list[int]) -> SparseValue
     return SparseValue(ints(indices).reshape(-1, len(shape)), values, ints(shape))
 
 
-class TestGolden:
-    """The expected values are the results of TensorFlow's tf.io.parse_example."""
-
-    def test_batch(self, golden: Path) -> None:
-        expected = np.load(golden / "tf/parse_example.npz")
-        features = {
-            "image/height": FixedLenFeature([], np.int64),
-            "embedding": FixedLenFeature([8], np.float32),
-            "weights": VarLenFeature(np.float32),
-            "image/format": FixedLenFeature([], bytes),
-            "missing": FixedLenFeature([], np.int64, -1),
-        }
-        found = parse_example(records(golden / "tf/examples.tfrecord"), features)
-        weights = SparseValue(expected["w_indices"], expected["w_values"], expected["w_shape"])
-        wanted = {
-            "image/height": expected["height"],
-            "embedding": expected["embedding"],
-            "weights": weights,
-            "image/format": texts([text.encode() for text in expected["fmt"].tolist()]),
-            "missing": expected["missing"],
-        }
-        check(found, wanted)
-
-    def test_single_examples(self, golden: Path) -> None:
-        values = json.loads((golden / "tf/examples.json").read_text())
-        features = {
-            "label": VarLenFeature(np.int64),
-            "tags": VarLenFeature(bytes),
-            "weights": FixedLenSequenceFeature([], np.float32, allow_missing=True),
-        }
-        for data, value in zip(records(golden / "tf/examples.tfrecord"), values, strict=True):
-            found = parse_single_example(data, features)
-            labels = value.get("label", {}).get("int64_list", [])
-            tags = [bytes.fromhex(tag) for tag in value.get("tags", {}).get("bytes_list", [])]
-            wanted = {
-                "label": sparse(range(len(labels)), ints(labels), [len(labels)]),
-                "tags": sparse(range(len(tags)), texts(tags), [len(tags)]),
-                "weights": floats(value.get("weights", {}).get("float_list", [])),
-            }
-            check(found, wanted)
-
-    def test_sequences(self, golden: Path) -> None:
-        values = json.loads((golden / "tf/sequences.json").read_text())
-        for data, value in zip(records(golden / "tf/sequences.tfrecord"), values, strict=True):
-            context, lists = parse_single_sequence_example(
-                data,
-                {"name": FixedLenFeature([], bytes), "id": VarLenFeature(np.int64)},
-                {
-                    "frames": FixedLenSequenceFeature([3], np.float32),
-                    "tokens": VarLenFeature(np.int64),
-                },
-            )
-            name = bytes.fromhex(value["context"]["name"]["bytes_list"][0])
-            number = value["context"]["id"]["int64_list"]
-            check(context, {"name": texts(name), "id": sparse([0], ints(number), [1])})
-            frames = [step["float_list"] for step in value["feature_lists"]["frames"]]
-            tokens = [step["int64_list"] for step in value["feature_lists"]["tokens"]]
-            places = [(row, i) for row, step in enumerate(tokens) for i in range(len(step))]
-            longest = max(map(len, tokens), default=0)
-            flat = ints([token for step in tokens for token in step])
-            wanted = {
-                "frames": floats(frames).reshape(-1, 3),
-                "tokens": sparse(places, flat, [len(tokens), longest]),
-            }
-            check(lists, wanted)
+def test_results_of_tensorflow(golden: Path) -> None:
+    expected = np.load(golden / "tf/parse_example.npz")
+    features = {
+        "image/height": FixedLenFeature([], np.int64),
+        "embedding": FixedLenFeature([8], np.float32),
+        "weights": VarLenFeature(np.float32),
+        "image/format": FixedLenFeature([], bytes),
+        "missing": FixedLenFeature([], np.int64, -1),
+    }
+    records = tfrecord_records((golden / "tf/examples.tfrecord").read_bytes())
+    found = parse_example(records, features)
+    weights = SparseValue(expected["w_indices"], expected["w_values"], expected["w_shape"])
+    wanted = {
+        "image/height": expected["height"],
+        "embedding": expected["embedding"],
+        "weights": weights,
+        "image/format": texts([text.encode() for text in expected["fmt"].tolist()]),
+        "missing": expected["missing"],
+    }
+    check(found, wanted)
 
 
 BATCH = [
@@ -172,17 +122,6 @@ def test_a_single_example_has_no_batch_dimension() -> None:
     last = parse_single_example(BATCH[2], FEATURES)
     check(last["v"], sparse([], ints([]), [0]))
     check(last["s"], ints([]).reshape(0, 2))
-
-
-def test_an_empty_batch() -> None:
-    wanted = {
-        "i": ints([]).reshape(0, 2),
-        "f": floats([]),
-        "b": texts([]).reshape(0, 1, 1),
-        "v": sparse([], ints([]), [0, 0]),
-        "s": ints([]).reshape(0, 0, 2),
-    }
-    check(parse_example([], FEATURES), wanted)
 
 
 def test_records_are_any_bytes_like_objects() -> None:
