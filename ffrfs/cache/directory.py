@@ -145,10 +145,7 @@ class CacheDirectory:
 
     def _open_data(self, label: Label, size: int) -> int:
         """Open the data file. Raises ValueError if it is missing, or its length is wrong."""
-        try:
-            data = self.place.open_file(self.place.relative(label.name, "data"))
-        except FileNotFoundError:
-            raise ValueError(_NO_DATA) from None
+        data = _open_data(self.place, label.name)
         if os.fstat(data).st_size != size:
             os.close(data)
             raise ValueError("its data file has the wrong length")
@@ -242,18 +239,23 @@ class Store:
         with contextlib.ExitStack() as ends:
             files = None
             with contextlib.suppress(OSError, ValueError):
-                files = self._open(name, ends)
+                files = self.open(name, ends)
             yield files
 
-    def _open(self, name: str, ends: contextlib.ExitStack) -> Files | None:
-        fd = self.place.open_file(self.place.relative(name, "state"))
+    def open(self, name: str, ends: contextlib.ExitStack) -> Files | None:
+        """Return the files, until `ends`; None: another process makes or removes the object.
+
+        Raises ValueError: the fault of a damaged one; FileNotFoundError: there is none; CacheError.
+        """
+        relative = self.place.relative(name, "state")
+        fd = self.place.open_file(relative)
         ends.callback(os.close, fd)
-        if not try_lock(fd, USE_AT, shared=True):
+        if not try_lock(fd, USE_AT, shared=True) or not self.place.is_same(fd, relative):
             return None
         size, _, _ = parse_header(os.pread(fd, HEADER_SIZE, 0))
         state = StateFile(fd, size)
         _, boot = state.read_header(name)
-        data = self.place.open_file(self.place.relative(name, "data"))
+        data = _open_data(self.place, name)
         ends.callback(os.close, data)
         return Files(state, data, self.is_pinned(name), boot == boot_id() and any(boot))
 
@@ -274,6 +276,13 @@ class Store:
         """Remove the object, which is locked exclusively: the state file after the data."""
         for ending in ("pin", "data", "state"):
             self.place.unlink(self.place.relative(name, ending))
+
+
+def _open_data(place: CachePlace, name: str) -> int:
+    try:
+        return place.open_file(place.relative(name, "data"))
+    except FileNotFoundError:
+        raise ValueError(_NO_DATA) from None
 
 
 def open_usage(place: CachePlace) -> UsageFile:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from ffrfs.cache.directory import Store, open_usage
 from ffrfs.cache.eviction import evict, evict_blocks, survey
 from ffrfs.cache.files import Files
-from ffrfs.cache.locks import is_locked, locked, try_lock
+from ffrfs.cache.locks import is_locked, locked
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.quota import count
-from ffrfs.cache.state_file import HEADER_SIZE, USE_AT, parse_header
+from ffrfs.cache.state_file import USE_AT
 from ffrfs.cache.usage import EVICTION_AT
 from ffrfs.errors import CacheError
 from ffrfs.printable import shown_name
@@ -77,9 +77,8 @@ class Inventory:
     def unreadable(self) -> Iterator[tuple[str, str]]:
         """Yield the names of objects that are damaged, or of other users, and the fault."""
         for name in self.store.names():
-            with self.store.opened(name) as files:
-                if files is None and (reason := self._reason(name)):
-                    yield name, reason
+            if reason := self._reason(name):
+                yield name, reason
 
     def find(self, wanted: Sequence[str]) -> list[ObjectFacts]:
         """Return objects by URL, or by the beginning of the name. Raises CacheError if absent."""
@@ -137,26 +136,17 @@ class Inventory:
             self.place.unlink(relative)
 
     def _reason(self, name: str) -> str:
-        """Return why an object cannot be read; "" if another process makes or removes it."""
-        shown, relative = self.place.shown(name, "state"), self.place.relative(name, "state")
+        """Return why an object cannot be read; "": it can, or another process has it locked."""
         try:
-            fd = self.place.open_file(relative)
+            with contextlib.ExitStack() as ends:
+                self.store.open(name, ends)
         except FileNotFoundError:
-            return ""
+            pass
         except CacheError as error:
             return str(error)
-        try:
-            if not try_lock(fd, USE_AT, shared=True) or not self.place.is_same(fd, relative):
-                return ""
-            parse_header(os.pread(fd, HEADER_SIZE, 0))
-            with self.store.opened(name) as files:
-                if files is not None:  # it was made meanwhile
-                    return ""
         except ValueError as error:
-            return f"{shown}: {error}; remove it and its data file"
-        finally:
-            os.close(fd)
-        return f"{shown}: its data file is missing or has the wrong length; remove it"
+            return f"{self.place.shown(name, 'state')}: {error}; remove it and its data file"
+        return ""
 
     def _remove_staged(self) -> int:
         """Remove unfinished state files, which remain on file systems without O_TMPFILE."""

@@ -271,16 +271,20 @@ def test_verify_reports_objects_it_cannot_check(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "cache"
-    for url in ("s3://bucket/a.tfrecord", OTHER):
+    for url in ("s3://bucket/a.tfrecord", "s3://bucket/b.tfrecord", OTHER):
         cached(place, url, content(0, 5000))
     out = run(capfd, "verify", place)
-    assert out.count(": no cached block is missing; ") == 2
-    state = next(place.glob("??/*.state"))
-    with open(state, "r+b") as file:
+    assert out.count(": no cached block is missing; ") == 3
+    damaged, cut, lost = place.glob("??/*.state")
+    with open(damaged, "r+b") as file:
         file.seek(100)
         file.write(b"\xff")
+    os.truncate(cut, 5000)
+    lost.with_suffix(".data").unlink()
     out = run(capfd, "verify", place, status=1)
-    assert "the checksum of its header does not match; remove it and its data file" in out
+    assert f"{damaged}: the checksum of its header does not match; remove it and its data" in out
+    assert f"{cut}: its length is wrong; remove it and its data file\n" in out
+    assert f"{lost}: its data file is missing; remove it and its data file\n" in out
 
 
 def test_wrong_usage(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
