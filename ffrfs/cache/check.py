@@ -39,9 +39,7 @@ class CheckReport:
 
 def check_object(files: Files, url: str) -> CheckReport:
     report = CheckReport()
-    there = np.zeros(files.state.block_count, bool)
-    for part in files.present():
-        there[part] = True
+    there = files.state.flags(files.present())
     report.problems += _holes(files, there)
     _check_records(files, there, url.endswith(".ffr"), report)
     return report

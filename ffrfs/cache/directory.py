@@ -298,9 +298,7 @@ def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
     """Set `live` for blocks that were synced and have no hole, under an exclusive lock."""
     import numpy as np
 
-    is_durable = np.zeros(state.block_count, bool)
-    for part in state.durable():
-        is_durable[part] = True
+    is_durable = state.flags(state.durable())
     is_whole = np.zeros(state.block_count, bool)
     for begin, end in data_ranges(data, 0, state.size):
         first = -(-begin // BLOCK_SIZE)

@@ -40,60 +40,42 @@ _AHEAD_US = 60_000_000
 
 @dataclass
 class Survey:
-    """Blocks of the cache; the arrays list them in the order of eviction."""
+    """Blocks of the cache in the order of eviction; pinned ones come last."""
 
     names: list[str]
-    owners: NDArray[np.int32]  # for each block the index of its object in `names`
-    blocks: Blocks
-    sizes: NDArray[np.int64]
-    unpinned_count: int  # number of unpinned blocks in the arrays; pinned ones come last
+    listed: Listed  # the owner of a block is the index of its object in `names`
     newest_us: int  # when the last of all blocks was used
 
-    def end_for(self, begin: int, size: int) -> int:
-        """Return the end of the blocks from `begin` that hold `size` bytes; at most all blocks."""
-        sizes = self.sizes[begin:]
-        return begin + min(int(np.searchsorted(np.cumsum(sizes), size)) + 1, len(sizes))
-
-    def between(self, begin: int, end: int) -> Iterator[tuple[str, Blocks]]:
-        """Yield these blocks in the order of eviction, as (name of an object, its blocks)."""
-        owners, blocks = self.owners[begin:end], self.blocks[begin:end]
-        for owner in sorted(set(owners.tolist())):
-            yield self.names[owner], np.sort(blocks[owners == owner])
+    @property
+    def unpinned_count(self) -> int:
+        return int((self.listed["age"] < _PINNED).sum())
 
 
 def survey(objects: Objects, count: int) -> Survey:
     """Return the blocks to evict first, at most `count`."""
-    newest_us = 0
-    names: list[str] = []
-    oldest = np.zeros(0, _LISTED)
+    found = Survey([], np.zeros(0, _LISTED), 0)
     for name in objects.names():
         with objects.opened(name) as files:
             if files is None:
                 continue
             blocks = 0
             ours = np.zeros(0, _LISTED)
-            for part in (_listed(files, len(names), each) for each in files.present()):
+            for part in (_listed(files, len(found.names), each) for each in files.present()):
                 blocks += len(part)
-                newest_us = max(newest_us, int((part["age"] & ~_PINNED).max(initial=0)))
+                newest_us = int((part["age"] & ~_PINNED).max(initial=0))
+                found.newest_us = max(found.newest_us, newest_us)
                 ours = _oldest(ours, part, count)
             if 0 < blocks <= count:  # the last block takes the rest with it: the state file
                 ours["size"][ours["age"].argmax()] += max(files.allocated() - files.size(), 0)
-            oldest = _oldest(oldest, ours, count)
-            names.append(name)
-    return Survey(
-        names,
-        oldest["owner"],
-        oldest["block"],
-        oldest["size"],
-        int((oldest["age"] < _PINNED).sum()),
-        newest_us,
-    )
+            found.listed = _oldest(found.listed, ours, count)
+            found.names.append(name)
+    return found
 
 
 def _listed(files: Files, owner: int, blocks: Blocks) -> Listed:
     part = np.zeros(len(blocks), _LISTED)
     part["owner"], part["block"] = owner, blocks
-    part["size"] = _sizes(files.state, blocks)
+    part["size"] = np.minimum(files.state.size - blocks * BLOCK_SIZE, BLOCK_SIZE)
     part["age"] = _used_us(files.state, blocks)
     if files.pinned:
         part["age"] |= _PINNED
@@ -111,16 +93,18 @@ def evict(objects: Objects, found: Survey, size: int, count_max: int | None = No
 
     A block that is being filled, or was used since, stays; a later one is removed in its place.
     """
-    freed = begin = 0
-    count = len(found.blocks) if count_max is None else count_max
-    while freed < size and begin < count:
-        end = min(found.end_for(begin, size - freed), count)
-        freed += _evict(objects, list(found.between(begin, end)), found.newest_us)
-        begin = end
+    freed = 0
+    left = found.listed[:count_max]
+    while freed < size and len(left):
+        count = int(np.searchsorted(np.cumsum(left["size"]), size - freed)) + 1
+        freed += _evict(objects, found.names, left[:count], found.newest_us)
+        left = left[count:]
     return freed
 
 
-def _evict(objects: Objects, going: list[tuple[str, Blocks]], newest_us: int) -> int:
+def _evict(objects: Objects, names: list[str], listed: Listed, newest_us: int) -> int:
+    owners = np.unique(listed["owner"]).tolist()
+    going = [(names[own], np.sort(listed["block"][listed["owner"] == own])) for own in owners]
     if len(going) < 2:
         return sum(_evict_of(objects, *each, newest_us) for each in going)
     # Each thread waits for a sync; file systems combine concurrent syncs.
@@ -188,17 +172,10 @@ def _used_us(state: StateFile, blocks: Blocks) -> NDArray[np.uint64]:
     return times
 
 
-def _sizes(state: StateFile, blocks: Blocks) -> Blocks:
-    sizes: Blocks = np.minimum(state.size - blocks * BLOCK_SIZE, BLOCK_SIZE)
-    return sizes
-
-
 def punch_leaks(files: Files) -> None:
     """Free space that no block uses: of forgotten blocks, or half written by a killed process."""
     state = files.state
-    there = np.zeros(state.block_count, bool)
-    for part in files.present():
-        there[part] = True
+    there = state.flags(files.present())
     for begin, end in data_ranges(files.data, 0, state.size):
         first, last = begin // BLOCK_SIZE, (end - 1) // BLOCK_SIZE
         for block in (np.flatnonzero(~there[first : last + 1]) + first).tolist():

@@ -187,6 +187,15 @@ class StateFile:
     def durable(self) -> Iterator[NDArray[np.int64]]:
         return self._where(self._durable, lambda durable: durable == 1)
 
+    def flags(self, parts: Iterator[NDArray[np.int64]]) -> NDArray[np.bool_]:
+        """Return for each block whether it is in one of the parts."""
+        import numpy as np
+
+        found = np.zeros(self.block_count, bool)
+        for part in parts:
+            found[part] = True
+        return found
+
     def unsynced(self) -> Iterator[tuple[int, int]]:
         """Yield (block, number) of the blocks that are present and not durable."""
         # Not by NumPy, whose loading would delay a mount.

@@ -113,9 +113,10 @@ def keep_listing(url: RemoteUrl, urls: Sequence[str], settings: RemoteSettings) 
     path = settings.cache_dir or default_cache_dir()
     names = [shown_name(one)[len(url.shown) :] for one in urls]
     # A CacheError is an OSError; opening an object reports it.
-    with contextlib.suppress(OSError), contextlib.ExitStack() as ends:
-        place = CachePlace(path, shared=settings.cache_shared)
-        ends.callback(place.close)
+    with (
+        contextlib.suppress(OSError),
+        contextlib.closing(CachePlace(path, shared=settings.cache_shared)) as place,
+    ):
         name = _listing_name(url, settings)
         listings.keep_listing(place, name, url.shown, names, settings.cache_size)
 

@@ -282,7 +282,7 @@ def test_a_state_file_that_claims_many_blocks_costs_no_memory(tmp_path: Path) ->
         assert tracemalloc.get_traced_memory()[1] < 16 * MIB
     finally:
         tracemalloc.stop()
-    assert found.blocks.tolist() == list(range(100))
+    assert found.listed["block"].tolist() == list(range(100))
     cache.close()
 
 
