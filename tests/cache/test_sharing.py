@@ -9,6 +9,7 @@ import os
 import random
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -38,6 +39,20 @@ from tests.tiny_disk import run_on_tiny_disk
 
 MIB = 1 << 20
 WAIT_S = 60.0
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[CacheDirectory]:
+    with contextlib.closing(CacheDirectory(str(tmp_path / "cache"), 32 * MIB)) as cache:
+        yield cache
+
+
+def filled(cache: CacheDirectory, count: int) -> CachedObject:
+    """Open an object, and fill its first blocks."""
+    kept = cache.open(URL, "v1", count * BLOCK_SIZE)
+    for block in range(count):
+        fill(kept, block)
+    return kept
 
 
 def test_two_processes_fill_each_block_once(tmp_path: Path) -> None:
@@ -130,8 +145,7 @@ def test_all_processes_share_one_limit(tmp_path: Path) -> None:
     assert 40 * MIB <= held(place) <= limit
 
 
-def test_a_block_that_is_being_filled_is_not_evicted(tmp_path: Path) -> None:
-    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+def test_a_block_that_is_being_filled_is_not_evicted(cache: CacheDirectory) -> None:
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
     fill(kept, 0)
     assert kept.claim(0)
@@ -140,57 +154,43 @@ def test_a_block_that_is_being_filled_is_not_evicted(tmp_path: Path) -> None:
     assert 0 in check(kept)
     kept.release(0)
     kept.close()
-    cache.close()
 
 
-def test_a_newer_block_is_evicted_instead_of_a_claimed_one(tmp_path: Path) -> None:
-    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
-    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
-    for block in range(3):
-        fill(kept, block)
+def test_a_newer_block_is_evicted_instead_of_a_claimed_one(cache: CacheDirectory) -> None:
+    kept = filled(cache, 3)
     assert kept.claim(0)
     assert evict(cache.store, survey(cache.store, 3), 1) == BLOCK_SIZE
     assert check(kept) == {0, 2}
     kept.release(0)
     kept.close()
-    cache.close()
 
 
-def test_a_block_used_since_the_survey_is_not_evicted(tmp_path: Path) -> None:
-    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
-    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE)
-    for block in range(3):
-        fill(kept, block)
+def test_a_block_used_since_the_survey_is_not_evicted(cache: CacheDirectory) -> None:
+    kept = filled(cache, 3)
     found = survey(cache.store, 3)
     kept.touch(0, 1)
     assert evict(cache.store, found, 1) == BLOCK_SIZE
     assert check(kept) == {0, 2}
     kept.close()
-    cache.close()
 
 
-def test_blocks_with_future_use_times_are_evicted_first(tmp_path: Path) -> None:
+def test_blocks_with_future_use_times_are_evicted_first(cache: CacheDirectory) -> None:
     """The clock was set back after these blocks were used."""
-    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
-    kept = cache.open(URL, "v1", 4 * BLOCK_SIZE)
-    for block in range(4):
-        fill(kept, block)
+    kept = filled(cache, 4)
     kept._state.set_used(1, 1, (time.time_ns() + 3600 * 10**9) // 1000)
     kept._state.set_used(3, 1, (1 << 64) - 1)
     kept.touch(0, 1)
     assert evict(cache.store, survey(cache.store, 4), 2 * BLOCK_SIZE) == 2 * BLOCK_SIZE
     assert check(kept) == {0, 2}
     kept.close()
-    cache.close()
 
 
 def test_eviction_resumes_after_a_thread_could_not_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: CacheDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
     settle(cache)
     kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
     with monkeypatch.context() as patched:
@@ -203,7 +203,6 @@ def test_eviction_resumes_after_a_thread_could_not_start(
         fill(kept, block)
     assert 79 in check(kept)
     kept.close()
-    cache.close()
 
 
 @pytest.mark.promise("S64")
@@ -234,10 +233,11 @@ def test_small_objects_are_evicted_whole(tmp_path: Path) -> None:
     assert 30 <= len(list(place.glob("??/*.state"))) <= 80
 
 
-def test_only_as_many_small_objects_as_needed_are_evicted(tmp_path: Path) -> None:
+def test_only_as_many_small_objects_as_needed_are_evicted(
+    cache: CacheDirectory, tmp_path: Path
+) -> None:
     """Most of the disk space of a small object is not its block."""
     place = tmp_path / "cache"
-    cache = CacheDirectory(str(place), 32 * MIB)
     for number in range(60):
         kept = cache.open(f"s3://b/{number}", "v1", 300)
         fill(kept, 0)
@@ -252,11 +252,9 @@ def test_only_as_many_small_objects_as_needed_are_evicted(tmp_path: Path) -> Non
     # The oldest ones were removed.
     urls = {state.read_header(path.stem)[0].url for path, state in state_files(place)}
     assert urls == {f"s3://b/{number}" for number in range(freed // each, 60)}
-    cache.close()
 
 
-def test_pinned_objects_are_evicted_last(tmp_path: Path) -> None:
-    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+def test_pinned_objects_are_evicted_last(cache: CacheDirectory, tmp_path: Path) -> None:
     pinned = cache.open("s3://b/pinned", "v1", 10 * BLOCK_SIZE)
     for block in range(10):
         fill(pinned, block)
@@ -274,7 +272,6 @@ def test_pinned_objects_are_evicted_last(tmp_path: Path) -> None:
     assert check(pinned) == set()
     for kept in (pinned, other, more):
         kept.close()
-    cache.close()
 
 
 def begin(kept: CachedObject, block: int) -> None:

@@ -19,8 +19,8 @@ from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.cache.blocks import in_child
-
-SETTINGS = RemoteSettings(timeout_s=30)
+from tests.remote import origins
+from tests.remote.origins import SETTINGS, names, read
 
 
 def url_of(path: Path) -> RemoteUrl:
@@ -28,15 +28,7 @@ def url_of(path: Path) -> RemoteUrl:
 
 
 def pin(path: Path) -> Pin:
-    return asyncio.run(origin_for(url_of(path), SETTINGS).pin(url_of(path)))
-
-
-def read(of: Pin, offset: int, size: int) -> bytes:
-    return bytes(asyncio.run(read_bytes(origin_for(of.url, SETTINGS), of, offset, size)))
-
-
-async def names(url: RemoteUrl) -> list[str]:
-    return await origin_for(url, SETTINGS).list(url)
+    return origins.pin(url_of(path))
 
 
 def test_a_pin_as_text_keeps_no_signature() -> None:
@@ -135,12 +127,12 @@ def test_a_directory_is_listed(tmp_path: Path) -> None:
     (tmp_path / "below" / "x").touch()
     (tmp_path / "loop").symlink_to("loop")  # opening it reports the error
     (tmp_path / "gone").symlink_to("nowhere")
-    found = asyncio.run(names(parse_url(f"file://{tmp_path}/")))
+    found = names(parse_url(f"file://{tmp_path}/"))
     assert [parse_url(text).key for text in found] == [
         f"{tmp_path}/{name}" for name in ("a", "b", "c%20", "gone", "loop", "ä é")
     ]
     with pytest.raises(RemoteError):
-        asyncio.run(names(parse_url(f"file://{tmp_path}/none/")))
+        names(parse_url(f"file://{tmp_path}/none/"))
 
 
 def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

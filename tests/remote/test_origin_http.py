@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -17,12 +16,11 @@ from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.interpreter import python
+from tests.remote.origins import SETTINGS, names, pin, read
 from tests.remote.servers.nginx import Nginx, nginx, nginx_of
 from tests.remote.servers.program import free_ports
 from tests.remote.servers.scripted import Answer, Asked, good, scripted
 
-T = TypeVar("T")
-SETTINGS = RemoteSettings(timeout_s=30)
 IMPATIENT = RemoteSettings(timeout_s=2)
 
 
@@ -36,18 +34,6 @@ def folder(web: Nginx, web_root: Path, tmp_path: Path) -> Iterator[Path]:
 
 def at(web: Nginx, folder: Path, name: str) -> RemoteUrl:
     return parse_url(f"{web.url}/{folder.name}/{name}")
-
-
-def pin(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> Pin:
-    return asyncio.run(origin_for(url, settings).pin(url))
-
-
-def read(of: Pin, offset: int, size: int, settings: RemoteSettings = SETTINGS) -> bytes:
-    return bytes(asyncio.run(read_bytes(origin_for(of.url, settings), of, offset, size)))
-
-
-def names(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> list[str]:
-    return asyncio.run(origin_for(url, settings).list(url))
 
 
 def test_ranges(web: Nginx, folder: Path) -> None:
@@ -84,7 +70,7 @@ def test_names(web: Nginx, folder: Path, name: str, written: str) -> None:
     (folder / name).write_bytes(b"hello")
     found = pin(at(web, folder, written))
     assert read(found, 1, 3) == b"ell"
-    assert [pin(parse_url(text)).size for text in names(at(web, folder, ""))] == [5]
+    assert [pin(text).size for text in names(at(web, folder, ""))] == [5]
 
 
 def test_a_query_is_sent_and_not_shown(web: Nginx, folder: Path) -> None:
@@ -133,13 +119,13 @@ def test_a_listing_with_absolute_links(typed: str, linked: str) -> None:
 
     with scripted(answer) as port:
         url = f"http://localhost:{port}/{typed}"
-        assert names(parse_url(url)) == [f"{url}a.ffr"]
+        assert names(url) == [f"{url}a.ffr"]
 
 
 def test_a_listing_that_is_not_html() -> None:
     why = pytest.raises(RemoteError, match="its listing is not readable HTML")
     with scripted(lambda _: page("<![foo bar")) as port, why:
-        names(parse_url(f"http://localhost:{port}/"))
+        names(f"http://localhost:{port}/")
 
 
 def page(text: str) -> Answer:
@@ -206,14 +192,14 @@ def test_urls_that_are_not_objects(web: Nginx, folder: Path) -> None:
 def test_an_unreachable_server() -> None:
     refused = pytest.raises(RemoteTimeoutError, match=r"no answer for 1\.8 s .*refuses connections")
     with free_ports(1) as [port], refused:
-        pin(parse_url(f"http://127.0.0.1:{port}/a"), IMPATIENT)
+        pin(f"http://127.0.0.1:{port}/a", IMPATIENT)
     with pytest.raises(RemoteTimeoutError, match=r"DNS does not know the name of nohost\.invalid"):
-        pin(parse_url("http://nohost.invalid/a"), IMPATIENT)
+        pin("http://nohost.invalid/a", IMPATIENT)
 
 
 def test_a_server_without_tls(web: Nginx) -> None:
     with pytest.raises(RemoteError, match="TLS") as caught:
-        pin(parse_url(f"https://127.0.0.1:{web.port}/a"))
+        pin(f"https://127.0.0.1:{web.port}/a")
     assert not isinstance(caught.value, RemoteTimeoutError)
 
 
@@ -233,7 +219,7 @@ def test_a_server_that_comes_back(tmp_path: Path) -> None:
         return bytes(await task)
 
     with nginx(tmp_path) as server:
-        found = pin(parse_url(f"{server.url}/a"))
+        found = pin(f"{server.url}/a")
         assert asyncio.run(reading(found, server)) == b"hello"
 
 
@@ -270,4 +256,4 @@ def test_a_proxy(web: Nginx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert "".join(proxy.requests()).count(f"/{folder.name}/a 206 ") == 2
         # nginx makes no tunnels.
         with pytest.raises(RemoteTimeoutError, match=r"the proxy does not connect to it; check"):
-            pin(parse_url("https://127.0.0.1:1/a"), RemoteSettings(timeout_s=3))
+            pin("https://127.0.0.1:1/a", RemoteSettings(timeout_s=3))

@@ -70,29 +70,6 @@ def test_ranges_and_etags(server: Faulty) -> None:
     assert b'href="file"' in Got(server.port, "/").body
 
 
-@pytest.mark.parametrize(
-    ("kind", "status"),
-    [
-        (Kind.SLOW_DOWN, 503),
-        (Kind.ERROR, 500),
-        (Kind.DENIED, 403),
-        (Kind.REDIRECT, 307),
-        (Kind.LOGIN, 200),
-        (Kind.WHOLE, 200),
-    ],
-)
-def test_fault_statuses(server: Faulty, kind: Kind, status: int) -> None:
-    server.do(kind, seconds=7, location="http://192.0.2.1:1")
-    got = Got(server.port, **RANGE)
-    assert got.status == status
-    if kind is Kind.SLOW_DOWN:
-        assert got.headers["retry-after"] == "7"
-    if kind is Kind.REDIRECT:
-        assert got.headers["location"] == "http://192.0.2.1:1/file"
-    server.mend()
-    assert Got(server.port, **RANGE).status == 206
-
-
 def test_wrong_headers(server: Faulty) -> None:
     server.do(Kind.WRONG_RANGE, times=1)
     server.do(Kind.WRONG_TOTAL, times=1)
@@ -111,20 +88,6 @@ def test_wrong_headers(server: Faulty) -> None:
     assert len(wrong) == 300000
     assert not any(a == b for a, b in zip(wrong[:1000], DATA[1000:2000], strict=True))
     assert Got(server.port, **RANGE).body == DATA[1000:301000]
-
-
-def test_bodies_that_end_early(server: Faulty) -> None:
-    server.do(Kind.RESET, times=1)
-    server.do(Kind.SHORT, times=1)
-    server.do(Kind.STALL_IN_BODY, times=1)
-    server.do(Kind.STALL, times=1)
-    with pytest.raises(ConnectionResetError):
-        Got(server.port, **RANGE)
-    with pytest.raises(http.client.IncompleteRead):
-        Got(server.port, **RANGE)
-    for _ in range(2):
-        with pytest.raises(TimeoutError):
-            Got(server.port, timeout_s=0.5, **RANGE)
 
 
 @pytest.mark.parametrize("kind", [Kind.ENDLESS, Kind.ENDLESS_HEADER])
