@@ -184,6 +184,18 @@ class NearOnly {
   const bool before_;
 };
 
+// Runs `begin` with a callback, and waits for it. Throws the callback's error, and Interrupted.
+template <typename Begin> void wait_until_prepared(Begin begin) {
+  const auto promise = std::make_shared<std::promise<void>>();
+  auto coming = promise->get_future();
+  begin([promise](const std::exception_ptr& error) {
+    if (error) return promise->set_exception(error);
+    promise->set_value();
+  });
+  while (coming.wait_for(kWaitCheckInterval) != std::future_status::ready) check_wait();
+  coming.get();
+}
+
 // Fetches a damaged range again from the remote, where it may be intact, and waits. Returns false
 // if the source has no remote; throws the error if the download fails, and Interrupted.
 inline bool refetch_and_wait(const Source& file, uint64_t offset, uint64_t size) {
@@ -192,15 +204,9 @@ inline bool refetch_and_wait(const Source& file, uint64_t offset, uint64_t size)
   if (NearOnly::is_here()) throw FarAway(file, offset, static_cast<size_t>(size), true);
   const uint64_t end = offset + std::min(size, file.size() - offset);
   for (; offset < end; offset += kSizeAtOnce) {
-    const auto promise = std::make_shared<std::promise<void>>();
-    auto coming = promise->get_future();
     const auto some = static_cast<size_t>(std::min(end - offset, kSizeAtOnce));
-    file.refetch(offset, some, [promise](const std::exception_ptr& error) {
-      if (error) return promise->set_exception(error);
-      promise->set_value();
-    });
-    while (coming.wait_for(kWaitCheckInterval) != std::future_status::ready) check_wait();
-    coming.get();
+    wait_until_prepared(
+        [&](Source::Prepared prepared) { file.refetch(offset, some, std::move(prepared)); });
   }
   return true;
 }

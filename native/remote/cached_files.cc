@@ -37,12 +37,6 @@ ssize_t pread_some(int fd, std::span<std::byte> target, uint64_t offset) {
 
 bool is_absent(std::byte number) { return number == std::byte{0}; }
 
-size_t size_of(Source::Parts parts) {
-  size_t size = 0;
-  for (const auto part : parts) size += part.size();
-  return size;
-}
-
 }  // namespace
 
 // The numbers of a read's blocks, taken before it. Holds enough for a read of usual size; a larger
@@ -157,9 +151,7 @@ CachedFiles::Numbers CachedFiles::numbers(uint64_t offset, uint64_t size) const 
   return {*this, {.first = first, .count = (offset + size - 1) / block_size_ - first + 1}};
 }
 
-bool CachedFiles::read_now(uint64_t offset, Source::Parts parts) const {
-  const size_t size = size_of(parts);
-  if (size == 0) return true;
+bool CachedFiles::read_now(uint64_t offset, size_t size, Source::Parts parts) const {
   const Numbers before = numbers(offset, size);
   if (!before.are_there()) return false;
   if (is_memory_) {  // a memfd supports no RWF_NOWAIT, and never waits

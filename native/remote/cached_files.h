@@ -59,8 +59,9 @@ class CachedFiles {
   // kLost: the blocks are marked as cached, but the data file is too short or cannot be read.
   enum class Found : uint8_t { kAll, kAbsent, kLost };
   // Both fill memory from `offset`, if all of it is cached before and after the read. read_now()
-  // reads only bytes in memory, and never waits; read() may wait for a disk.
-  [[nodiscard]] bool read_now(uint64_t offset, Source::Parts parts) const;
+  // reads only bytes in memory, and never waits; read() may wait for a disk. `size`: that of all
+  // parts, at least 1.
+  [[nodiscard]] bool read_now(uint64_t offset, size_t size, Source::Parts parts) const;
   [[nodiscard]] Found read(uint64_t offset, std::span<std::byte> target) const;
   // Begins a read without the page cache, if all of the range is cached, and only on disk: pages
   // that the fetcher has just written would have to be written back first. Valid while `this` is.

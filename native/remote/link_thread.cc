@@ -134,9 +134,7 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
   } else if (answer.kind == Told::kReady) {
     if (taken.done) finished.emplace_back(std::move(taken.done), nullptr);
   } else {
-    const auto known = known_.find(taken.number);
-    const std::string name = taken.ask == Ask::kList || known == known_.end() ? shown_url(taken.url)
-                                                                              : known->second.name;
+    const std::string name = name_of(taken);
     std::string line = std::move(answer.line);
     for (const std::string& prefix : {name + ": ", taken.url + ": "}) {
       if (line.starts_with(prefix)) line.erase(0, prefix.size());
@@ -145,11 +143,19 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
     const auto error =
         std::make_exception_ptr(RemoteError(answer.error_class, name, line, !is_blocks));
     const uint32_t number = taken.number;
+    const auto known = known_.find(number);
     const bool is_free = taken.ask == Ask::kOpen && known != known_.end() && !known->second.object;
     fail(std::move(taken), error, finished);
     if (is_free) closed_.push_back(number);
   }
   return true;
+}
+
+// Returns what a message calls the object or the directory.
+std::string ObjectLink::name_of(const Request& request) const {
+  const auto known = known_.find(request.number);
+  const bool is_object = request.ask != Ask::kList && known != known_.end();
+  return is_object ? known->second.name : shown_url(request.url);
 }
 
 void ObjectLink::take_opened(Request request, Answer answer, Finished& finished) {
@@ -292,11 +298,8 @@ void ObjectLink::expire(Finished& finished) {
       --sent_count_;
       if (socket_.valid()) (void)socket_.send(make_message(Ask::kCancel, request.number, id));
     }
-    const auto known = known_.find(request.number);
-    const std::string name = request.ask == Ask::kList || known == known_.end()
-                                 ? shown_url(request.url)
-                                 : known->second.name;
-    fail(std::move(request), std::make_exception_ptr(timeout_error(name, seconds)), finished);
+    const auto error = std::make_exception_ptr(timeout_error(name_of(request), seconds));
+    fail(std::move(request), error, finished);
   }
 }
 

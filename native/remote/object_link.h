@@ -117,6 +117,7 @@ class ObjectLink {
 
   void receive(Finished& finished);
   [[nodiscard]] bool take(Answer answer, Finished& finished);
+  [[nodiscard]] std::string name_of(const Request& request) const;
   void take_opened(Request request, Answer answer, Finished& finished);
   [[nodiscard]] bool take_listed(Requests::iterator place, Answer answer, Finished& finished);
   void take_moved(Answer answer);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <future>
 #include <optional>
 #include <utility>
 
@@ -60,7 +59,7 @@ bool RemoteFile::read_now(uint64_t offset, Parts parts) const {
   if (size == 0) return true;
   if (offset > this->size() || size > this->size() - offset) return false;
   const OpenObject& now = open();
-  if (!now.object()->files()->read_now(offset, parts)) return false;
+  if (!now.object()->files()->read_now(offset, size, parts)) return false;
   note_used(now, offset, size);
   return true;
 }
@@ -144,16 +143,8 @@ void RemoteFile::wait_for(const OpenObject& open, BlockRange range) const {
   }
   read_on(range);
   if (const auto failure = open.object()->recent_failure(range)) std::rethrow_exception(failure);
-  const auto promise = std::make_shared<std::promise<void>>();
-  const std::shared_future<void> coming = promise->get_future().share();
-  ask(open, Ask::kWant, range, [promise](const std::exception_ptr& error) {
-    if (error) {
-      promise->set_exception(error);
-    } else {
-      promise->set_value();
-    }
-  });
-  wait_for_answer(coming);
+  wait_until_prepared(
+      [&](Prepared prepared) { ask(open, Ask::kWant, range, std::move(prepared)); });
 }
 
 void RemoteFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
