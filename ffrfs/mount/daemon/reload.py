@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import trio
 
-from ffrfs.errors import FfrfsError, OptionError, describe
+from ffrfs.errors import FfrfsError, describe
 from ffrfs.mount.config.request import MountRequest, reread
 from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.daemon.log import Log
@@ -30,6 +30,8 @@ _IGNORED = _CHANGEABLE | {"asked", "while_open", "is_filling"}
 # The names of settings in a configuration file, by field.
 _NAMES = {field: name for name, setting in SETTINGS.items() for field in setting.fields}
 _NAMES["spec"] = _NAMES["signed"] = "packs"
+
+_FAILURES = (FfrfsError, OSError, RuntimeError)  # RuntimeError: no thread can be started
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ class Reload:
         """Read the sources of `request` again, and apply them; return the new request."""
         try:
             wanted = await trio.to_thread.run_sync(reread, request, abandon_on_cancel=True)
-        except (FfrfsError, OSError) as error:
+        except _FAILURES as error:
             log.error("not reloaded, nothing is changed: %s", describe(error))
             return request
         kept = _unchangeable(request, wanted)
@@ -80,7 +82,7 @@ class Reload:
             return before
         try:
             self.log.reopen(wanted)
-        except (OptionError, OSError) as error:
+        except _FAILURES as error:
             log.error("the log file is not changed: %s", describe(error))
             return before
         if wanted != before:
@@ -92,7 +94,7 @@ class Reload:
         """Return the metrics' file from now on."""
         try:
             check_metrics_file(wanted)
-        except OptionError as error:
+        except _FAILURES as error:
             log.error("the metrics file is not changed: %s", describe(error))
             return before
         return wanted

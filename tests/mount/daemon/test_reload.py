@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
+from ffrfs.mount.config.config import make_config
+from ffrfs.mount.config.request import make_request
+from ffrfs.mount.daemon.reload import Reload
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, check_nothing_left, engine_settings, ffrfs, wait_until
@@ -193,6 +197,19 @@ def test_mistake_in_the_file_changes_nothing(configured: Configured, text: str |
     wait_until(lambda: "not reloaded" in tree.log(), "tried")
     assert tree.statistics()["cache_limit_bytes"] == 64 << 20
     check_serves(tree)
+
+
+def test_reload_without_a_free_thread_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", fail)
+    unused: Any = None
+    request = make_request(make_config(packs=["/x.ffr"], mountpoint="/m", settings={}))
+    assert trio.run(Reload(*[unused] * 4).run, request) == request
+    assert "not reloaded, nothing is changed: cannot start a thread" in caplog.text
 
 
 @by_both
