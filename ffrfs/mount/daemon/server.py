@@ -276,11 +276,18 @@ class Server:
         self._notifier.stopping()
         log.info("%s: unmounting", reason)
         await self._watchdog.stop()
-        try:
-            busy = await trio.to_thread.run_sync(partial(self._mount.take_away, is_open=True))
-        except OSError as error:
-            log.error("%s", describe(error))
-            return
+        take_away, busy = partial(self._mount.take_away, is_open=True), None
+        while busy is None:
+            try:
+                busy = await trio.to_thread.run_sync(take_away)
+            except OSError as error:
+                log.error("%s", describe(error))
+                return
+            except (
+                RuntimeError
+            ) as error:  # no thread can be started; files that are open are served
+                log.warning("not unmounted yet: %s", describe(error))
+                await trio.sleep_until(tick())
         if busy:
             place = self.request.mountpoint
             log.warning("%s: busy: detached; serving until its last open file is closed", place)

@@ -443,13 +443,37 @@ threading.Thread.start = start_or_fail
 """
 
 
-def test_daemon_that_fails_to_start_leaves_the_mount_to_the_next(
-    new_mount: MakeMount, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """While this file exists, new processes of ffrfs cannot start a thread."""
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_THREADS)
-    short = tmp_path / "short"
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("SHORT", str(short))
+    monkeypatch.setenv("SHORT", str(tmp_path / "short"))
+    return tmp_path / "short"
+
+
+@pytest.mark.promise("S18")
+def test_signal_unmounts_once_a_thread_can_be_started(
+    short: Path, new_mount: MakeMount, pack: Path
+) -> None:
+    tree: Mount = new_mount(pack)
+    assert tree.mount().status == 0
+    tree.expect_log("not unmounted yet: cannot start a thread|busy: detached")
+    with child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        short.touch()
+        tree.signal(signal.SIGTERM)
+        wait_until(lambda: "not unmounted yet" in tree.log(), "it has been tried")
+        assert tree.is_mounted
+        short.unlink()
+        wait_until(lambda: not tree.is_mounted, "it is unmounted")
+        assert holder.next() == LARGE[1:]
+    tree.wait_for_daemon()
+
+
+def test_daemon_that_fails_to_start_leaves_the_mount_to_the_next(
+    short: Path, new_mount: MakeMount, pack: Path
+) -> None:
     tree: Mount = new_mount(pack)
     assert tree.mount().status == 0
     assert tree.process is not None
