@@ -19,7 +19,7 @@ import pytest
 import ffrfs
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.mount_fetcher import MountFetcher
-from ffrfs.mount.kernel.options import parse_options
+from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
 from ffrfs.remote.process import FetcherProcess
 from ffrfs.remote.session import session, use_urls
@@ -293,7 +293,7 @@ def test_a_worker_gets_a_link_to_an_earlier_replacement_fetcher(tmp_path: Path) 
     request = MountRequest(
         packs=(url,),
         mountpoint=str(tmp_path / "mnt"),
-        options=parse_options([]),
+        options=TreeOptions(),
         cache_dir=str(tmp_path / "cache"),
     )
     fetching = MountFetcher(request)
@@ -320,7 +320,7 @@ def test_the_old_worker_gets_a_link_if_its_successor_is_given_up(tmp_path: Path)
     request = MountRequest(
         packs=(url,),
         mountpoint=str(tmp_path / "mnt"),
-        options=parse_options([]),
+        options=TreeOptions(),
         cache_dir=str(tmp_path / "cache"),
     )
     fetching = MountFetcher(request)

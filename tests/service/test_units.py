@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.mount.config.config import read_config
-from ffrfs.mount.kernel.options import parse_options, parse_words
+from ffrfs.mount.kernel.options import parse_words, split_options
 from tests.checkout import CHECKOUT
 from tests.unit import Unit
 
@@ -122,7 +122,7 @@ def test_example_of_a_configuration(examples: Path) -> None:
 
 def test_example_of_a_mount_unit(examples: Path) -> None:
     mount = Unit.load(examples / "mnt-data.mount")
-    options = parse_options([mount.setting("Options", "Mount")])
+    options = parse_words(split_options([mount.setting("Options", "Mount")]))
     assert options.allow_other
     automount = Unit.load(examples / "mnt-data.automount")
     assert mount.setting("Where", "Mount") == automount.setting("Where", "Automount")

@@ -69,7 +69,8 @@ def serve(
             in_row = in_row + 1 if time.monotonic() - began_s < _LIFE_ENOUGH_S else 1
             if in_row == IN_ROW_MAX:
                 raise lost.error from None
-            request, ready, kept = lost.request, _no_caller, None
+            # The caller has its answer already.
+            request, ready, kept = lost.request, lambda _: None, None
         else:
             return
 
@@ -80,10 +81,6 @@ class _LostConnectionError(Exception):
     def __init__(self, error: LostWorkerError, request: MountRequest) -> None:
         self.error = error
         self.request = request
-
-
-def _no_caller(_: list[str]) -> None:
-    """Take the place of `ready` when the caller has its answer already."""
 
 
 def _serve_one(
@@ -97,8 +94,10 @@ def _serve_one(
     """Do the same as serve(), for one connection."""
     directory, notices = (state.runtime_directory(), []) if kept is None else state.next_directory()
     notices += privileges.drop()  # before any byte of a pack is read, and any thread started
-    if kept is None:
-        _check_metrics_file(request)
+    if kept is None and request.metrics_file is not None:
+        from ffrfs.mount.daemon.metrics_file import check_metrics_file
+
+        check_metrics_file(request.metrics_file)
     has_own_log = request.log_file is None and not foreground
     # A log that cannot be opened any more must not end a mount that is in use.
     is_used = kept is not None
@@ -184,13 +183,6 @@ def _open_own(log_there: Log, path: str, *, or_none: bool) -> None:
         if not or_none:
             raise
         log_there.reopen(os.devnull)
-
-
-def _check_metrics_file(request: MountRequest) -> None:
-    if request.metrics_file is not None:
-        from ffrfs.mount.daemon.metrics_file import check_metrics_file
-
-        check_metrics_file(request.metrics_file)
 
 
 def _to_keep(  # noqa: PLR0913 - all that makes the mount

@@ -71,7 +71,8 @@ def take_away_dead(
         taken = [hanging]
     else:
         taken = detach_dead(mountpoint)
-    if known is not None and not _is_ours(mountpoint):
+    there = mount_at(mountpoint)
+    if known is not None and not (there is not None and there.is_ours):
         state.forget(directory, known)
     if not taken:
         return None
@@ -108,11 +109,6 @@ def is_dead(mount: MountEntry) -> bool:
 def is_end(error: OSError) -> bool:
     """Return whether the error of a call says that its mount is dead."""
     return error.errno in _ENDS
-
-
-def _is_ours(mountpoint: str) -> bool:
-    there = mount_at(mountpoint)
-    return there is not None and there.is_ours
 
 
 def _says_dead(mount: MountEntry) -> bool | None:

@@ -88,18 +88,13 @@ _WORD = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
-def parse_options(texts: Iterable[str]) -> TreeOptions:
-    """Return the options of all `-o`, in order; of two that disagree the later one holds."""
-    return parse_words(split_options(texts))
-
-
 def split_options(texts: Iterable[str]) -> list[str]:
     """Return the words in the values of all `-o`, unescaped."""
     return [word for text in texts for word in _split(text)]
 
 
 def parse_words(words: Iterable[str]) -> TreeOptions:
-    """Return the options of words that split_options() gave; otherwise as parse_options()."""
+    """Return the options of these words (split_options()); of two that disagree the later holds."""
     words = list(words)
     if _REMOUNT in words:
         raise OptionError("remount: options of a mount cannot change; unmount, and mount again")

@@ -48,7 +48,8 @@ def drop() -> list[str]:
     is_root = os.geteuid() == 0
     try:
         if is_root:
-            _control(PR_SET_NO_NEW_PRIVS, 1)
+            if _libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
+                raise _failure()
             _bound(_KEPT_BY_ROOT)
         _keep(_KEPT_BY_ROOT if is_root else 0)
     except OSError as error:
@@ -77,11 +78,6 @@ def _keep(kept: int) -> None:
         word.effective = word.permitted
         word.inheritable = 0  # this clears the ambient ones, too
     if _libc.capset(ctypes.byref(header), words) != 0:
-        raise _failure()
-
-
-def _control(option: int, value: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise _failure()
 
 

@@ -7,9 +7,13 @@ import os
 import pytest
 
 from ffrfs.errors import OptionError
-from ffrfs.mount.kernel.options import TreeOptions, escape, parse_options
+from ffrfs.mount.kernel.options import TreeOptions, escape, parse_words, split_options
 from tests.mount.command import mount_command_fails
 from tests.mount.makers import MakeMount, PackTree
+
+
+def parse_options(texts: list[str]) -> TreeOptions:
+    return parse_words(split_options(texts))
 
 
 def test_defaults() -> None:
