@@ -79,7 +79,9 @@ class Keeper:
 
     @property
     def _wants_guardian(self) -> bool:
-        return self._kept is not None and not (self._kept.is_foreground or self._notifier.is_active)
+        if self._kept is None:
+            return False
+        return not (self._kept.is_foreground or self._notifier.is_supervised)
 
     def begin(self, wait_s: float = 0) -> None:
         """Start the guardian, if the mount wants one and has none, and keep the mount.

@@ -64,22 +64,28 @@ class Notifier:
         """
         if environment is None:
             environment = os.environ
-        address = environment.pop("NOTIFY_SOCKET", None)
+        address = _checked(environment.pop("NOTIFY_SOCKET", None))
         usec = environment.pop("WATCHDOG_USEC", None)
         watched_pid = environment.pop("WATCHDOG_PID", None)
         is_watched = address is not None and watched_pid in (None, str(os.getpid()))
+        is_main = environment.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid()))
         return cls(
-            _checked(address),
+            address,
             watchdog_interval_s=_interval_s(usec) if is_watched and usec else None,
-            # Set by systemd since version 254, and in our unit.
-            keeps_descriptors=address is not None and "FDSTORE" in environment,
-            is_main=environment.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid())),
+            # Set by systemd since version 254, and in our unit. The main process gets them back.
+            keeps_descriptors=address is not None and is_main and "FDSTORE" in environment,
+            is_main=is_main,
         )
 
     @property
     def is_active(self) -> bool:
         """Whether there is a service manager."""
         return self._address is not None
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a service manager takes the daemon for its service's main process."""
+        return self.is_active and self._main_pid is not None
 
     def ready(self, status: str) -> None:
         """Say that the tree answers, or that a reload has ended."""

@@ -216,10 +216,15 @@ def test_background_daemon_sends_its_process_number(
 def test_background_daemon_of_a_script_is_not_the_main_process(
     manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    """The manager has started a script, which mounts."""
+    """The manager has started a script, which mounts; so a guardian replaces the daemon."""
     tree = new_mount(pack_tree(TREE))
-    assert tree.mount(env=manager.environment(SYSTEMD_EXEC_PID=str(os.getpid()))).status == 0
+    environment = manager.environment(SYSTEMD_EXEC_PID=str(os.getpid()), FDSTORE="16")
+    assert tree.mount(env=environment).status == 0
     assert "MAINPID" not in manager.wait_for("READY")
+    assert "FDSTORE" not in manager.heard_within(0)
+    tree.expect_log("the daemon before this one")
+    tree.replace_daemon()
+    assert tree.ask(probes.read, "a") == TREE["a"]
 
 
 def test_mount_of_a_program_sends_no_notifications(
@@ -255,10 +260,10 @@ def test_missing_service_manager_gives_one_warning(
 
 @pytest.mark.parametrize("address", ["vsock:2:1234", "relative", ""])
 def test_invalid_notify_socket_is_ignored(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "PATH": "/bin"}
+    environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "FDSTORE": "16"}
     notifier = Notifier.from_environment(environment)
-    assert environment == {"PATH": "/bin"}
-    assert not notifier.is_active
+    assert environment == {"FDSTORE": "16"}
+    assert not (notifier.is_active or notifier.keeps_descriptors)
     notifier.ready("nobody hears")
     assert caplog.messages == [
         f"NOTIFY_SOCKET={address}: neither a path nor an abstract name: ignored"
