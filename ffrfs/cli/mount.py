@@ -17,13 +17,8 @@ from ffrfs.errors import FfrfsError, OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest, make_request
-from ffrfs.mount.config.settings import (
-    GROUPS,
-    SETTINGS,
-    Fields,
-    may_be_secret,
-    parse_setting,
-)
+from ffrfs.mount.config.settings import GROUPS, SETTINGS, Fields, parse_setting
+from ffrfs.mount.kernel.options import may_be_secret
 
 HELP = "mount packs or TFRecord files as a read-only directory tree"
 DESCRIPTION = """\

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ffrfs.errors import OptionError, parse_reason
-from ffrfs.mount.config.settings import SETTINGS, Fields, may_be_secret, parse_setting
+from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
 from ffrfs.mount.kernel.mountpoint import canonical
-from ffrfs.mount.kernel.options import escape, parse_words, split_options
+from ffrfs.mount.kernel.options import escape, may_be_secret, parse_words, split_options
 from ffrfs.remote.url import is_url, parse_url
 
 _FILE_SIZE_MAX = 1 << 20
@@ -203,8 +203,7 @@ def _setting_of_key(key: str, value: object, folder: str) -> Fields:
     try:
         return parse_setting(key, str(value), folder=folder)
     except OptionError as error:
-        shown = "" if may_be_secret(str(value)) else f" = {value!r}"
-        raise OptionError(f"{key}{shown}: {error}") from None
+        raise OptionError(f"{_shown(key, value)}: {error}") from None
 
 
 def _texts(table: Mapping[str, Any], key: str) -> list[str]:
@@ -212,7 +211,7 @@ def _texts(table: Mapping[str, Any], key: str) -> list[str]:
     value = table.get(key, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list):
-        raise OptionError(f"{key} = {value!r}: must be a string, or a list of strings")
+        raise OptionError(f"{_shown(key, value)}: must be a string, or a list of strings")
     for text in texts:
         _check_type(key, text, (str,))
     return texts
@@ -224,6 +223,10 @@ _TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: 
 def _check_type(key: str, value: object, types: tuple[type, ...]) -> None:
     if type(value) not in types:  # type(), because a bool is an int
         names = " or ".join(_TYPE_NAMES[kind] for kind in types)
-        raise OptionError(f"{key} = {value!r}: must be {names}")
+        raise OptionError(f"{_shown(key, value)}: must be {names}")
     if isinstance(value, str) and "\0" in value:
-        raise OptionError(f"{key} = {value!r}: must not contain a NUL")
+        raise OptionError(f"{_shown(key, value)}: must not contain a NUL")
+
+
+def _shown(key: str, value: object) -> str:
+    return key if may_be_secret(str(value)) else f"{key} = {value!r}"

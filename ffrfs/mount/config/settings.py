@@ -372,8 +372,3 @@ def parse_setting(name: str, text: str, *, folder: str = "") -> Fields:
     # A tuple may be shorter: the other fields stay as they are.
     values = value if isinstance(value, tuple) else (value,)
     return dict(zip(setting.fields, values, strict=False))
-
-
-def may_be_secret(text: str) -> bool:
-    """Return whether a wrong value may hold a password or a key, which no message repeats."""
-    return "@" in text or "?" in text

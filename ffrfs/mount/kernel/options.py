@@ -102,7 +102,8 @@ def parse_words(words: Iterable[str]) -> TreeOptions:
     for word in words:
         meaning = _meaning(word)
         if meaning is None and _SLOPPY not in words:
-            raise OptionError(f"unknown mount option {word!r}")
+            shown = word.partition("=")[0] if may_be_secret(word) else word
+            raise OptionError(f"unknown mount option {shown!r}")
         chosen.update(meaning or {})
     if chosen.get("allow_other") and chosen.get("allow_root"):
         raise OptionError("allow_other and allow_root exclude each other: choose one")
@@ -112,6 +113,11 @@ def parse_words(words: Iterable[str]) -> TreeOptions:
 def escape(value: str) -> str:
     """Return `value` as one word, with escapes, as in fsname=a\\,b."""
     return value.replace("\\", "\\\\").replace(",", "\\,")
+
+
+def may_be_secret(text: str) -> bool:
+    """Return whether a wrong value may hold a password or a key, which no message repeats."""
+    return "@" in text or "?" in text
 
 
 def _split(text: str) -> list[str]:

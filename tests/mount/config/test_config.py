@@ -122,6 +122,22 @@ def test_password_in_a_bad_endpoint_is_not_shown_in_the_error(config: Path, valu
         assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "packs = [['https://h/x.ffr?sig=hush']]",
+        "packs = {here = 'https://h/x.ffr?sig=hush'}",
+        "endpoint_url = ['https://me:hush@h']",
+        "options = 'endpoint_ulr=https://me:hush@h'",
+    ],
+)
+def test_password_in_a_mistake_is_not_shown_in_the_error(config: Path, text: str) -> None:
+    config.write_text(text)
+    with pytest.raises(OptionError, match=rf"^{config}: .*{text[:5]}|endpoint_ulr") as caught:
+        read_config(str(config))
+    assert "hush" not in str(caught.value)
+
+
 @pytest.mark.promise("S45")
 def test_the_command_line_wins(config: Path) -> None:
     config.write_text(ALL)
