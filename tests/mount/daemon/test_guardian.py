@@ -101,19 +101,27 @@ def test_daemon_and_worker_killed_at_once(tree: Mount) -> None:
     assert tree.statistics()["worker"]["causes"] == {"unknown": 2, "SIGKILL": 1}
 
 
+def replace_guardian(tree: Mount) -> None:
+    """Kill the guardian, and wait until another one guards."""
+    before = tree.guardian
+    assert before is not None
+    os.kill(before.pid, signal.SIGKILL)
+    wait_for_guardian(tree, before)
+
+
+def wait_for_guardian(tree: Mount, before: Process) -> None:
+    def is_guarded() -> bool:
+        tree.find_daemon()
+        return tree.guardian not in (None, before)
+
+    wait_until(is_guarded, "another one guards")
+
+
 def test_guardian_that_dies_is_replaced(tree: Mount) -> None:
     tree.expect_log("the guardian has died; another one begins")
     tree.expect_log(REPLACED)
     for _ in range(2):
-        guardian = tree.guardian
-        assert guardian is not None
-        os.kill(guardian.pid, signal.SIGKILL)
-
-        def is_guarded(before: object = guardian) -> bool:
-            tree.find_daemon()
-            return tree.guardian not in (None, before)
-
-        wait_until(is_guarded, "another one guards")
+        replace_guardian(tree)
         with readers_at_work(tree, "d", TREE):
             tree.replace_daemon()
         tree.find_daemon()
@@ -136,12 +144,7 @@ def test_failed_start_of_a_guardian_is_retried(tree: Mount) -> None:
         wait_until(lambda: "no guardian: " in tree.log(), "it has been tried")
     finally:
         resource.prlimit(daemon, resource.RLIMIT_NOFILE, limits)
-
-    def is_guarded() -> bool:
-        tree.find_daemon()
-        return tree.guardian not in (None, before)
-
-    wait_until(is_guarded, "another one guards")
+    wait_for_guardian(tree, before)
 
 
 @pytest.mark.long
@@ -245,14 +248,7 @@ def test_commands_wait_if_the_guardian_was_replaced_too(
     """The command still uses a state that it read while the dead processes lived."""
     before = state.find(str(tree.path))
     assert before is not None
-    assert before[1].guardian is not None
-    os.kill(before[1].guardian.pid, signal.SIGKILL)
-
-    def is_guarded() -> bool:
-        tree.find_daemon()
-        return tree.guardian not in (None, before[1].guardian)
-
-    wait_until(is_guarded, "another one guards")
+    replace_guardian(tree)
     tree.signal_daemon(signal.SIGKILL)
     tree.expect_log(f"{REPLACED}|the guardian has died")
     found = [before]
