@@ -94,10 +94,8 @@ def _serve_one(
     """Do the same as serve(), for one connection."""
     directory, notices = (state.runtime_directory(), []) if kept is None else state.next_directory()
     notices += privileges.drop()  # before any byte of a pack is read, and any thread started
-    if kept is None and request.metrics_file is not None:
-        from ffrfs.mount.daemon.metrics_file import check_metrics_file
-
-        check_metrics_file(request.metrics_file)
+    if kept is None:
+        _check_metrics_file(request)
     has_own_log = request.log_file is None and not foreground
     # A log that cannot be opened any more must not end a mount that is in use.
     is_used = kept is not None
@@ -183,6 +181,13 @@ def _open_own(log_there: Log, path: str, *, or_none: bool) -> None:
         if not or_none:
             raise
         log_there.reopen(os.devnull)
+
+
+def _check_metrics_file(request: MountRequest) -> None:
+    if request.metrics_file is not None:
+        from ffrfs.mount.daemon.metrics_file import check_metrics_file
+
+        check_metrics_file(request.metrics_file)
 
 
 def _to_keep(  # noqa: PLR0913 - all that makes the mount
