@@ -7,7 +7,7 @@ import os
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -126,9 +126,9 @@ class Shown(NamedTuple):
     content: bytes | None  # a link's target; None: a folder
 
 
-def shown(pack: Path | list[Path]) -> dict[str, Shown]:
+def shown(pack: Path | list[Path], **options: Any) -> dict[str, Shown]:
     """Return the entries of a pack, a folder of packs or several packs, by path."""
-    with PackTree(pack) as tree:
+    with PackTree(pack, **options) as tree:
         entries = {}
         for entry in tree.entries(tree.folder_ino(""), recursive=True):
             ino = entry.attributes.ino

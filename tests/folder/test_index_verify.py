@@ -12,20 +12,14 @@ from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import PackWarning
 from ffrfs.folder.info import IndexInfo, pack_info
 from ffrfs.folder.sidecar import write_sidecar
-from ffrfs.folder.verify import PackReport, verify_packs
 from tests.ffrecord_file import Tree, flip_byte, record_extents
 from tests.folder.folder_model import make_folder, packed
 from tests.folder.mapped_index import CHUNKS, FILES, HEADER, INODES, NAMES, spoil
+from tests.folder.test_verify import verify_one
 
 LARGE = os.urandom((3 << 20) + 5)
 # Records: a/x 0, b 1, c 2, large 3. Slots: / 0, a 1, b 2, c 3, d 4, large 5, a/x 6.
 TREE: Tree = {"a": {"x": b"x" * 10}, "b": b"", "c": b"c" * 7, "d": {}, "large": LARGE}
-
-
-def verify_one(file: Path) -> PackReport:
-    (report,) = verify_packs([file])
-    (pack,) = report.packs
-    return pack
 
 
 @pytest.fixture

@@ -55,12 +55,6 @@ def test_a_plain_file_gets_no_sidecar(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [plain]
 
 
-def test_a_pack_with_its_own_index_needs_no_sidecar(tmp_path: Path) -> None:
-    pack_folder(make_folder(tmp_path / "folder", TREE), tmp_path / "x.ffr")
-    assert carries_index(tmp_path / "x.ffr")
-    assert ensure_sidecar(tmp_path / "x.ffr", 0) is None
-
-
 @pytest.fixture
 def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that this process may not write to, even if it runs as root."""
@@ -157,8 +151,12 @@ def test_only_a_large_pack_needs_a_sidecar(file: Path) -> None:
     assert Pack(os.fsencode(file)).index_kind == "sidecar"
 
 
-def test_a_plain_file_needs_no_sidecar(tmp_path: Path) -> None:
-    assert ensure_sidecar(write_records(tmp_path / "x.ffr", [b"a", b"b" * 20]), 1) is None
+def test_files_that_need_no_sidecar(tmp_path: Path) -> None:
+    """A plain file, and a pack that contains its index."""
+    assert ensure_sidecar(write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20]), 1) is None
+    pack_folder(make_folder(tmp_path / "folder", TREE), tmp_path / "x.ffr")
+    assert carries_index(tmp_path / "x.ffr")
+    assert ensure_sidecar(tmp_path / "x.ffr", 0) is None
 
 
 def test_many_threads_may_write_the_same_sidecar(file: Path) -> None:

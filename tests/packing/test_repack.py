@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -298,23 +297,7 @@ def test_merging(old: Path, tmp_path: Path, out: Path) -> None:
         repack(packs, out, on_conflict=on_conflict, force=True)
         merged = shown_tree(out)
         assert merged == {**TREE, "a": {**TREE["a"], "y": b"y"}, "b.txt": content}  # type: ignore[dict-item]
-        assert shown(out) == shown_of(packs, on_conflict)
-
-
-def shown_of(packs: list[Path], on_conflict: str) -> dict[str, Any]:
-    from ffrfs.folder.tree import PackTree
-
-    with PackTree(packs, on_conflict=on_conflict) as tree:  # type: ignore[arg-type]
-        return {
-            entry.path: (
-                entry.attributes.mode,
-                entry.attributes.mtime_ns,
-                None
-                if entry.is_folder
-                else b"".join(map(bytes, tree.pieces(entry.attributes.ino))),
-            )
-            for entry in tree.entries(tree.folder_ino(""), recursive=True)
-        }
+        assert shown(out) == shown(packs, on_conflict=on_conflict)
 
 
 def test_several_packs_do_not_replace_an_existing_pack(old: Path, tmp_path: Path) -> None:
