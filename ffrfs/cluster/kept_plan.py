@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 from ffrfs._native import Pack, folder_files
 from ffrfs.cluster.manifest import remove_waiting
+from ffrfs.cluster.pack_task import WAITING_PREFIX
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.planning import make_plan
 from ffrfs.cluster.request import Request
@@ -44,6 +45,10 @@ PLAN_NAME = ".ffrfs-plan"
 _PIECE_SIZE = 8 << 20
 _NAME_SIZE_MAX = 100
 _PRIVATE = 0o700
+_REMEDY = (
+    f"remove it, and with it the shards of a set that was new, or {WAITING_PREFIX}* of one that "
+    "was added to"
+)
 _NAME = re.compile(rb"\.ffrfs-plan-[0-9a-f]{16}")
 
 Make: TypeAlias = Callable[[str], Plan]  # as the file of that path
@@ -104,11 +109,20 @@ def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
         with contextlib.ExitStack() as failed:
             failed.callback(os.close, lock)
             with contextlib.suppress(FileNotFoundError):  # its command has ended well
-                plan = Plan(place)
+                plan = _opened(place, place)
                 failed.callback(plan.close)
                 if is_at(lock, place) and _is_usable(plan, request, lock, is_own=is_own):
                     failed.pop_all()
                     return plan, lock
+
+
+def _opened(path: str, shown: str) -> Plan:
+    """Open the plan; errors name it `shown`. No command makes a damaged one again."""
+    try:
+        return Plan(path)
+    except (FormatError, ChecksumError):
+        why = f"bad plan: it is damaged, or no plan of ffrfs; {_REMEDY}"
+        raise FormatError.at(shown, why) from None
 
 
 def _locked(place: str) -> int | None:
@@ -262,7 +276,7 @@ def _remote(request: Request, make: Make, options: PackOptions) -> Iterator[Plan
                     raise FormatError.at(folder.plan.shown, why)
                 make(place).close()
                 own = folder.give(place)
-            plan = Plan(place)
+            plan = _opened(place, folder.plan.shown)
             if not _is_overtaken(plan, request):
                 break
             remove_waiting(plan)
@@ -300,8 +314,7 @@ class _Folder:
         if name is None:
             return None
         if not _NAME.fullmatch(name):
-            why = "bad plan: it names no plan; remove it together with the shards"
-            raise FormatError.at(self.plan.shown, why)
+            raise FormatError.at(self.plan.shown, f"bad plan: it names no plan; {_REMEDY}")
         return name.decode()
 
     def download(self, name: str, place: str) -> bool:

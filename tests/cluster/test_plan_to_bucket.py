@@ -198,12 +198,19 @@ def test_another_set_was_completed_meanwhile(
     ):
         pass
     assert sorted(objects(store, "by-now")) == [MANIFEST, "part_00000.ffr", "part_00001.ffr"]
-    obstore.put(store, "by-now/.ffrfs-plan", b"hostile")
-    with (
-        pytest.raises(FormatError, match=r"/\.ffrfs-plan: bad plan: it names no plan; remove it"),
-        kept(small, url, 2, tmp_dir=staging),
-    ):
-        pass
+    obstore.put(store, killed, b"damaged")
+    for content, fault in {
+        b"hostile": "names no plan",
+        os.path.basename(killed).encode(): "is damaged",
+    }.items():
+        obstore.put(store, "by-now/.ffrfs-plan", content)
+        with (
+            pytest.raises(
+                FormatError, match=f"^{url}/.ffrfs-plan: bad plan: it {fault}.*remove it"
+            ),
+            kept(small, url, 2, tmp_dir=staging),
+        ):
+            pass
 
 
 def test_an_archive(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from ffrfs import pack_folder, verify
 from ffrfs.cluster import commit, kept_plan, run
 from ffrfs.cluster.planned_set import Plan
-from ffrfs.errors import PackError, UnfinishedError
+from ffrfs.errors import FormatError, PackError, UnfinishedError
 from ffrfs.packing.places import locked_set
 from tests.cluster import trees
 from tests.cluster.trees import Beginning, assert_nothing_else, finish, kept, shards_of
@@ -248,6 +248,17 @@ def test_a_plan_of_another_directory_is_left_alone(one: Path, two: Path, base: P
         pack(one, base, 3, append=True)
     assert len(os.listdir(place)) == 2
     assert (base / kept_plan.PLAN_NAME).exists()
+
+
+def test_a_damaged_plan_has_to_be_removed(one: Path, target: Path) -> None:
+    target.mkdir()
+    place = target / kept_plan.PLAN_NAME
+    place.write_bytes(b"damaged")
+    with pytest.raises(FormatError, match=f"^{place}: bad plan: it is damaged, .*; remove it, and"):
+        pack(one, target, 3)
+    place.unlink()
+    pack(one, target, 3)
+    assert_set_of(target, one)
 
 
 def test_a_plan_that_cannot_be_renamed_is_named_and_leaves_no_file_open(
