@@ -190,6 +190,8 @@ def test_refused_changes(pack: Path, pack_set: Path, new: Path) -> None:
         add_files(str(pack), ["nothing"], folder=str(new))
     with pytest.raises(PackError, match=r"^add: file 2 has an empty name"):
         add_files(str(pack_set), ["c", ""], folder=str(new))
+    with pytest.raises(PackError, match=r"not a shard of a pack set; packs are added to pack sets"):
+        add_files(str(pack.parent), ["c"], folder=str(new))
     (dotted := pack.parent / "..packs").mkdir()
     for itself in (pack, Path(shutil.copy(pack, dotted))):
         with pytest.raises(PackError, match="cannot be added to itself"):

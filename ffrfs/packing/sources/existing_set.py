@@ -169,7 +169,7 @@ def identity_of(
     for pack, shard in zip(packs, shards, strict=True):
         if shard is None:
             raise PackError(
-                f"{pack}: is not a shard of a pack set; --append adds to pack sets only"
+                f"{pack}: is not a shard of a pack set; packs are added to pack sets only"
             )
         ids.add(shard[0])
         numbers.append(shard[1])
