@@ -208,6 +208,7 @@ def refused_zip(tmp_path: Path, out: Path, content: bytes | bytearray, reason: s
 
 def damaged_tar(tmp_path: Path, content: bytes, **options: Any) -> str:
     (tmp_path / "bad.tar").write_bytes(content)
+    (tmp_path / "out").mkdir(exist_ok=True)
     with pytest.raises(PackError) as caught:
         pack_archive(tmp_path / "bad.tar", tmp_path / "out" / "x.ffr", **options)
     message = str(caught.value)
@@ -217,7 +218,6 @@ def damaged_tar(tmp_path: Path, content: bytes, **options: Any) -> str:
     return message
 
 
-@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 513, 5000, 1024, 1536, 2048])
 def test_a_truncated_tar(tmp_path: Path, size: int) -> None:
     """A cut at the end of a member is noticed, too; tarfile sees nothing wrong there."""
@@ -225,7 +225,6 @@ def test_a_truncated_tar(tmp_path: Path, size: int) -> None:
     damaged_tar(tmp_path, whole[:size])
 
 
-@pytest.mark.usefixtures("out")
 def test_a_damaged_header_is_not_the_end(tmp_path: Path) -> None:
     whole = bytearray(tar_bytes([file("a", b"a"), file("b", b"b")]))
     whole[1024 + 5] ^= 1  # in the second header
@@ -234,7 +233,6 @@ def test_a_damaged_header_is_not_the_end(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_damaged_compression(tmp_path: Path, suffix: str) -> None:
     whole = COMPRESSIONS[suffix](tar_bytes([file("a", os.urandom(50_000))]))
@@ -245,7 +243,6 @@ def test_damaged_compression(tmp_path: Path, suffix: str) -> None:
     damaged_tar(tmp_path, bytes(damaged))
 
 
-@pytest.mark.usefixtures("out")
 def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
     assert "not a tar or zip archive" in damaged_tar(tmp_path, b"hello" * 1000)
     assert "not a tar or zip archive" in damaged_tar(tmp_path, b"PK\x03\x04" + bytes(100))
@@ -270,7 +267,6 @@ NEGATIVE_SIZE = b"\xff" * 8 + struct.pack(">i", -512)
 HUGE_SIZE = b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7
 
 
-@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("size", [NEGATIVE_SIZE, HUGE_SIZE, b"77777777777\0"])
 @pytest.mark.parametrize("type", [b"0", b"L", b"x", b"g", b"S", b"V"])
 def test_false_sizes_in_headers(tmp_path: Path, size: bytes, type: bytes) -> None:
@@ -280,7 +276,6 @@ def test_false_sizes_in_headers(tmp_path: Path, size: bytes, type: bytes) -> Non
         damaged_tar(tmp_path, gzip.compress(content))
 
 
-@pytest.mark.usefixtures("out")
 def test_a_negative_size_that_would_loop_forever(tmp_path: Path) -> None:
     """The size of a member that is not packed leads from the end back to the first header."""
     back = b"\xff" * 8 + struct.pack(">i", -2048)
@@ -289,13 +284,11 @@ def test_a_negative_size_that_would_loop_forever(tmp_path: Path) -> None:
     assert "a header leads back from byte 2560 to byte 511" in message
 
 
-@pytest.mark.usefixtures("out")
 def test_many_long_name_headers_in_a_row(tmp_path: Path) -> None:
     long = header(b"l", b"00000000002\0", b"L") + b"n".ljust(512, b"\0")
     damaged_tar(tmp_path, long * 3000 + tar_bytes([file("a")]))
 
 
-@pytest.mark.usefixtures("out")
 def test_a_huge_map_of_a_sparse_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However large, it compresses to little, and tarfile makes pairs of numbers of it."""
     assert tar_members._HEADERS_LIMIT <= 16 << 20
@@ -310,7 +303,6 @@ def test_a_huge_map_of_a_sparse_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "have over 2,097,152 bytes" in message
 
 
-@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize(
     ("parts", "size"),
     [
@@ -330,7 +322,6 @@ def test_a_false_map_of_a_sparse_file(tmp_path: Path, parts: str, size: int) -> 
     assert "'s': the map of a sparse file" in message
 
 
-@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("count", [1000, 1001])
 def test_the_limit_of_keys_in_global_headers(tmp_path: Path, count: int) -> None:
     keys = {f"key{number}": "v" for number in range(count)}
@@ -342,7 +333,6 @@ def test_the_limit_of_keys_in_global_headers(tmp_path: Path, count: int) -> None
         assert "over 1,000 keys of global headers" in damaged_tar(tmp_path, content)
 
 
-@pytest.mark.usefixtures("out")
 @pytest.mark.parametrize("dedup", [False, True])
 def test_members_larger_than_the_free_disk_space(tmp_path: Path, *, dedup: bool) -> None:
     """A sparse member claims to have 4 EiB, which are not even read to compare them."""
