@@ -19,10 +19,9 @@ from ffrfs.errors import (
     PathNotFoundError,
     describe,
 )
-from tests.checkout import CHECKOUT
+from tests.cli.command_run import Run
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import read_folder
-from tests.interpreter import python
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 TREE: Tree = {"a": {"b": {"deep": b"deep"}, "large": bytes(3 << 20)}, "empty": {}, "z": b"zz"}
@@ -77,15 +76,23 @@ SOUND = [folder_pack, plain_file, pack_set, tfrecord_file, compressed_file]
 DAMAGED = [damaged_pack, damaged_set, damaged_tfrecord]
 
 
-def said(*arguments: str | os.PathLike[str]) -> tuple[Any, int]:
-    """Return what the command prints in JSON, and its exit status."""
-    done = python("-m", "ffrfs", *arguments, cwd=CHECKOUT, text=False)
-    return json.loads(done.stdout), done.returncode
+Said = Callable[..., tuple[Any, int]]
+
+
+@pytest.fixture
+def said(ffrfs: Run) -> Said:
+    """Runs a command, and returns what it prints in JSON, and its exit status."""
+
+    def run(*words: str | Path) -> tuple[Any, int]:
+        done = ffrfs(*words)
+        return json.loads(done.out), done.status
+
+    return run
 
 
 @pytest.mark.parametrize("make", SOUND)
 def test_info_equals_the_output_of_the_command(
-    tmp_path: Path, make: Callable[[Path], Path]
+    tmp_path: Path, said: Said, make: Callable[[Path], Path]
 ) -> None:
     path = make(tmp_path)
     found = ffrfs.info(path)
@@ -95,13 +102,16 @@ def test_info_equals_the_output_of_the_command(
 
 @pytest.mark.parametrize("make", [*SOUND, *DAMAGED])
 def test_verify_equals_the_output_of_the_command(
-    tmp_path: Path, make: Callable[[Path], Path], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    said: Said,
+    make: Callable[[Path], Path],
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     path = make(tmp_path)
     seen: Seen = []
     found = ffrfs.verify(path, jobs=2, progress=lambda *numbers: seen.append(numbers))
     assert found == ffrfs.verify(str(path))
-    assert capfd.readouterr() == ("", "")
+    assert capfdbinary.readouterr() == (b"", b"")
     assert (json.loads(json.dumps(found)), int(make in DAMAGED)) == said("verify", "--json", path)
     assert found["good"] is (make in SOUND)
     assert seen[-1][0] == found["records"] - (make is damaged_tfrecord)
