@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from ffrfs import pack_archive, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import PackSummary, repack
+from ffrfs.packing.sources import folder_lister
 from ffrfs.packing.sources.path_list import PathList
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree
@@ -208,6 +210,30 @@ def test_a_missing_path_is_named_with_its_line(tmp_path: Path) -> None:
         assert str(caught.value) == (
             f"{tmp_path}/list: line 3: 'none' is not in {folder}, or is excluded"
         )
+
+
+@pytest.mark.parametrize(("files", "is_named"), [(["a", "b"], True), (["a"], False)])
+def test_a_listed_path_that_vanishes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], *, is_named: bool
+) -> None:
+    """What only its directory lists may vanish, as if it had never been there."""
+    folder = make_folder(tmp_path / "src", {"a": {"one": b"1", "two": b"22"}, "b": b"333"})
+    scanned = folder_lister._scanned
+
+    def vanishing(fd: int, path: str) -> Iterator[os.DirEntry[str]]:
+        found = list(scanned(fd, path))
+        for name in ("b", "two"):
+            Path(path, name).unlink(missing_ok=True)
+        return iter(found)
+
+    monkeypatch.setattr(folder_lister, "_scanned", vanishing)
+    pack = partial(pack_folder, folder, tmp_path / "x.ffr", files=files, exclude=["no"])
+    if is_named:
+        with pytest.raises(PackError, match=r"^files: item 2: 'b' is not in "):
+            pack()
+    else:
+        pack()
+        assert shown_tree(tmp_path / "x.ffr") == {"a": {"one": b"1"}}
 
 
 def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,7 @@ class FolderLister:
             except OSError as error:
                 if included:
                     self._refuse_unknown(os.path.join(place.path, entry.name), error)
+                    selection.lose(place.wanted, entry.name)
                 continue
             is_link = follows and entry.is_symlink()
             if is_link:

@@ -124,6 +124,15 @@ def find(folder: ListedFolder, name: str) -> tuple[int, ListedFolder | None]:
     return abs(child), None
 
 
+def lose(folder: ListedFolder, name: str) -> None:
+    """Undo find() for a path that has vanished since: a list says what must exist."""
+    child = folder.children.get(name, 0)
+    if isinstance(child, ListedFolder):
+        child.line = abs(child.line)
+    elif child:
+        folder.children[name] = abs(child)
+
+
 def _unfound(root: ListedFolder, path: str) -> Iterator[tuple[int, str]]:
     stack = [(path, root)]
     while stack:

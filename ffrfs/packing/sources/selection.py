@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.path_list import ListedFolder, PathList, find
+from ffrfs.packing.sources.path_list import ListedFolder, PathList, find, lose
 from ffrfs.printable import quoted
 
 
@@ -101,6 +101,11 @@ class Selection:
         if not included or self.is_searching:
             included = self.includes(name, path) or included
         return Wanted(included, line, listed)
+
+    def lose(self, above: Wanted, name: str) -> None:
+        """Note that `name` in the directory `above` has vanished since step() found it."""
+        if above.listed is not None:
+            lose(above.listed, name)
 
     def includes(self, name: str, path: str) -> bool:
         """Return whether a pattern includes a file, or everything in a directory."""
