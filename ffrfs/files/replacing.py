@@ -41,6 +41,8 @@ def may_replace(path: str, force: bool) -> bool:
     refuse_standard_output(path)
     if os.path.isdir(path):
         raise PackError(f"{path}: is a directory; name a file")
+    if path.endswith("/"):
+        raise PackError(f"{path}: names a directory; name a file")
     if force:
         return True
     try:

@@ -287,6 +287,7 @@ def test_targets_of_a_writer(out: Path) -> None:
     assert shown_tree(out) == {"a": b"2"}
     for target, text in {
         out.parent: f"^{out.parent}: exists and is not a regular file",
+        f"{out.parent}/new/": f"^{out.parent}/new/: names a directory; name a file",
         "": "^the name of the new file is empty; give a file name",
         "s3://b/x.ffr": r"^s3://b/x\.ffr: is a URL; write a local file, and upload it",
     }.items():
