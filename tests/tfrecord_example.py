@@ -7,20 +7,19 @@ import struct
 
 def floats(values: bytes) -> bytes:
     """Return a Feature of packed floats: `values` has four bytes for each."""
-    return _field(2, _field(1, values))
+    return field(2, field(1, values))
 
 
 def ints(values: bytes) -> bytes:
     """Return a Feature of packed integers below 128: `values` has a byte for each."""
-    return _field(3, _field(1, values))
+    return field(3, field(1, values))
 
 
 def example(**features: bytes) -> bytes:
     entries = (
-        _field(1, _field(1, name.encode()) + _field(2, feature))
-        for name, feature in features.items()
+        field(1, field(1, name.encode()) + field(2, feature)) for name, feature in features.items()
     )
-    return _field(1, b"".join(entries))
+    return field(1, b"".join(entries))
 
 
 def npy_floats(values: bytes) -> bytes:
@@ -37,11 +36,14 @@ def json_floats(name: str, value: float, count: int) -> bytes:
     return text.encode()
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """Return a number as protobuf writes it; a negative one has ten bytes."""
+    number &= (1 << 64) - 1
     if number < 128:
         return bytes([number])
-    return bytes([number & 127 | 128]) + _varint(number >> 7)
+    return bytes([number & 127 | 128]) + varint(number >> 7)
 
 
-def _field(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+def field(number: int, data: bytes) -> bytes:
+    """Return a field that holds a message, text or bytes."""
+    return varint(number << 3 | 2) + varint(len(data)) + data

@@ -31,7 +31,7 @@ from tests.ffrecord_file import (
     write_folder,
     write_records,
 )
-from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
+from tests.tfrecord_file import flip_record, framed, tfrecord_records, write_tfrecord
 
 RECORDS = [b"first", b"piouhjgbr in the midst", bytes(range(256)) * 500, b"", b"last"]
 TREE = {"a": {"b": {"deep.txt": b"deep\n"}, "large": bytes(2 << 20)}, "nothing": b"", "é": b"2"}
@@ -178,15 +178,6 @@ def test_the_example_frame_in_the_format_docs(tmp_path: Path) -> None:
     assert (tmp_path / "x.tfrecord").read_bytes() == bytes.fromhex(example)
 
 
-def damage(file: Path, number: int) -> None:
-    if file.suffix == ".ffr":
-        offset, size = record_extents(file)[number]
-    else:
-        offset, size = tfrecord_extents(file.read_bytes())[number]
-        size -= 4
-    flip_byte(file, offset + size - 1)
-
-
 @pytest.fixture(params=["tfrecord", "ffrecord", "examples", "records", "features"])
 def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Kind, dict[str, bool]]:
     """A file of ten records (3 and 7 are damaged), the kind of the target, and options."""
@@ -198,7 +189,10 @@ def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Kind,
     else:
         file = write_folder(tmp_path / "source.ffr", {f"{i:09}": records[i] for i in range(10)})
     for number in (3, 7):
-        damage(file, number)
+        if file.suffix == ".ffr":
+            flip_byte(file, sum(record_extents(file)[number]) - 1)
+        else:
+            flip_record(file, number)
     if request.param == "features":
         return file, "pack", {"features": True}
     if request.param == "records":

@@ -12,7 +12,7 @@ from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, OptionError, PackError
 from ffrfs.tfrecord import from_dict
 from tests.ffrecord_file import write_folder, write_records
-from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
+from tests.tfrecord_file import flip_record, framed, write_tfrecord
 
 JPEG = b"\xff\xd8\xff\xe0" + bytes(1000)
 RECORDS = [
@@ -46,9 +46,7 @@ def test_round_trip_of_an_ffrecord_file(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_leaves_no_directory(file: Path, tmp_path: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[tfrecord_extents(bytes(data))[9][0] + 12] ^= 1
-    file.write_bytes(data)
+    flip_record(file, 9)
     with pytest.raises(ChecksumError, match="record 9"):
         convert(file, tmp_path / "out", "folder")
     assert os.listdir(tmp_path) == ["x.tfrecord"]

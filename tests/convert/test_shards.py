@@ -11,7 +11,7 @@ import pytest
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.source import TFRecordSource
 from ffrfs.errors import ChecksumError, OptionError, PackError
-from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
+from tests.tfrecord_file import flip_record, framed, tfrecord_records, write_tfrecord
 
 RECORDS = [f"record {i}".encode() * i for i in range(13)]
 
@@ -46,9 +46,7 @@ def test_compressed_shards(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_leaves_no_shards(file: Path, tmp_path: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[tfrecord_extents(bytes(data))[9][0] + 12] ^= 1
-    file.write_bytes(data)
+    flip_record(file, 9)
     with pytest.raises(ChecksumError, match="record 9"):
         convert(file, tmp_path / "train", shards=4)
     assert os.listdir(tmp_path) == ["x.tfrecord"]

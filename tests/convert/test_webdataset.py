@@ -160,10 +160,3 @@ def test_bad_archives(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="not a regular file"):
         convert(tar, tmp_path / "y.tfrecord")
     assert not (tmp_path / "y.tfrecord").exists()
-
-
-def test_a_record_that_is_not_an_example(tmp_path: Path) -> None:
-    file = write_tfrecord(tmp_path / "x.tfrecord", [RECORDS[0], b"no example at all\n"])
-    with pytest.raises(PackError, match=r"x\.tfrecord: record 1: not an Example"):
-        convert(file, tmp_path / "y.tar")
-    assert not (tmp_path / "y.tar").exists()

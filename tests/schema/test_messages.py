@@ -118,16 +118,6 @@ def test_a_file_is_replaced_only_with_force(messages: list[Any], tmp_path: Path)
     load_any(file)
 
 
-def test_a_failed_write_leaves_the_old_file(messages: list[Any], tmp_path: Path) -> None:
-    file = tmp_path / "m.pbtxt"
-    store(file, messages[1])
-    before = file.read_bytes()
-    with pytest.raises(AttributeError):
-        store(file, None, force=True)  # type: ignore[arg-type]
-    assert file.read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["m.pbtxt"]
-
-
 def test_text_that_is_nested_too_deep(tmp_path: Path) -> None:
     file = tmp_path / "x.pbtxt"
     file.write_text("feature { struct_domain { " * 2000 + "} }" * 2000)

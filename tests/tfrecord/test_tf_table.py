@@ -29,6 +29,7 @@ from ffrfs.tfrecord import (
     tf_record_iterator,
 )
 from tests.docs.compatibility import Differences, Row, defaults, parameters, rows
+from tests.tfrecord_example import field
 
 ROWS = rows("tf.io and tf.train", "tf")
 difference = Differences()
@@ -49,10 +50,6 @@ def test_name(row: Row) -> None:
 
 def record(**values: object) -> bytes:
     return from_dict(values).SerializeToString()
-
-
-def field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(content)]) + content
 
 
 @difference("tf.io.parse_example")

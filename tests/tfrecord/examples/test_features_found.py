@@ -16,6 +16,7 @@ from ffrfs.errors import FormatError
 from ffrfs.tfrecord import Feature, FeatureList, SequenceExample, from_dict
 from ffrfs.tfrecord.examples import features_found
 from ffrfs.tfrecord.examples.features_found import FeatureSchema, Range, Schema, infer_schema
+from tests import tfrecord_example as packed
 
 FLOATS = st.floats(width=32, allow_nan=False)
 VALUES = st.one_of(
@@ -128,18 +129,13 @@ def test_records_that_are_no_examples(record: bytes) -> None:
     assert [feature.name for feature in schema.features] == ["x"]
 
 
-def nested(number: int, message: bytes) -> bytes:
-    """Return a field that holds a message shorter than 128 bytes."""
-    return bytes([number << 3 | 2, len(message)]) + message
-
-
 @pytest.mark.parametrize("field", ["context", "feature_lists"])
 def test_hostile_names_do_not_fill_the_memory(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features_found, "FEATURE_LIMIT", 1000)
 
     def record(number: int) -> bytes:
-        entry = nested(1, b"%06d" % number) + nested(2, b"")  # no list, or no step
-        return nested(1 if field == "context" else 2, nested(1, entry))
+        entry = packed.field(1, b"%06d" % number) + packed.field(2, b"")  # no list, or no step
+        return packed.field(1 if field == "context" else 2, packed.field(1, entry))
 
     records = [record(number) for number in range(1001)]
     assert len(schema_of(records[:-1]).features) == 1000

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord import decode_raw, parse_tensor, serialize_tensor
 from ffrfs.tfrecord.examples.tensor import SIZE_MAX, tensor_type
+from tests.tfrecord_example import field
 
 NUMBERS = (
     *("float16", "float32", "float64", "int8", "int16", "int32", "int64", "bool"),
@@ -54,13 +55,11 @@ def test_python_numbers_get_the_types_of_tensorflow() -> None:
 
 def proto(*fields: tuple[int, bytes]) -> bytes:
     """Return a TensorProto of float32 with these fields."""
-    parts = [bytes([number << 3 | 2, len(content)]) + content for number, content in fields]
-    return b"\x08\x01" + b"".join(parts)
+    return b"\x08\x01" + b"".join(field(number, content) for number, content in fields)
 
 
 def shape(*sizes: bytes) -> tuple[int, bytes]:
-    dims = b"".join(b"\x12" + bytes([len(size) + 1]) + b"\x08" + size for size in sizes)
-    return 2, dims
+    return 2, b"".join(field(2, b"\x08" + size) for size in sizes)
 
 
 HUGE = b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"

@@ -27,24 +27,12 @@ from ffrfs.tfrecord.parsing.parse import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from tests.tfrecord_example import field, varint
 from tests.tfrecord_file import tfrecord_records
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
 
 
 def tag(number: int, wire_type: int) -> bytes:
     return varint(number << 3 | wire_type)
-
-
-def field(number: int, content: bytes) -> bytes:
-    return tag(number, 2) + varint(len(content)) + content
 
 
 def example(name: str, feature: bytes) -> bytes:
