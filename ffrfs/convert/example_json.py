@@ -26,6 +26,7 @@ from ffrfs.tfrecord.examples.example import (
     FeatureLists,
     Features,
     SequenceExample,
+    feature_name,
     make_feature,
 )
 
@@ -183,11 +184,3 @@ def _list(value: object, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{name}: not a list of values")
     return value
-
-
-def feature_name(name: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which JSON can spell
-        raise ValueError(f"feature {name!r}: the name cannot be written as UTF-8") from None
-    return name

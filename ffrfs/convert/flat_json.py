@@ -14,8 +14,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ffrfs.convert.example_json import Json, feature_name, float_text, to_float, to_int
-from ffrfs.tfrecord.examples.example import Example, Feature, Features, make_feature
+from ffrfs.convert.example_json import Json, float_text, to_float, to_int
+from ffrfs.tfrecord.examples.example import Example, Feature, Features, feature_name, make_feature
 
 _NAMES_MAX = 10_000  # the types of all names are in memory; a table has as many columns
 _KINDS = {int: "int64_list", bool: "int64_list", float: "float_list", str: "bytes_list"}

@@ -26,7 +26,6 @@ from typing import BinaryIO, cast
 from ffrfs.convert.example_json import (
     decode_base64,
     encode_base64,
-    feature_name,
     from_json,
     parse_record,
     to_json,
@@ -49,7 +48,7 @@ from ffrfs.packing.sources.archive_member import Kind
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.examples.content import features_in
-from ffrfs.tfrecord.examples.example import Example, Feature
+from ffrfs.tfrecord.examples.example import Example, Feature, feature_name
 
 EXAMPLE = "example.json"
 KEY = "__key__"

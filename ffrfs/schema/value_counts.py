@@ -49,10 +49,6 @@ class ValueCounts:
         self._hashes: Hashes | None = None  # None: still exact
 
     @property
-    def is_exact(self) -> bool:
-        return self._hashes is None
-
-    @property
     def unique(self) -> int:
         """The number of different values."""
         if self._hashes is None:

@@ -23,11 +23,10 @@ from ffrfs.remote.stream import open_stream
 from ffrfs.tfrecord.compression import DecompressedStream, recognise
 from ffrfs.tfrecord.framing import HEADER
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
-from ffrfs.tfrecord.stream_scan import StreamScan
+from ffrfs.tfrecord.stream_scan import Scan, StreamScan
 
 if TYPE_CHECKING:
     from ffrfs.tfrecord.compression import ByteStream
-    from ffrfs.tfrecord.scan import Scan
 
 # A function of the error and the record's number returns what takes its place, or None.
 OnError: TypeAlias = Literal["raise", "skip", "stop"] | Callable[[Exception, Any], Any]

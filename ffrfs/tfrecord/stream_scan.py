@@ -1,7 +1,8 @@
 """StreamScan: the records of a stream of bytes, verified, from front to end.
 
-It reads compressed files and pipes, which the native scan does not. Memory grows with the
-bytes that have arrived, never with a length that was only declared. Not here: regular
+It reads compressed files and pipes, which the native core's TFRecordScan does not; Scan is what
+both offer. Memory grows with the bytes that have arrived, never with a length that was only
+declared. Not here: regular
 files (the native core), decompression (compression.py), the policy for a bad record
 (iterator.py). Concurrency: one thread at a time.
 """
@@ -9,7 +10,7 @@ files (the native core), decompression (compression.py), the policy for a bad re
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, TruncatedError
 from ffrfs.tfrecord.framing import FOOTER, FRAME_SIZE, HEADER, LENGTH, masked_crc, mismatch
@@ -27,8 +28,24 @@ PIECE_SIZE = 1 << 20
 RECORD_LIMIT = 2 << 30
 
 
+class Scan(Protocol):
+    """Reads the records of a file from front to end."""
+
+    def read(self) -> list[bytes]:
+        """Return the next records, verified, at least one; [] at the end of the file.
+
+        Raises ChecksumError for a record with a correct length whose data do not match: the
+        scan is then behind it, and read() may be called again. Raises TruncatedError or
+        FormatError (impossible or corrupt length) if it cannot continue; every later read()
+        raises the same again. Records before a bad one are returned first.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
 class StreamScan:
-    """A Scan (scan.py) of the bytes of `stream`, which it owns.
+    """A Scan of the bytes of `stream`, which it owns.
 
     Errors name `name`. `begin` are bytes of the stream that were read already.
     `check_data=False` compares no checksum. `is_compressed`: errors say that offsets are

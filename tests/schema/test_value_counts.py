@@ -39,7 +39,7 @@ def test_counts_of_few_values_are_exact(parts: list[list[bytes]]) -> None:
         assert found.counts == Counter(filter(is_text, values))
         assert found.unique == len(set(values))
         assert found.invalid_count == sum(not is_text(value) for value in values)
-        assert (found.error, found.is_exact) == (0, True)
+        assert found.error == 0
 
 
 def test_long_values() -> None:
@@ -60,7 +60,6 @@ def test_many_values(step: int) -> None:
     values = stream(400_000)
     parts = [values[at : at + step] for at in range(0, len(values), step)]
     for found in (of(*parts), merged(*map(of, parts))):
-        assert not found.is_exact
         assert len(found.counts) <= COUNTED_MAX
         assert found.error <= len(values) / (COUNTED_MAX / 2)
         true = Counter(values)
@@ -80,7 +79,6 @@ def test_unique_does_not_depend_on_the_order_of_parts() -> None:
 def test_memory_of_long_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_counts, "COUNTED_SIZE_MAX", 100_000)
     found = of(*[[b"%01000d" % (i * 100 + k) for k in range(100)] for i in range(10)])
-    assert not found.is_exact
     assert sum(map(len, found.counts)) <= 100_000
     assert found.unique == 1000
     often = [b"%01000d" % k for k in range(110)] * 2
@@ -92,7 +90,7 @@ def test_unique_of_repeated_values_is_exact(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(value_counts, "COUNTED_SIZE_MAX", 200_000)
     values = [b"%d" % i for i in range(SKETCH_SIZE + 3000)]
     for found in (of(*[values] * 3), merged(*[of(values)] * 3)):
-        assert (found.unique, found.is_exact) == (len(values), True)
+        assert found.unique == len(values)
 
 
 def test_merging_does_not_change_its_argument() -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from ffrfs._native import TFRecordScan
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
-from ffrfs.tfrecord.scan import Scan
-from ffrfs.tfrecord.stream_scan import PIECE_SIZE, RECORD_LIMIT, StreamScan
+from ffrfs.tfrecord.stream_scan import PIECE_SIZE, RECORD_LIMIT, Scan, StreamScan
 from tests.tfrecord_file import frame, framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 OpenScan = Callable[..., Scan]

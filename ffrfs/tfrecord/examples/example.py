@@ -35,6 +35,7 @@ __all__ = [
     "FloatList",
     "Int64List",
     "SequenceExample",
+    "feature_name",
     "from_dict",
     "make_feature",
     "to_dict",
@@ -122,15 +123,20 @@ def _sequence_from_dict(values: Mapping[str, Any]) -> SequenceExample:
         if isinstance(steps, str | bytes) or not isinstance(steps, Iterable):
             raise TypeError(f'feature list "{name}": {_type(steps)} is no list of steps')
         features = [_feature(step, f"{name}[{i}]") for i, step in enumerate(steps)]
-        message.feature_lists.feature_list[_name(name)].CopyFrom(FeatureList(feature=features))
+        message.feature_lists.feature_list[feature_name(name)].CopyFrom(
+            FeatureList(feature=features)
+        )
     return message
 
 
 def _features_from_dict(values: Mapping[str, Any]) -> Features:
-    return Features(feature={_name(name): _feature(value, name) for name, value in values.items()})
+    return Features(
+        feature={feature_name(name): _feature(value, name) for name, value in values.items()}
+    )
 
 
-def _name(name: object) -> str:
+def feature_name(name: object) -> str:
+    """Return the name, which must be text in UTF-8. Raises TypeError, ValueError."""
     if not isinstance(name, str):
         raise TypeError(f"feature {name!r}: a feature's name is a str, not {_type(name)}")
     try:
