@@ -34,22 +34,23 @@ _TAKEN = {
     _EITHER: (_TFRECORD, "a pack", "an FFRecord file"),
     _SOURCE: ("a tar archive", "a zip archive", "a pack", "a gzip file"),
 }
-_JSON_LINES = "a file of JSON lines"
+_JSON_LINES, _CSV = "a file of JSON lines", "a CSV file"
 _ADVICE = {
     "a tar archive": "ffrfs pack {file} OUT.ffr makes a pack of it",
     "a zip archive": "ffrfs pack {file} OUT.ffr makes a pack of it",
     "a Parquet file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
-    _JSON_LINES: "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
+    **dict.fromkeys((_JSON_LINES, _CSV), "ffrfs convert {file} OUT.tfrecord makes TFRecord of it"),
     _TFRECORD: "ffrfs convert --to pack {file} OUT.ffr makes a pack of it",
     "a pack": "ffrfs ls {file} lists its files",
     "an FFRecord file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
 }
 # The kinds that convert takes, too.
-_CONVERTED = ("a tar archive", "a Parquet file", _JSON_LINES)
+_CONVERTED = ("a tar archive", "a Parquet file", _JSON_LINES, _CSV)
 # For these kinds the error itself says more: a pack has an index, a data set descriptions as text.
 _OTHERS = ("a file of unknown kind", "an empty file", "an index of a pack")
 _TEXT = "a text file"
-_SAY_TEXT = ("head", "pack")  # text is not a damaged file for these
+_SAY_TEXT = ("convert", "head", "pack")  # text is not a damaged file for these
+_BY_NAME = "convert takes text only by its name: .jsonl, .csv or .csv.gz"
 _NO_URL = re.compile(r"(?:^|/)(?!(?:s3|gs|az|https?|file)://)[a-z][a-z0-9]+:/")
 
 
@@ -75,7 +76,7 @@ def failure_line(error: BaseException, command: str, words: Sequence[str] = ()) 
     says_more |= name == _TEXT and command not in _SAY_TEXT
     if says_more or (command == "convert" and whole_name in _CONVERTED):
         return describe(error)
-    advice = _ADVICE.get(name)
+    advice = _BY_NAME if command == "convert" and name == _TEXT else _ADVICE.get(name)
     text = f"{file}: is {whole_name}, not {wanted}"
     return f"{text}; {advice.format(file=file)}" if advice else text
 
@@ -86,8 +87,8 @@ def _kind(file: str) -> tuple[str, str]:
 
     with _opened(file) as (read, size):
         found = kind_of_bytes(read, size)
-        if found.name == "a text file" and file.endswith(".jsonl"):
-            return _JSON_LINES, _JSON_LINES
+        if found.name == _TEXT and file.endswith((".jsonl", ".csv")):
+            return (_CSV if file.endswith(".csv") else _JSON_LINES,) * 2
         if found.name != "a gzip file":
             return found.name, str(found)
         begin = read(0, min(TEXT_SIZE, size))
@@ -96,7 +97,9 @@ def _kind(file: str) -> tuple[str, str]:
     except zlib.error:
         inner = b""
     of = kind_of_bytes(lambda offset, size: inner[offset : offset + size], len(inner)).name
-    if of == "a tar archive":
+    if of == _TEXT and file.endswith(".csv.gz"):
+        return _CSV, _CSV
+    if of in ("a tar archive", _TEXT):
         return of, f"{of} (gzip)"
     # Any other may be TFRecord, whose own error says more.
     return "a file of unknown kind", ""

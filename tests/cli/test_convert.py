@@ -224,3 +224,27 @@ def test_webdataset_and_a_folder(ffrfs: Run, tmp_path: Path) -> None:
         assert (done.status, done.err) == (0, ""), (source, target)
     assert (tmp_path / "c.tfrecord").read_bytes() == file.read_bytes()
     assert sorted(os.listdir(tmp_path / "sets")) == ["sets-000000.tar", "sets-000001.tar"]
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.tsv", "x.jsonl.gz", "x"])
+def test_convert_says_how_text_must_be_named(ffrfs: Run, tmp_path: Path, name: str) -> None:
+    text = b'{"label": 1}\n' * 9
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    done = ffrfs("convert", tmp_path / name, tmp_path / "out.tfrecord")
+    how = " (gzip)" if name.endswith("gz") else ""
+    assert (done.status, done.err) == (
+        1,
+        f"ffrfs: {tmp_path / name}: is a text file{how}, not a pack or a TFRecord file; "
+        "convert takes text only by its name: .jsonl, .csv or .csv.gz\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.csv", b"a,b\n1\n"), ("x.csv.gz", gzip.compress(b"a,b\n1\n", mtime=0))]
+)
+def test_a_damaged_table_of_text_is_called_so(
+    ffrfs: Run, tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = ffrfs("convert", tmp_path / name, tmp_path / "out.tfrecord")
+    assert (done.status, "not a CSV file, or damaged (" in done.err) == (1, True)
