@@ -12,7 +12,7 @@ import pytest
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.errors import FormatError, OptionError, PackError
 from ffrfs.tfrecord import Example
-from tests.convert.messages import examples_of, records_of, serialized
+from tests.convert.messages import check_bad_line, examples_of, records_of, serialized
 from tests.tfrecord_file import write_tfrecord
 
 LINES: list[dict[str, Any]] = [
@@ -88,12 +88,7 @@ def test_both_forms_in_one_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line(tmp_path: Path, line: dict[str, Any], reason: str) -> None:
-    file = write_lines(tmp_path / "x.jsonl", [{"a": 1}, line, {"a": 2}])
-    with pytest.raises(FormatError) as caught:
-        convert(file, tmp_path / "y.tfrecord")
-    assert str(caught.value).startswith(f"{file}: line 2: ")
-    assert reason in str(caught.value)
-    assert convert(file, tmp_path / "y.tfrecord", on_error="skip") == ConvertSummary(2, 1)
+    check_bad_line(tmp_path, json.dumps(line).encode(), reason)
 
 
 @pytest.mark.parametrize("bad", [{"x": "text", "y": {"k": 2}}, {"x": ["text", 1]}])

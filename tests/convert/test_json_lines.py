@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.example_json import from_json, parse_record, to_json
-from ffrfs.errors import FormatError, PackError
-from tests.convert.messages import records_of, serialized
+from ffrfs.errors import PackError
+from tests.convert.messages import check_bad_line, records_of, serialized
 from tests.ffrecord_file import write_records
 from tests.tfrecord_file import write_tfrecord
 
@@ -118,12 +117,4 @@ def test_empty_feature_lists_stay_a_sequence_example() -> None:
     ],
 )
 def test_a_bad_line(tmp_path: Path, line: bytes, reason: str) -> None:
-    file = tmp_path / "x.jsonl"
-    good = json.dumps({"features": {"a": {"int64_list": [1]}}}).encode()
-    file.write_bytes(b"\n".join([good, line, good]))
-    with pytest.raises(FormatError) as caught:
-        convert(file, tmp_path / "y.tfrecord")
-    assert str(caught.value).startswith(f"{file}: line 2: ")
-    assert reason in str(caught.value)
-    assert not (tmp_path / "y.tfrecord").exists()
-    assert convert(file, tmp_path / "y.tfrecord", on_error="skip") == ConvertSummary(2, 1)
+    check_bad_line(tmp_path, line, reason)

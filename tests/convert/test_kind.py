@@ -58,14 +58,6 @@ def test_a_checksum_that_looks_like_gzip(tmp_path: Path) -> None:
     assert not is_tfrecord(str(file))
 
 
-def test_kind_of_a_directory(tmp_path: Path) -> None:
-    for name, write in [("theirs", write_tfrecord), ("ours", write_records)]:
-        (tmp_path / name).mkdir()
-        write(tmp_path / name / ("x.tfrecord" if name == "theirs" else "PART_00000.ffr"), [b"a"])
-    assert kind_of(str(tmp_path / "theirs")) == "tfrecord"
-    assert kind_of(str(tmp_path / "ours")) == "ffrecord"
-
-
 def test_a_packed_folder_among_the_parts(tmp_path: Path) -> None:
     write_records(tmp_path / "PART_00000.ffr", [b"a"])
     write_records(tmp_path / "PART_00001.ffr", [])

@@ -7,14 +7,16 @@ import os
 import random
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ffrfs import FileReader
 from ffrfs.errors import ChecksumError
-from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
+from ffrfs.tfrecord import TFRecordReader
 from tests.ffrecord_file import flip_byte, record_extents, write_records
 from tests.page_cache import forget_pages
+from tests.tfrecord_file import write_tfrecord
 
 # The file systems of native/io/local_file.cc, under the names that stat(1) prints.
 KNOWN_FILE_SYSTEMS = {"ext2/ext3", "xfs", "btrfs", "f2fs", "nfs"}
@@ -51,27 +53,18 @@ def needs_a_known_file_system(path: Path) -> None:
         pytest.skip(f"{kind}: read past the page cache")
 
 
-def test_records_that_were_read_are_cached(file: Path) -> None:
+@pytest.mark.parametrize("kind", [FileReader, TFRecordReader])
+def test_records_that_were_read_are_cached(file: Path, kind: Any) -> None:
     needs_a_known_file_system(file)
+    if kind is TFRecordReader:
+        write_tfrecord(file, map(content, range(COUNT)))
     numbers = random.Random(1).sample(range(COUNT), 40)
-    reader = FileReader(file)
+    reader = kind(file)
     forget_pages(file)
-    assert [record.tobytes() for record in reader.read(numbers)] == list(map(content, numbers))
-    offsets = reader.get_offsets(0).tolist()
-    assert all(cached_size(file, offsets[number], SIZE) == SIZE for number in numbers)
-
-
-def test_tfrecords_that_were_read_are_cached(tmp_path: Path) -> None:
-    needs_a_known_file_system(tmp_path)
-    path = tmp_path / "x.tfrecord"
-    with TFRecordWriter(path) as writer:
-        for number in range(COUNT):
-            writer.write(content(number))
-    reader = TFRecordReader(path)
-    forget_pages(path)
-    assert list(reader.read([7, 300])) == [content(7), content(300)]
-    for number in (7, 300):
-        assert cached_size(path, number * (SIZE + 16) + 12, SIZE + 4) == SIZE + 4
+    assert list(map(bytes, reader.read(numbers))) == list(map(content, numbers))
+    offsets = reader._records.offsets(0).tolist()
+    begin = 12 if kind is TFRecordReader else 0  # of the data in their frame
+    assert all(cached_size(file, offsets[number] + begin, SIZE) == SIZE for number in numbers)
 
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "cold"])

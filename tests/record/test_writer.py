@@ -87,10 +87,13 @@ def test_any_bytes_like_object_is_a_record(tmp_path: Path, data: object) -> None
         assert reader.read_one(0).tobytes() == b"abcd"
 
 
-@pytest.mark.parametrize("data", ["text", None, 5, [1, 2]])
-def test_objects_without_a_buffer_are_refused(old_file: Path, data: object) -> None:
-    with pytest.raises(TypeError), FileWriter(old_file, 1) as writer:
-        writer.write_one(data)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "data", ["text", None, 5, [1, 2], np.zeros((4, 4), np.uint8)[:, ::2]], ids=str
+)
+def test_objects_without_a_contiguous_buffer_are_refused(old_file: Path, data: Any) -> None:
+    error = (BufferError, ValueError) if isinstance(data, np.ndarray) else TypeError
+    with pytest.raises(error), FileWriter(old_file, 1) as writer:
+        writer.write_one(data)
     assert_untouched(old_file)
 
 
@@ -113,12 +116,6 @@ def test_arrays_that_look_like_object_arrays_are_written(tmp_path: Path, kind: A
     write(tmp_path / "x.ffr", [record])  # type: ignore[list-item]
     with FileReader(tmp_path / "x.ffr") as reader:
         assert reader.read_one(0).tobytes() == record.tobytes()
-
-
-def test_memory_that_is_not_contiguous_is_refused(old_file: Path) -> None:
-    with pytest.raises((BufferError, ValueError)), FileWriter(old_file, 1) as writer:
-        writer.write_one(np.zeros((4, 4), np.uint8)[:, ::2])
-    assert_untouched(old_file)
 
 
 def test_count_and_n(tmp_path: Path) -> None:
