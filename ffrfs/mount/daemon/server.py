@@ -283,9 +283,8 @@ class Server:
             except OSError as error:
                 log.error("%s", describe(error))
                 return
-            except (
-                RuntimeError
-            ) as error:  # no thread can be started; files that are open are served
+            # No thread can be started. Files that are open are served meanwhile.
+            except RuntimeError as error:
                 log.warning("not unmounted yet: %s", describe(error))
                 await trio.sleep_until(tick())
         if busy:
