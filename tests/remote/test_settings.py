@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ffrfs.errors import OptionError
+from ffrfs.mount.daemon.background import _leave_everything
 from ffrfs.remote.settings import GIB, RemoteSettings, default_cache_dir
+from tests.cache.blocks import in_child
 
 
 def test_json_round_trip() -> None:
@@ -80,6 +83,20 @@ def test_refused_values(fields: dict[str, Any]) -> None:
 def test_refused_environment_variables(variable: str) -> None:
     with pytest.raises(OptionError):
         RemoteSettings.from_environment({f"FFRFS_{variable}": "perhaps"})
+
+
+def test_a_mount_has_the_cache_directory_of_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FFRFS_CACHE_DIR", "cache")
+
+    def begin_a_daemon() -> None:
+        _leave_everything([])
+        (tmp_path / "found").write_text(f"{RemoteSettings.from_environment().cache_dir}")
+
+    in_child(begin_a_daemon)
+    assert (tmp_path / "found").read_text() == f"{tmp_path}/cache"
 
 
 def test_the_default_cache_directory() -> None:

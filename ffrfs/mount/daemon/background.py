@@ -61,6 +61,8 @@ def _become_daemon(request: MountRequest, report_to: int, notifier: Notifier) ->
 
 
 def _leave_everything(keep: list[int]) -> None:
+    if cache_dir := os.environ.get("FFRFS_CACHE_DIR"):  # the fetchers of this daemon read it
+        os.environ["FFRFS_CACHE_DIR"] = os.path.abspath(cache_dir)
     os.chdir("/")
     os.umask(os.umask(0o022) | 0o022)  # files of the user's (a log) are not more open than others
     nothing = os.open(os.devnull, os.O_RDWR)
