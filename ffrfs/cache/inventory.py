@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ffrfs.cache.directory import Store, open_usage
 from ffrfs.cache.eviction import evict, evict_blocks, survey
 from ffrfs.cache.files import Files
-from ffrfs.cache.locks import is_locked, locked
+from ffrfs.cache.locks import is_locked, locked, try_lock
 from ffrfs.cache.place import CachePlace
 from ffrfs.cache.quota import count
 from ffrfs.cache.state_file import USE_AT
@@ -102,9 +102,13 @@ class Inventory:
         with self._alone():
             self.place.unlink(self.place.relative(name, "pin"))
             with self.store.opened(name) as files:
-                if files is not None:
+                if files is None:
+                    pass
+                elif try_lock(files.state.fd, USE_AT):  # unused: its blocks go with the files
+                    freed = files.size()
+                    self.store.unlink(name)
+                else:
                     freed = sum(evict_blocks(files, part) for part in files.present())
-            self.store.remove_if_empty(name)
             self._usage.add(-freed)
         return freed
 
