@@ -33,6 +33,7 @@ from ffrfs.remote.protocol import (
     parse_request,
 )
 from ffrfs.remote.schedule import Schedule
+from ffrfs.remote.url import is_url
 
 _OPEN_BLOCKS_MAX = 65536
 _ANSWERS_MAX = 1024  # answers that the client has not taken yet
@@ -258,7 +259,11 @@ class Link:
         name = type(error).__name__ if isinstance(error, FfrfsError) else "RemoteError"
         if isinstance(error, OptionError):
             name = "OptionError"
-        reason = printable(describe(error))
+        reason = describe(error)
+        # The client names the object as its user does, since a URL has several spellings.
+        if isinstance(error, FfrfsError) and error.reason and is_url(error.file or ""):
+            reason = error.reason
+        reason = printable(reason)
         self._send(Answer(Tell.FAILED, request.object, request.id, error=name, reason=reason))
 
     def _send(self, answer: Answer, target: FetchedObject | None = None) -> None:

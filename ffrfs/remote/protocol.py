@@ -15,7 +15,7 @@ client checks the answers.
     OPENED           u64 size, i64 mtime_ns, u64 block size, UTF-8: pin; two descriptors
     LISTED           u32 more, UTF-8: urls, a zero byte after each
     READY            nothing
-    FAILED           UTF-8: name of a class of ffrfs/errors.py, zero byte, one line
+    FAILED           UTF-8: name of a class of ffrfs/errors.py, zero byte, one line without the URL
     MOVED            two descriptors
 
 Not here: sockets (link.py), whether a range lies in its object (link.py).

@@ -134,14 +134,10 @@ bool ObjectLink::take(Answer answer, Finished& finished) {
   } else if (answer.kind == Told::kReady) {
     if (taken.done) finished.emplace_back(std::move(taken.done), nullptr);
   } else {
-    const std::string name = name_of(taken);
     std::string line = std::move(answer.line);
-    for (const std::string& prefix : {name + ": ", taken.url + ": "}) {
-      if (line.starts_with(prefix)) line.erase(0, prefix.size());
-    }
     std::ranges::replace_if(line, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
     const auto error =
-        std::make_exception_ptr(RemoteError(answer.error_class, name, line, !is_blocks));
+        std::make_exception_ptr(RemoteError(answer.error_class, name_of(taken), line, !is_blocks));
     const uint32_t number = taken.number;
     const auto known = known_.find(number);
     const bool is_free = taken.ask == Ask::kOpen && known != known_.end() && !known->second.object;

@@ -244,7 +244,7 @@ class TestFetcher {
         if (const auto found = objects_.find(asked.url); found != objects_.end()) {
           send_opened(asked, *found->second);
         } else {
-          send_failed(asked, "RemoteNotFoundError", asked.url + ": there is no such object");
+          send_failed(asked, "RemoteNotFoundError", "there is no such object");
         }
         break;
       case remote::Ask::kList: {
