@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ffrfs.cache.cached_object import CachedObject
 from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.memory import MemoryCache
 from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, StateFile, parse_header
 
 WAIT_S = 60.0
@@ -51,6 +52,14 @@ def store(kept: CachedObject, block: int, data: bytes) -> None:
         kept.publish(block, 1)
     finally:
         kept.release(block)
+
+
+def filled(cache: CacheDirectory | MemoryCache, count: int) -> CachedObject:
+    """Open an object, and fill its first blocks."""
+    kept = cache.open(URL, "v1", count * BLOCK_SIZE)
+    for block in range(count):
+        fill(kept, block)
+    return kept
 
 
 def present(kept: CachedObject) -> set[int]:

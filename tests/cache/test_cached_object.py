@@ -23,6 +23,7 @@ from tests.cache.blocks import (
     count,
     crash,
     fill,
+    filled,
     held,
     in_child,
     present,
@@ -312,9 +313,7 @@ def test_only_synced_blocks_survive_a_reboot(place: Path) -> None:
 
 def test_a_durable_block_that_is_a_hole_is_absent(place: Path) -> None:
     cache = CacheDirectory(str(place), 64 * MIB)
-    kept = cache.open(URL, "v1", 4 * BLOCK_SIZE)
-    for block in range(4):
-        fill(kept, block)
+    kept = filled(cache, 4)
     kept.close()
     data = next(place.glob("??/*.data"))
     with open(data, "r+b") as file:

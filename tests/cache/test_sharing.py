@@ -27,6 +27,7 @@ from tests.cache.blocks import (
     claim,
     content,
     fill,
+    filled,
     finish,
     held,
     in_child,
@@ -45,14 +46,6 @@ WAIT_S = 60.0
 def cache(tmp_path: Path) -> Iterator[CacheDirectory]:
     with contextlib.closing(CacheDirectory(str(tmp_path / "cache"), 32 * MIB)) as cache:
         yield cache
-
-
-def filled(cache: CacheDirectory, count: int) -> CachedObject:
-    """Open an object, and fill its first blocks."""
-    kept = cache.open(URL, "v1", count * BLOCK_SIZE)
-    for block in range(count):
-        fill(kept, block)
-    return kept
 
 
 def test_two_processes_fill_each_block_once(tmp_path: Path) -> None:
@@ -209,9 +202,7 @@ def test_eviction_resumes_after_a_thread_could_not_start(
 def test_a_lowered_limit_holds_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "cache"
     cache = CacheDirectory(str(place), 128 * MIB)
-    kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
-    for block in range(80):
-        fill(kept, block)
+    kept = filled(cache, 80)
     kept.close()
     cache.close()
     monkeypatch.setattr("ffrfs.cache.quota._BATCH_MAX", 8)  # blocks that one pass evicts
@@ -260,9 +251,7 @@ def test_pinned_objects_are_evicted_last(cache: CacheDirectory, tmp_path: Path) 
         fill(pinned, block)
     name = next((tmp_path / "cache").glob("??/*.state"))
     name.with_suffix(".pin").touch(0o600)
-    other = cache.open(URL, "v1", 80 * BLOCK_SIZE)
-    for block in range(80):
-        fill(other, block)
+    other = filled(cache, 80)
     assert check(pinned) == set(range(10))
     assert 10 <= len(check(other)) <= 18
     more = cache.open("s3://b/more", "v1", 80 * BLOCK_SIZE)
