@@ -5,6 +5,9 @@
 #include <mutex>
 #include <optional>
 
+#include "io/error.h"
+#include "tree/name.h"
+
 namespace ffrfs {
 
 // Other threads wait for the same event: their poll() may run the callback of this call.
@@ -47,13 +50,17 @@ struct BlockingVolume::Together {
   std::mutex mutex;  // guards all but `missing`
   bool abandoned = false;  // the targets no longer exist
   std::exception_ptr error;
+  Ino changed = 0;  // a file that is shorter than its target
   std::atomic<size_t> missing{0};
 
-  void arrive(const Slice& slice, const std::exception_ptr& failure, std::span<std::byte> target) {
+  void arrive(Ino ino, const Slice& slice, const std::exception_ptr& failure,
+              std::span<std::byte> target) {
     const std::lock_guard lock(mutex);
     if (failure) {
       if (!error) error = failure;
-    } else if (!abandoned && !target.empty()) {
+    } else if (slice.bytes.size() != target.size()) {
+      changed = ino;
+    } else if (!abandoned) {
       std::memcpy(target.data(), slice.bytes.data(), target.size());
     }
     missing.fetch_sub(1, std::memory_order_release);
@@ -68,8 +75,9 @@ void BlockingVolume::read_files(std::span<const std::pair<Ino, std::span<std::by
       for (size_t done = 0; done < whole.size(); done += kWholeRecordSize) {
         const auto target =
             whole.subspan(done).first(std::min<size_t>(whole.size() - done, kWholeRecordSize));
-        const auto arrive = [all, target](const Slice& slice, const std::exception_ptr& failure) {
-          all->arrive(slice, failure, target);
+        const auto arrive = [all, file = ino, target](const Slice& slice,
+                                                      const std::exception_ptr& failure) {
+          all->arrive(file, slice, failure, target);
         };
         all->missing.fetch_add(1, std::memory_order_relaxed);
         if (const auto slice = volume_.read(ino, done, target.size(), arrive)) {
@@ -84,6 +92,12 @@ void BlockingVolume::read_files(std::span<const std::pair<Ino, std::span<std::by
     throw;
   }
   if (all->error) std::rethrow_exception(all->error);
+  // Without checksums nothing else notices that a TFRecord file was overwritten.
+  if (all->changed != 0) {
+    throw FormatError(volume_.shards().shard(volume_.shard_of(all->changed)).file().path(),
+                      in_quotes(volume_.path(all->changed)) +
+                          " has changed size while it was read; restore the file, or open it anew");
+  }
 }
 
 }  // namespace ffrfs

@@ -40,7 +40,7 @@ class BlockingVolume {
   [[nodiscard]] Slice read(Ino ino, uint64_t offset, size_t size);
 
   // Reads whole files at once, each into the memory given for it, which has the file's size. Throws
-  // the error of one that fails.
+  // the error of one that fails; FormatError if one is shorter now.
   void read_files(std::span<const std::pair<Ino, std::span<std::byte>>> files);
 
  private:

@@ -57,7 +57,6 @@ TreePtr Volume::load_tree(Need need, Ino ino, TreeDone done) {
   return subtree_reads_.get().trees().get(subtree_for(need, ino).value(), std::move(done));
 }
 
-// Returns the shard that the inode is from.
 size_t Volume::shard_of(Ino ino) const {
   if (const auto record = subtree_of(ino)) return shards().extent(*record).shard;
   return tree().shard_of(ino);

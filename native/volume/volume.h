@@ -110,6 +110,8 @@ class Volume {
   // Returns the path, as far as it is at hand: for a file in a record's directory perhaps only
   // that of the directory. Returns "inode 7" if the index is damaged.
   [[nodiscard]] std::string path(Ino ino);
+  // Returns the shard that the inode is from.
+  [[nodiscard]] size_t shard_of(Ino ino) const;
 
   // Counts a request on `ino` that has failed for want of bytes. If it should be logged, returns
   // the inode that it counts for: all files of a record's directory count as one.
@@ -186,7 +188,6 @@ class Volume {
     const auto record = subtree_of(ino);
     return record && need == Need::kInode && ino == subtrees_->top(*record) ? std::nullopt : record;
   }
-  [[nodiscard]] size_t shard_of(Ino ino) const;
   // Tells the prefetcher that the kernel learns the inode.
   void note_known(Ino ino, const Inode& inode) const;
   void leave_out_indexes();

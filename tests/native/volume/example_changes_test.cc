@@ -164,3 +164,26 @@ TEST_CASE("a record that was damaged at the first read of its folder can be read
   file.overwrite(file.first, false);
   check_record(volume, file.first[2], 2);
 }
+
+TEST_CASE("without checksums, a file that is now shorter fills no memory of its old size") {
+  for (const size_t size : kSizes) {
+    CAPTURE(size);
+    const ChangingFile file(size);
+    VolumeOptions options = kOptions;
+    options.check_data = false;
+    Volume volume({file.path}, options);
+    BlockingVolume blocking(volume);
+    const Ino b = blocking.resolve("000000002/b");
+    (void)blocking.resolve("000000003/a");
+    forget(volume);
+    file.overwrite(file.other, true);
+    Bytes target(2 * size, '\0');
+    const std::vector<std::pair<Ino, std::span<std::byte>>> wanted{
+        {b, std::as_writable_bytes(std::span(target))}};
+    CHECK_THROWS_WITH_AS(blocking.read_files(wanted),
+                         (file.path + ": \"000000002/b\" has changed size while it was read; "
+                                      "restore the file, or open it anew")
+                             .c_str(),
+                         FormatError);
+  }
+}
