@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -180,10 +181,11 @@ void Operations::answer_later(const Request& request, const Reply& reply, Need n
   Reply watched = reply;
   try {
     watched = interrupts_.watch(reply);
-    const auto answer_by = [this, watched, failed, timer, name = std::string(request.name),
-                            body](const TreePtr& part) {
+    // Shared, because answer_by() must not fail for want of memory for a copy.
+    const auto name = std::make_shared<const std::string>(request.name);
+    const auto answer_by = [this, watched, failed, timer, name, body](const TreePtr& part) {
       far_.run(watched, [part, timer, name, body](const Reply& to) {
-        body(to, *part, name);
+        body(to, *part, *name);
         timer.stop();
       }, failed);
     };
