@@ -138,10 +138,6 @@ class Choice:
         )
         return self.job.result is not None or (is_in_order and not is_grouped)
 
-    @property
-    def size_bytes(self) -> int:
-        return 8 * self.count
-
     def wait(self, seconds: float, count: int | None = None) -> None:
         """Wait until all have been looked at, or `count` have been found."""
         end_s = time.monotonic() + seconds
@@ -335,7 +331,7 @@ class Choices:
             self._kept[query] = choice  # the last one now
             while len(self._kept) > 1 and (
                 len(self._kept) > _KEPT_COUNT
-                or sum(one.size_bytes for one in self._kept.values()) > _KEPT_SIZE
+                or 8 * sum(one.count for one in self._kept.values()) > _KEPT_SIZE
             ):
                 self._kept.pop(next(iter(self._kept))).job.stop()
             return choice

@@ -15,10 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ffrfs.view.charts import Scale
 from ffrfs.view.collection import Collection, ExampleCollection, FileCollection
 from ffrfs.view.counting import count
-from ffrfs.view.feature_rows import SORTS, draw, feature_rows, ordered
+from ffrfs.view.feature_rows import SORTS, Scale, draw, feature_rows, ordered
 from ffrfs.view.folder_sizes import shown, survey
 from ffrfs.view.job import Job
 from ffrfs.view.page import collection_of, onward, page, whole_number

@@ -141,7 +141,11 @@ def serve_pages(
     is_framed: bool,
 ) -> View:
     """Do what view() does. `is_framed`: a notebook on this machine may show pages in a frame."""
-    expected = None if schema is None else _load_schema(schema)
+    expected = None
+    if schema is not None:
+        from ffrfs.schema import Schema, load
+
+        expected = load(schema, Schema)
     with contextlib.ExitStack() as failed:
         sets = []
         for one in (source,) if second is None else (source, second):
@@ -154,9 +158,3 @@ def serve_pages(
         listener = listen(os.fspath(address[0]), address[1], is_framed=is_framed)
         failed.pop_all()
     return View(sets, expected, listener)
-
-
-def _load_schema(file: PathType) -> Proto:
-    from ffrfs.schema import Schema, load
-
-    return load(file, Schema)
