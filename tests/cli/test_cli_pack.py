@@ -168,14 +168,6 @@ def test_several_directories_keep_their_names(
         target = f"out{len(options)}.ffr"
         assert ffrfs("pack", "-q", *options, "train", tmp_path / "val/", target).said == []
         assert ffrfs("ls", "-R", target).lines == ["train", "train/train.txt", "val", "val/val.txt"]
-    make_folder(tmp_path / "far", {"below": {"x": b""}})
-    for words, reason in {
-        ("train", "far/below"): "argument SRC: several directories must be in one and the same",
-        ("--files-from", "x", "train", "val"): "argument --files-from: names files of one SRC",
-        ("train", "out0.ffr"): "argument SRC: train is neither a pack nor a pack set",
-    }.items():
-        done = ffrfs("pack", *words, "new.ffr")
-        assert (done.status, done.err.startswith(f"ffrfs pack: {reason}")) == (2, True)
 
 
 def test_the_error_names_a_file_that_changes_while_it_is_packed(

@@ -15,7 +15,7 @@ from ffrfs.tfrecord import from_dict
 from tests.ascii_locale import ASCII
 from tests.cli.command_run import Run
 from tests.interpreter import python
-from tests.tfrecord_file import flip_record, framed, write_tfrecord
+from tests.tfrecord_file import flip_record, write_tfrecord
 
 JPEG = b"\xff\xd8\xff\xe0" + bytes(1996)
 
@@ -124,14 +124,6 @@ def test_hostile_names_and_values(ffrfs: Run, tmp_path: Path, command: list[str]
     assert len(done.lines) == 4
     assert len(text) < 1000
     assert r"\x1b[31m\n\r\u009b\u202e\x00" in text
-
-
-def test_text_and_truncated_files_are_refused(ffrfs: Run, tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(OTHER * 9)
-    for arguments in (["head", tmp_path / "text"], ["cat", "--example", tmp_path / "text", "0"]):
-        assert ffrfs(*arguments).complaint.startswith(f"{tmp_path / 'text'}: ")
-    (tmp_path / "cut.tfrecord").write_bytes(framed(RECORDS)[:-3])
-    assert ffrfs("head", "-n", "99", tmp_path / "cut.tfrecord").status == 1
 
 
 def test_characters_outside_of_the_locale_are_escaped(tmp_path: Path) -> None:

@@ -51,10 +51,9 @@ def test_a_schema_that_was_edited_is_kept(ffrfs: Run, schema: Path, tmp_path: Pa
 
 
 def test_stats(ffrfs: Run, data: Path) -> None:
-    done = ffrfs("schema", "stats", data)
-    assert (done.status, done.err) == (0, "")
     deviation = f"{pstdev(i / 2 for i in range(20) if i % 4):.6g}"
-    assert [" ".join(line.split()) for line in done.lines if line] == [
+    lines = ffrfs("schema", "stats", data).said
+    assert [" ".join(line.split()) for line in lines if line] == [
         "20 Examples",
         "numbers type missing values mean std_dev zeros min median max",
         "size INT 0 1 9.5 5.76628 1 0 10 19",

@@ -20,10 +20,9 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_splits(ffrfs: Run, data: Path) -> None:
-    done = ffrfs("info", data)
-    assert (done.status, done.err) == (0, "")
-    assert "data set         tiny 1.0.0 (tensorflow_datasets)" in done.lines
-    assert done.lines[-3:] == [
+    lines = ffrfs("info", data).said
+    assert "data set         tiny 1.0.0 (tensorflow_datasets)" in lines
+    assert lines[-3:] == [
         "split  Examples  records  files  missing files",
         "train  7         7        3      0",
         "test   3         3        3      0",
@@ -56,9 +55,8 @@ def test_declared_features(ffrfs: Run, data: Path) -> None:
     members["zoo"] = members["label"]
     members["other"] = {"pythonClassName": "mine.Graph", "jsonFeature": {}}
     (data / "features.json").write_text(json.dumps(features))
-    done = ffrfs("info", "--schema", data)
-    assert (done.status, done.err) == (0, "")
-    rows = {line.split()[0]: " ".join(line.split()) for line in done.lines if line}
+    lines = ffrfs("info", "--schema", data).said
+    rows = {line.split()[0]: " ".join(line.split()) for line in lines if line}
     assert rows["feature"] == "feature type presence values domain declared"
     assert rows["image"].startswith("image bytes required 1 ")
     assert rows["image"].endswith(" Image uint8 (2, 3, 3) png")

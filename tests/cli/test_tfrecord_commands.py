@@ -172,11 +172,6 @@ def test_schema_of_the_first_records(ffrfs: Run, shards: Path) -> None:
     assert ffrfs("info", "--schema", shards).status == 1
 
 
-def test_only_tfrecord_files_have_a_schema(ffrfs: Run, pack: Path) -> None:
-    reason = "not a TFRecord file, so its records have no schema"
-    assert ffrfs("info", "--schema", pack).complaint == f"{pack}: {reason}"
-
-
 @pytest.mark.parametrize("compression", WRAP)
 def test_verify(ffrfs: Run, tmp_path: Path, compression: str) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", RECORDS)

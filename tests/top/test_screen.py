@@ -18,7 +18,6 @@ from tests.mount.command import (
     Mount,
     ffrfs,
     kill_group,
-    mount_command_fails,
     start_ffrfs,
     stop,
     wait_until,
@@ -236,12 +235,10 @@ def test_dead_and_unmounted_mounts_are_marked(tree: Mount) -> None:
         show_until(terminal, "not mounted any more")
 
 
-def test_an_unmounted_path_gives_one_line_without_a_screen(tree: Mount) -> None:
-    assert ffrfs("umount", tree.path).status == 0
-    mount_command_fails(ffrfs("top", tree.path), 1, f"{tree.path}: not mounted")
-    with top(tree.path, size=(24, 400)) as terminal:
+def test_an_unmounted_path_gives_one_line_without_a_screen(tmp_path: Path) -> None:
+    with top(tmp_path, size=(24, 400)) as terminal:
         assert terminal.wait() == 1
-        assert terminal.output == f"ffrfs: {tree.path}: not mounted\r\n".encode()
+        assert terminal.output == f"ffrfs: {tmp_path}: not mounted\r\n".encode()
 
 
 def test_keys_of_the_list(tree: Mount) -> None:
