@@ -14,6 +14,8 @@ from tests.cli.command_run import Run
 from tests.ffrecord_file import write_folder, write_records
 from tests.tfrecord_file import write_tfrecord
 
+pytestmark = pytest.mark.promise("S37")
+
 
 def hide_among(folder: Path, suffix: str) -> None:
     """Add entries that no command may take for one of the files."""
@@ -42,7 +44,6 @@ def tfrecords(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.promise("S37")
 def test_commands_that_read_packs(ffrfs: Run, packs: Path, tmp_path: Path) -> None:
     assert ffrfs("ls", packs).out.split() == [b"a", b"b"]
     assert ffrfs("cat", packs, "b").out == b"2"
@@ -52,7 +53,6 @@ def test_commands_that_read_packs(ffrfs: Run, packs: Path, tmp_path: Path) -> No
     assert ffrfs("index", "-q", packs).status == 0
 
 
-@pytest.mark.promise("S37")
 def test_classes_that_read_packs(packs: Path) -> None:
     files = [str(packs / name) for name in ("a.ffr", "b.ffr")]
     assert pack_files(packs) == files
@@ -62,7 +62,6 @@ def test_classes_that_read_packs(packs: Path) -> None:
         assert folder.list() == ["a", "b"]
 
 
-@pytest.mark.promise("S37")
 def test_converting_a_directory_of_ffrecord_files(ffrfs: Run, tmp_path: Path) -> None:
     folder = tmp_path / "records"
     folder.mkdir()
@@ -72,7 +71,6 @@ def test_converting_a_directory_of_ffrecord_files(ffrfs: Run, tmp_path: Path) ->
     assert TFRecordReader(tmp_path / "x.tfrecord")[:] == [b"a"]
 
 
-@pytest.mark.promise("S37")
 def test_adding_to_a_set_that_has_hidden_files(ffrfs: Run, tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "set"
     source.mkdir()
@@ -84,7 +82,6 @@ def test_adding_to_a_set_that_has_hidden_files(ffrfs: Run, tmp_path: Path) -> No
     assert ffrfs("ls", target).out.split() == [b"a", b"b"]
 
 
-@pytest.mark.promise("S37")
 def test_tfrecord_files(ffrfs: Run, tfrecords: Path, tmp_path: Path) -> None:
     assert TFRecordReader(tfrecords)[:] == [b"a", b"b"]
     assert json.loads(ffrfs("verify", "--json", tfrecords).out)["records"] == 2
@@ -95,7 +92,6 @@ def test_tfrecord_files(ffrfs: Run, tfrecords: Path, tmp_path: Path) -> None:
         assert reader.n == 2
 
 
-@pytest.mark.promise("S37")
 def test_directory_whose_only_pack_is_hidden(ffrfs: Run, tmp_path: Path) -> None:
     hide_among(tmp_path, ".ffr")
     for command in ("ls", "info", "verify"):

@@ -98,6 +98,10 @@ def large(tmp_path: Path, serve: Serve) -> Pages:
     return serve(write_folder(tmp_path / "x.ffr", {"a.mp4": LARGE}))
 
 
+def part(pages: Pages, asked: str) -> Answer:
+    return pages.ask("/bytes?key=a.mp4", headers={"Cookie": pages.cookie, "Range": asked})
+
+
 @pytest.mark.parametrize(
     ("asked", "first", "end"),
     [
@@ -111,25 +115,21 @@ def large(tmp_path: Path, serve: Serve) -> Pages:
     ],
 )
 def test_ranges(large: Pages, asked: str, first: int, end: int) -> None:
-    headers = {"Cookie": large.cookie, "Range": asked}
-    answer = large.ask("/bytes?key=a.mp4", headers=headers)
+    answer = part(large, asked)
     assert answer.status == 206
     assert answer.headers["content-range"] == f"bytes {first}-{end - 1}/{len(LARGE)}"
     assert answer.body == LARGE[first:end]
     assert kind_and_place(Answer(200, answer.headers, b""))
 
 
-@pytest.mark.parametrize("asked", [f"bytes={len(LARGE)}-", "bytes=9-5", "bytes=-0"])
-def test_unsatisfiable_ranges_are_refused(large: Pages, asked: str) -> None:
-    answer = large.ask("/bytes?key=a.mp4", headers={"Cookie": large.cookie, "Range": asked})
-    assert (answer.status, answer.body) == (416, b"")
-    assert answer.headers["content-range"] == f"bytes */{len(LARGE)}"
-
-
-@pytest.mark.parametrize("asked", ["bytes=1-2,5-6", "bytes=-", "lines=1-2", "bytes=a-b"])
-def test_unsupported_ranges_give_the_whole_file(large: Pages, asked: str) -> None:
-    answer = large.ask("/bytes?key=a.mp4", headers={"Cookie": large.cookie, "Range": asked})
-    assert (answer.status, answer.body == LARGE) == (200, True)
+def test_unsatisfiable_ranges_are_refused_and_unsupported_ones_ignored(large: Pages) -> None:
+    for asked in (f"bytes={len(LARGE)}-", "bytes=9-5", "bytes=-0"):
+        answer = part(large, asked)
+        assert (answer.status, answer.body) == (416, b""), asked
+        assert answer.headers["content-range"] == f"bytes */{len(LARGE)}"
+    for asked in ("bytes=1-2,5-6", "bytes=-", "lines=1-2", "bytes=a-b"):
+        answer = part(large, asked)
+        assert (answer.status, answer.body == LARGE) == (200, True), asked
 
 
 def test_head_gives_the_size_without_a_body(large: Pages) -> None:
