@@ -205,8 +205,8 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
     match argv:
         case ["help"]:
             return ["--help"]
-        case ["help", command, *_]:
-            return [_ALIASES.get(command, command), "--help"]
+        case ["help", command, *rest]:
+            return [_ALIASES.get(command, command), *rest, "--help"]
         case ["head", *rest]:  # `head -5`, as of files
             end = rest.index("--") if "--" in rest else len(rest)
             words = (re.sub(r"^-(?=\d+$)", "-n", word, flags=re.ASCII) for word in rest[:end])

@@ -14,6 +14,7 @@ from tests.cli.command_run import Run
         "help pack": "pack --help",
         "unmount --help": "umount --help",
         "help unmount": "umount --help",
+        "help cluster plan": "cluster plan --help",
         "-V": "--version",
     }.items(),
 )
