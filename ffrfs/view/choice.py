@@ -322,6 +322,7 @@ class Choices:
         self._collection = collection
         self._lock = threading.Lock()
         self._kept: dict[Query, Choice] = {}
+        self._ending: list[_Pass] = []  # not needed any more, but they may still read
 
     def find(self, query: Query) -> Choice:
         with self._lock:
@@ -333,7 +334,9 @@ class Choices:
                 len(self._kept) > _KEPT_COUNT
                 or 8 * sum(one.count for one in self._kept.values()) > _KEPT_SIZE
             ):
-                self._kept.pop(next(iter(self._kept))).job.stop()
+                job = self._kept.pop(next(iter(self._kept))).job
+                job.cancel()
+                self._ending = [one for one in (*self._ending, job) if one.progress().is_running]
             return choice
 
     def cancel(self) -> None:
@@ -342,5 +345,5 @@ class Choices:
             choice.job.cancel()
 
     def close(self) -> None:
-        for choice in self._kept.values():
-            choice.job.stop()
+        for job in (*self._ending, *(choice.job for choice in self._kept.values())):
+            job.stop()

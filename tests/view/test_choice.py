@@ -177,6 +177,21 @@ def test_only_a_few_results_are_cached(pack: Path) -> None:
         choices.close()
 
 
+def test_a_new_query_does_not_wait_for_the_end_of_an_old_one(
+    pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass notices that it is not needed any more when a read ends, which may take long."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(Choice, "_find", lambda *_: goes_on.wait(60))
+    with closing(FileCollection(PackTree(pack))) as collection:
+        choices = Choices(collection)
+        found = [choices.find(Query(name=str(number))) for number in range(10)]
+        assert all(one.job.progress().is_running for one in found)
+        goes_on.set()
+        choices.close()
+        assert not any(one.job.progress().is_running for one in found)
+
+
 @pytest.fixture
 def examples(tmp_path: Path, serve: Serve) -> Pages:
     records: list[dict[str, Any]] = [
