@@ -46,14 +46,6 @@ def example(features: Features) -> bytes:
     return _field(1, _features(features))
 
 
-def sequence_example(context: Features, lists: FeatureLists) -> bytes:
-    entries = (
-        _entry(name, b"".join(_field(1, _feature(step)) for step in steps))
-        for name, steps in lists.items()
-    )
-    return _field(1, _features(context)) + _field(2, b"".join(entries))
-
-
 def _features(features: Features) -> bytes:
     return b"".join(_entry(name, _feature(feature)) for name, feature in features.items())
 

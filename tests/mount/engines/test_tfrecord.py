@@ -13,17 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ffrfs import mounted
 from tests.mount import probes
-from tests.mount.child import ask
-from tests.mount.command import ENGINES, Mount, engine_settings, ffrfs, mount_command_fails
+from tests.mount.command import ENGINES, Mount, ffrfs, mount_command_fails
 from tests.mount.example_tree import (
-    Features,
     example,
     golden_features,
     loaded,
     same,
-    sequence_example,
     shown,
 )
 from tests.mount.makers import MakeMount
@@ -114,16 +110,6 @@ def test_every_step_of_every_golden_sequence(golden: Path, mount: MakeMount) -> 
 
 
 @pytest.mark.promise("S26")
-def test_record_that_is_no_example_shows_only_record_bin(golden: Path, mount: MakeMount) -> None:
-    tree = mount(golden / "tf/raw.tfrecord")
-    records = tfrecord_records((golden / "tf/raw.tfrecord").read_bytes())
-    contents = tree.ask(probes.contents, "")
-    folders: dict[str, bytes | None] = dict.fromkeys(f"{n:09d}" for n in range(len(records)))
-    files = {f"{n:09d}/record.bin": record for n, record in enumerate(records)}
-    assert contents == folders | files
-
-
-@pytest.mark.promise("S26")
 def test_without_extensions_names_are_those_of_the_features(golden: Path, mount: MakeMount) -> None:
     tree = mount(golden / "tf/examples.tfrecord", "--no-extensions")
     names = tree.ask(probes.inodes, "000000002").keys()
@@ -133,14 +119,6 @@ def test_without_extensions_names_are_those_of_the_features(golden: Path, mount:
         "weights",
     }
     assert tree.ask(probes.read, "000000002/image/height").startswith(b"\x93NUMPY")
-
-
-def test_python_mounts_without_extensions(golden: Path, engine: str, places: Path) -> None:
-    place = places / "mount"
-    pack, settings = golden / "tf/sequences.tfrecord", engine_settings(engine)
-    with mounted(pack, place, extensions=False, **settings) as root:
-        names = ask(probes.listdir, str(root / "000000003/frames"))
-    assert sorted(names) == ["0", "1", "2"]
 
 
 @pytest.mark.promise("S26", "S31")
@@ -207,32 +185,7 @@ def test_xattrs_name_the_record(golden: Path, mount: MakeMount) -> None:
     assert tree.ask(probes.listxattr, "000000012/image") == []
 
 
-@pytest.mark.promise("S26")
-def test_feature_names_that_are_no_file_names_are_escaped(mount: MakeMount, tmp_path: Path) -> None:
-    features: Features = {
-        "..": NUMBERS,
-        "a": NUMBERS,
-        "a/b": NUMBERS,
-        "record.bin": ("bytes_list", [b"mine"]),
-        "x//y": NUMBERS,
-        "n" * 300: NUMBERS,
-    }
-    tree = mount(write_tfrecord(tmp_path / "odd.tfrecord", [example(features)]))
-    contents = tree.ask(probes.contents, "000000000")
-    arrays = [path for path in contents if path.endswith(".npy")]
-    assert len(arrays) == 5
-    assert contents["record.bin"] == example(features)
-    assert b"mine" in contents.values()
-
-
 # Programs.
-
-
-@pytest.mark.promise("S27")
-def test_numpy_loads_and_maps_arrays(tree: Mount, examples: list[dict[str, Any]]) -> None:
-    expected = np.array(examples[3]["embedding"]["float_list"], "<f4")
-    for array in tree.ask(probes.load_array, "000000003/embedding.npy"):
-        assert np.array_equal(array, expected)
 
 
 def test_commands_and_the_mount_show_the_same_files(
@@ -246,10 +199,3 @@ def test_commands_and_the_mount_show_the_same_files(
     assert done.out.split() == ["0.txt", "1.txt"]
     done = ffrfs("cat", golden / "tf/examples.tfrecord", "000000002/tags/1.txt")
     assert done.out == "t1"
-
-
-def test_sequence_with_several_values_in_a_step(mount: MakeMount, tmp_path: Path) -> None:
-    lists = {"frames": [("bytes_list", [b"one", b"two"]), ("bytes_list", [b"three"]), None]}
-    record = sequence_example({"id": NUMBERS}, lists)
-    tree = mount(write_tfrecord(tmp_path / "steps.tfrecord", [record]))
-    check_record(tree, "000000000", shown(record, {"id": NUMBERS}, lists))

@@ -22,7 +22,6 @@ from tests.mount.example_tree import (
     example,
     features,
     image,
-    record_contents,
 )
 from tests.mount.makers import MakeDisk, MakeMount, by_native
 from tests.page_cache import forget_pages
@@ -36,17 +35,6 @@ MIB = 1 << 20
 def pack(tmp_path: Path) -> Path:
     records = [example(features(number)) for number in range(20)]
     return write_tfrecord(tmp_path / "data.tfrecord", records)
-
-
-@pytest.mark.promise("S27")
-def test_record_is_read_once_for_its_folder_and_its_files(mount: MakeMount, pack: Path) -> None:
-    tree = mount(pack)
-    forget_pages(pack)
-    # This also holds for a reader that has not listed the folder.
-    assert tree.ask(probes.read, "000000007/image/encoded.jpg") == image(7)
-    check_record(tree, 7, features(7))
-    for number in range(20):
-        check_record(tree, number, features(number))
 
 
 @pytest.mark.promise("S10", "S11", "S29")
@@ -102,31 +90,6 @@ def test_dropped_folders_are_rebuilt_identically(mount: MakeMount, tmp_path: Pat
         assert begin + holder.next() == example(values)
     assert len(set(first.values())) == len(first)
     assert tree.peak_memory_mb() < 150
-
-
-@pytest.mark.promise("S27")
-def test_large_record(mount: MakeMount, tmp_path: Path) -> None:
-    size = 9 * MIB
-    values = {**features(0, size), "numbers": ("int64_list", list(range(200_000)))}
-    pack = write_tfrecord(tmp_path / "large.tfrecord", [example(values), example(features(1))])
-    tree = mount(pack)
-    forget_pages(pack)
-    check_record(tree, 0, values)
-    check_record(tree, 1, features(1))
-    assert tree.ask(probes.read_ranges, "000000000/image/encoded.jpg", [(8 * MIB - 3, 10)]) == [
-        image(0, size)[8 * MIB - 3 : 8 * MIB + 7]
-    ]
-
-
-@pytest.mark.promise("S15", "S26")
-def test_record_too_large_for_memory_shows_only_record_bin(
-    mount: MakeMount, tmp_path: Path
-) -> None:
-    record = example(features(0, 9 * MIB))
-    pack = write_tfrecord(tmp_path / "large.tfrecord", [record, example(features(1))])
-    tree = mount(pack, "--cache-mb", "16")
-    assert record_contents(tree, 0) == {"record.bin": record}
-    check_record(tree, 1, features(1))
 
 
 @pytest.mark.promise("S15", "S30")
@@ -238,13 +201,4 @@ def test_reader_killed_while_it_waits_for_the_trial_of_another(
         assert not readers[1 - killed].has_answered()
         disk.go()
         readers[1 - killed].answer()
-    check_record(stalling, 3, features(3))
-
-
-def test_failed_read_of_a_record_is_retried(stalling: Mount, disk: Disk) -> None:
-    disk.fail("000000003")
-    stalling.expect_log("cannot read 000000003: .*Input/output error")
-    assert stalling.ask(probes.errno_of, "000000003", "list") == errno.EIO
-    check_record(stalling, 4, features(4))
-    disk.go()
     check_record(stalling, 3, features(3))
