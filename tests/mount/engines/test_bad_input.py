@@ -1,13 +1,13 @@
 """A mount of a file that is no pack fails with one line and status 1, and leaves nothing.
 
-All other kinds of bad files: tests/native/record/record_test.cc, tests/native/pickle.
+All other kinds of bad files: tests/native/record/record_test.cc, tests/native/pickle,
+tests/cli/test_bad_input.py.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,20 +23,8 @@ TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
 pytestmark = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 
 
-def set_count(header: Header) -> None:
-    header.n = -1
-
-
-def swap_offsets(header: Header) -> None:
-    header.offsets[1], header.offsets[2] = header.offsets[2], header.offsets[1]
-
-
 def set_checksum(header: Header) -> None:
     header.checksum = 0x12345678
-
-
-def spoil_index_checksum(header: Header) -> None:
-    header.checksums[-1] ^= 1
 
 
 class RunsCode:
@@ -63,24 +51,22 @@ def refused(new_mount: MakeMount) -> Callable[..., None]:
     return check
 
 
+BAD: dict[str, Callable[[Path], object]] = {
+    "wrong checksum of the header": lambda pack: write_folder(pack, TREE, set_checksum),
+    "index that is no pickle": lambda pack: write_records(pack, [b"0", INDEX_MAGIC + b"no pickle"]),
+    "truncated": lambda pack: os.truncate(write_folder(pack, TREE), pack.stat().st_size - 1),
+    "grown": lambda pack: pack.write_bytes(write_folder(pack, TREE).read_bytes() + b"more"),
+    "zeros": lambda pack: pack.write_bytes(bytes(4096)),
+}
+
+
 @pytest.mark.promise("S16")
-@pytest.mark.parametrize(
-    "spoil",
-    [set_count, swap_offsets, set_checksum, spoil_index_checksum],
-    ids=lambda spoil: spoil.__name__,
-)
-def test_spoiled_header(
-    refused: Callable[..., None], tmp_path: Path, spoil: Callable[[Header], None]
+@pytest.mark.parametrize("fault", BAD)
+def test_damaged_packs_and_other_files(
+    refused: Callable[..., None], tmp_path: Path, fault: str
 ) -> None:
-    refused(write_folder(tmp_path / "bad.ffr", TREE, spoil))
-
-
-@pytest.mark.promise("S16")
-@pytest.mark.parametrize(
-    "content", [b"this is no pickle", pickle.dumps(OrderedDict({"..": 0}))], ids=["noise", ".."]
-)
-def test_spoiled_index(refused: Callable[..., None], tmp_path: Path, content: bytes) -> None:
-    refused(write_records(tmp_path / "bad.ffr", [b"0", INDEX_MAGIC + content]))
+    BAD[fault](tmp_path / "bad.ffr")
+    refused(tmp_path / "bad.ffr")
 
 
 def test_index_that_runs_code(refused: Callable[..., None], tmp_path: Path) -> None:
@@ -89,29 +75,6 @@ def test_index_that_runs_code(refused: Callable[..., None], tmp_path: Path) -> N
     pack = write_records(tmp_path / "bad.ffr", [b"0", index])
     refused(pack, "code")
     assert not trap.exists()
-
-
-@pytest.mark.promise("S16")
-@pytest.mark.parametrize("size", [0, 5, -1], ids=["empty", "in the header", "in the index"])
-def test_truncated_pack(refused: Callable[..., None], tmp_path: Path, size: int) -> None:
-    pack = write_folder(tmp_path / "bad.ffr", TREE)
-    pack.write_bytes(pack.read_bytes()[:size])
-    refused(pack)
-
-
-def test_grown_pack(refused: Callable[..., None], tmp_path: Path) -> None:
-    pack = write_folder(tmp_path / "bad.ffr", TREE)
-    pack.write_bytes(pack.read_bytes() + b"more")
-    refused(pack)
-
-
-@pytest.mark.parametrize("content", [b"a,b,c\n1,2,3\n" * 100, bytes(4096)], ids=["text", "zeros"])
-def test_files_that_are_no_packs(
-    refused: Callable[..., None], tmp_path: Path, content: bytes
-) -> None:
-    pack = tmp_path / "other.ffr"
-    pack.write_bytes(content)
-    refused(pack)
 
 
 def test_missing_pack(refused: Callable[..., None], tmp_path: Path) -> None:
