@@ -96,12 +96,10 @@ def test_mounts_of_silent_daemons_are_listed_in_time(tree: Mount, mount: MakeMou
     assert seen(tree)["state"] == "live"
 
 
-@pytest.mark.long
 def test_mount_table_is_not_read_once_per_mount(
-    tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
+    known: state.MountState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(2):
-        mount(tree.pack)
+    monkeypatch.setattr(state, "load_all", lambda: [(str(tmp_path), known)] * 3)
     reads: list[int] = []
 
     def read() -> list[MountEntry]:

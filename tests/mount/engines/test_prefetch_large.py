@@ -32,7 +32,9 @@ def mount_files(mount: MakeMount, tmp_path: Path, size: int) -> tuple[Mount, dic
     return tree, files
 
 
-def test_command_warns_of_hinted_files_that_are_too_large(mount: MakeMount, tmp_path: Path) -> None:
+def test_command_and_library_warn_of_hinted_files_that_are_too_large(
+    mount: MakeMount, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     tree, files = mount_files(mount, tmp_path, 5 * MIB)
     told = "hinted files of more than 4,194,304 bytes are not read ahead: .* raise --cache-mb"
     tree.expect_log(told)
@@ -45,17 +47,9 @@ def test_command_warns_of_hinted_files_that_are_too_large(mount: MakeMount, tmp_
     assert ffrfs("prefetch", tree.path, "f00").err.count("1 of the hinted files is larger") == 1
     wait_until(lambda: figures(tree)["prefetch.too_large"] == COUNT + 1, "all are counted")
     assert figures(tree)["prefetch.fetched"] == 0
-    for name, content in files.items():
-        assert tree.ask(probes.read, name) == content
-    assert tree.log().count("are not read ahead") == 1
-
-
-def test_library_warns_of_hinted_files_that_are_too_large(
-    mount: MakeMount, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    tree, files = mount_files(mount, tmp_path, 5 * MIB)
-    tree.expect_log("are not read ahead")
     with caplog.at_level(logging.WARNING, "ffrfs"):
         library.prefetch(list(files), tree.path)  # dropped at once: all hints are sent anyway
         wait_until(lambda: "of the hinted files are larger" in caplog.text, "it is told")
-    wait_until(lambda: "are not read ahead" in tree.log(), "the log says so")
+    for name, content in files.items():
+        assert tree.ask(probes.read, name) == content
+    assert tree.log().count("are not read ahead") == 1
