@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         paths = HintPaths(place)
         for words in _words(args):
-            stream.send([_hint(word, paths) for word in words if word])
+            stream.send([_hint(word, paths) for word in words])
         stream.finish()
         if stream.notice is not None:
             output.error(stream.notice)
@@ -120,10 +120,10 @@ def _words(args: argparse.Namespace) -> Iterator[list[bytes]]:
                 select.select([file], [], [])
                 continue
             *words, pending = (pending + chunk).split(end)
-            yield words
+            yield [word for word in words if word]
             if len(pending) > _WORD_SIZE_MAX:
                 raise FormatError(f"{args.source}: not a list of paths: one is longer than 64 KiB")
-        yield [pending]
+        yield [pending] if pending else []
 
 
 def _hint(word: bytes, paths: HintPaths) -> bytes:
@@ -133,6 +133,6 @@ def _hint(word: bytes, paths: HintPaths) -> bytes:
         return word
     hint = paths.hint(word)
     if hint is None:
-        name = os.fsdecode(word[:_NAME_SIZE_SHOWN])
+        name = os.fsdecode(word[:_NAME_SIZE_SHOWN]) or "an empty path"
         raise PathNotFoundError(f"{name}: not in the mount at {paths.mountpoint}")
     return hint

@@ -83,7 +83,7 @@ def test_mount_point_through_a_symlink(
     assert prefetch(known, taker, link / "d" / "a") == Done(0, b"/d/a\0\0")
 
 
-@pytest.mark.parametrize("path", ["/usr/a", "../a", "d/../../a", "x" * 9000, ".", "/"])
+@pytest.mark.parametrize("path", ["/usr/a", "../a", "d/../../a", "x" * 9000, ".", "/", ""])
 def test_path_outside_the_mount_is_an_error(
     known: state.MountState, taker: HintTaker, capfd: pytest.CaptureFixture[str], path: str
 ) -> None:
