@@ -42,9 +42,15 @@ def check_interpreter(path: str) -> None:
             "install ffrfs into an environment with a plain name"
         )
     command = [path, "-P", "-c", "import ffrfs"]
-    done = subprocess.run(
-        command, env={}, cwd="/", capture_output=True, timeout=_TIMEOUT_S, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, env={}, cwd="/", capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InstallError(
+            f"{path}: has not imported ffrfs within {_TIMEOUT_S:g} s; try again, or install ffrfs "
+            "on a faster file system"
+        ) from None
     if done.returncode != 0:
         raise InstallError(
             f"{path}: ffrfs is not installed there, so a service cannot run it; run: "

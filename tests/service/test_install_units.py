@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.cli.main import main
+from ffrfs.service import templates
 from tests.checkout import CHECKOUT
 from tests.cli.command_run import Done, Run
 from tests.interpreter import python
@@ -234,6 +235,15 @@ def test_interpreter_without_ffrfs_is_refused(
 ) -> None:
     monkeypatch.setattr(sys, "executable", python_that(tmp_path, "exit 1"))
     assert failed(command(), str(tmp_path / "python"), "ffrfs is not installed")
+    assert not root.exists()
+
+
+def test_interpreter_that_hangs_is_an_error(
+    command: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(sys, "executable", python_that(tmp_path, "exec sleep 60"))
+    assert failed(command(), str(tmp_path / "python"), "has not imported ffrfs within 0.1 s")
     assert not root.exists()
 
 
