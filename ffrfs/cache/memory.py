@@ -26,13 +26,10 @@ class MemoryCache:
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self._mutex = threading.Lock()
-        self._one_pass = threading.Lock()
         self._opened: dict[str, tuple[StateFile, int]] = {}  # its state file and its data
         self._names = itertools.count(1)
         self._number = _Number()
-        self._room = Quota(
-            "the cache in memory", size_max, self._number, self, self._alone, lasts=False
-        )
+        self._room = Quota("the cache in memory", size_max, self._number, self, _alone, lasts=False)
 
     def open(self, url: str, version: str, size: int, pin: str = "") -> CachedObject:
         """Open as CacheDirectory.open() does, but make a new object, which close() removes."""
@@ -86,10 +83,9 @@ class MemoryCache:
         """Do nothing: closing the descriptors removes the object."""
         return False
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[bool]:
-        with self._one_pass:
-            yield True
+
+def _alone() -> contextlib.nullcontext[bool]:
+    return contextlib.nullcontext(True)  # no other process has the cache
 
 
 class _Number:

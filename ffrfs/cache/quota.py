@@ -70,6 +70,7 @@ class Quota:
         step = max(size_max * 4 // 100, 2 * BLOCK_SIZE)
         self._high = self._limit - step
         self._low = self._high - step
+        self._one_pass = threading.Lock()  # `alone` does not exclude threads of this process
         self._mutex = threading.Lock()
         self._passed = threading.Condition(self._mutex)  # a pass has ended
         self._passes = 0
@@ -170,7 +171,7 @@ class Quota:
 
     def _pass(self, at_least: int = 0) -> bool:
         """Count the files, evict down to the low mark; return False if no block can be evicted."""
-        with self._alone() as is_alone:
+        with self._one_pass, self._alone() as is_alone:
             if not is_alone:
                 return False
             before = self._number.read()

@@ -198,6 +198,23 @@ def test_eviction_resumes_after_a_thread_could_not_start(
     kept.close()
 
 
+def test_passes_of_one_process_do_not_overlap(
+    cache: CacheDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(cache)
+    running = threading.Lock()
+
+    def count(_: object) -> int:
+        assert running.acquire(blocking=False)
+        time.sleep(0.02)  # so that the other threads come meanwhile
+        running.release()
+        return 0
+
+    monkeypatch.setattr("ffrfs.cache.quota.count", count)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: cache._quota.make_room(), range(4)))
+
+
 @pytest.mark.promise("S64")
 def test_a_lowered_limit_holds_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "cache"
