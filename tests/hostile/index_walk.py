@@ -53,15 +53,6 @@ def path_sizes(pack: str, inos: list[int]) -> list[int | str]:
     return sizes
 
 
-def refusal(packs: list[str], **options: Any) -> str:
-    """Return why the packs cannot be opened as one tree; "": they can."""
-    try:
-        Volume([os.fsencode(pack) for pack in packs], uid=0, gid=0, **options).close()
-    except (FormatError, ChecksumError, OSError) as error:
-        return str(error)
-    return ""
-
-
 class _Walk:
     def __init__(self, packs: list[str], slot_count: int) -> None:
         self.packs = packs

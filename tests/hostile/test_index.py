@@ -147,29 +147,6 @@ def test_hostile_chunks(write_all: Any, place: str) -> None:
         assert look.refused or look.errors or look.entries == sound.entries
 
 
-@pytest.mark.parametrize(
-    ("number", "count", "told"),
-    [
-        (1, 2, ""),
-        (5, 2, "missing: number 1-4"),
-        (_U32, 2, "missing: number 1-4294967293"),
-        (1, _U32, "missing: number 2-4294967294"),
-        (_U32, _U32, "missing: number 1-4294967293"),
-    ],
-)
-def test_hostile_set(tmp_path: Path, write_all: Any, number: int, count: int, told: str) -> None:
-    def shard(number: int, count: int) -> Spoil:
-        entry = bytes(range(16)) + struct.pack("<IIQ", number, count, 0)
-        return lambda index: setattr(index, "set", entry)
-
-    write(tmp_path / "0.ffr", {b"a": b"a"}, "pack", shard(0, 2))
-    write(tmp_path / "1.ffr", {b"b": b"b"}, "pack", shard(number, count))
-    refusal = ask(index_walk.refusal, [str(tmp_path)])
-    assert told in refusal
-    assert bool(refusal) == bool(told)
-    assert len(refusal) < 1000
-
-
 def test_chain_of_folders(tmp_path: Path) -> None:
     """An inode that is too deep for a path is named by its number."""
     depth = 1500
