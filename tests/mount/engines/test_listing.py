@@ -49,13 +49,10 @@ def test_listing_agrees_with_stat(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S5")
-def test_small_folders(tree: Mount) -> None:
+def test_small_folders_and_inodes_of_their_dot_entries(tree: Mount) -> None:
     assert sorted(tree.ask(probes.list_twice, "empty")[0]) == [".", ".."]
     assert sorted(tree.ask(probes.list_twice, "one")[0]) == [".", "..", "file"]
     assert sorted(tree.ask(probes.list_twice, "")[0]) == [".", "..", "big", "empty", "one"]
-
-
-def test_dot_entries_have_the_right_inodes(tree: Mount) -> None:
     inodes = tree.ask(probes.inodes_of_listing, "one")
     assert inodes["."] == tree.ask(probes.stat, "one").st_ino
     assert inodes[".."] == tree.ask(probes.stat, "").st_ino

@@ -89,11 +89,9 @@ def test_hinted_records_are_read_from_memory(mount: MakeMount, pack: Path) -> No
 
 
 @pytest.mark.promise("S32")
-@pytest.mark.parametrize("listed", ["listed", "not listed"])
-def test_every_file_of_a_hinted_record_is_right(mount: MakeMount, pack: Path, listed: str) -> None:
+def test_every_file_of_a_hinted_and_listed_record_is_right(mount: MakeMount, pack: Path) -> None:
     tree = cold(mount, pack)
-    if listed == "listed":
-        tree.ask(probes.inodes, "")
+    tree.ask(probes.inodes, "")
     with hinted(tree, [text(number) for number in range(COUNT)]):
         settled(tree)
         for number in shuffled()[:15]:

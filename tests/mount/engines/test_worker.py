@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ from ffrfs.mount.engines.worker_life import WorkerLife
 from ffrfs.mount.kernel.options import TreeOptions
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
-from tests.mount.child import Child, child
+from tests.mount.child import child
 from tests.mount.command import (
     ENDED,
     TIMEOUT_S,
@@ -45,9 +45,9 @@ from tests.mount.command import (
 )
 from tests.mount.disk import Disk
 from tests.mount.makers import MakeMount, PackTree
+from tests.mount.readers import READER_COUNT, reading
 
 FILE_COUNT = 40
-READER_COUNT = 4
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
 over_transports = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
@@ -66,24 +66,6 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
 def kill_worker(tree: Mount, number: int) -> None:
     assert tree.worker is not None
     os.kill(tree.worker.pid, number)
-
-
-@contextmanager
-def readers_at_work(
-    tree: Mount, probe: str = "read_directly_until_it_fails"
-) -> Iterator[list[Child]]:
-    """Run readers that ask the worker for every byte; yield them when all are reading."""
-    with ExitStack() as stack:
-        readers = []
-        for seed in range(READER_COUNT):
-            reader = child(getattr(probes, probe), tree / "d", TREE, seed)
-            readers.append(stack.enter_context(reader))
-        for reader in readers:
-            assert reader.next() == "going"
-            reader.ask_next()
-        before = tree.requests_now()["read"]
-        wait_until(lambda: tree.requests_now()["read"] > before + 20, "they read")
-        yield readers
 
 
 # Over rings, where no other worker can take over.
@@ -129,7 +111,7 @@ def test_worker_that_dies_under_readers_gives_them_an_error(
     tree: Mount, number: signal.Signals
 ) -> None:
     tree.expect_log(rf"the worker was killed by {number.name}: (it has logged nothing|slow )")
-    with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
+    with reading(tree, "d", TREE) as readers, child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         kill_worker(tree, number)
         for reader in readers:
@@ -167,7 +149,7 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
 @pytest.mark.promise("S25")
 def test_worker_ignores_signals_of_terminals_and_managers(tree: Mount) -> None:
     numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE]
-    with readers_at_work(tree) as readers:
+    with reading(tree, "d", TREE) as readers:
         for number in numbers * 3:
             kill_worker(tree, number)
         assert tree.ask(probes.read, "large") == LARGE
@@ -227,7 +209,7 @@ def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
     indirect=["engine"],
 )
 def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
-    with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
+    with reading(tree, "d", TREE) as readers, child(probes.hold_open, tree / "large") as holder:
         assert holder.next() == LARGE[:1]
         tree.kill()
         if both:
@@ -293,7 +275,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
 @pytest.mark.promise("S13", "S18")
 @pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
 def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
-    with readers_at_work(tree, "read_open_files") as readers:
+    with reading(tree, "d", TREE, probes.read_open_files) as readers:
         if by == "signal":
             tree.expect_log("busy: detached")
             tree.signal(signal.SIGTERM)
