@@ -185,6 +185,8 @@ def _mount(
         mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
     place = canonical(os.fspath(mountpoint))
     packs = [pack] if isinstance(pack, str | os.PathLike) else pack
+    if not packs:
+        raise MountError("no pack to mount: name at least one")
     _refuse_signed(packs)
     more = [options] if isinstance(options, str) else options
     arguments = [] if owner is None else ["--while-open", str(owner)]

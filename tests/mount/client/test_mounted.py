@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from ffrfs import MountError, mount, mounted, stats, unmount
+from ffrfs.mount.client.mounted import _words
 from ffrfs.mount.config.settings import SETTINGS, MountKeywords
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
@@ -148,6 +149,8 @@ def test_failure_is_raised_with_its_reason(tmp_path: Path, places: Path) -> None
         pytest.fail("mounted")
     with pytest.raises(MountError, match=r"absent\.ffr"), mounted(tmp_path / "absent.ffr"):
         pytest.fail("mounted")
+    with pytest.raises(MountError, match=r"^no pack to mount: name at least one$"):
+        mount([])
     with pytest.raises(MountError, match="bogus"), mounted(pack, options="ro,bogus=1"):
         pytest.fail("mounted")
     with pytest.raises(MountError, match="cache_mb=0"), mounted(pack, cache_mb=0):
@@ -236,6 +239,11 @@ def test_every_option_of_a_mount_has_a_parameter() -> None:
     assert MountKeywords.__annotations__.keys() == options | settings
 
 
+def test_extensions_are_switched_off_by_a_word() -> None:
+    assert _words({"extensions": False}) == ["no_extensions"]
+    assert _words({"extensions": True}) == _words({}) == []
+
+
 @pytest.mark.parametrize("umask", ["027", 0o27, np.int64(0o27)])
 def test_options_of_every_kind(pack_tree: PackTree, places: Path, umask: Any) -> None:
     config = places / "config.toml"
@@ -291,12 +299,6 @@ def test_second_mount_at_the_same_mount_point_fails(pack_tree: PackTree, places:
     finally:
         unmount(str(root))
     assert (places / "here").exists()
-
-
-def test_failed_mount_leaves_nothing(tmp_path: Path, places: Path) -> None:
-    with pytest.raises(MountError, match=r"absent\.ffr"):
-        mount(tmp_path / "absent.ffr")
-    assert list(places.iterdir()) == []
 
 
 def test_interrupted_mount_leaves_nothing(
