@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, Unpack
 
 from ffrfs.errors import MountError, OptionError
+from ffrfs.files.closing import closing_fd
 from ffrfs.files.interpreter import interpreter
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.settings import MountKeywords, PathType
@@ -90,15 +91,11 @@ def mounted(
         end, ours = os.pipe()
         _owned.add(ours)
     try:
-        try:
+        with closing_fd(end):
             # If standard input is closed, the pipe may be 0, which `ffrfs mount` gets as /dev/null.
             theirs = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
-        finally:
-            os.close(end)
-        try:
+        with closing_fd(theirs):
             place = _mount(pack, mountpoint, words, options, owner=theirs)
-        finally:
-            os.close(theirs)
         entry, daemon = mount_at(str(place)), _daemon_at(place)
         try:
             yield place

@@ -11,6 +11,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.kept_engine import KeptEngine
 from ffrfs.mount.engines.sidecars import make_sidecars
+from ffrfs.mount.engines.worker import worker_path
 from ffrfs.remote.url import is_url
 
 
@@ -57,8 +58,6 @@ def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
 def _open(request: MountRequest) -> Engine:
     # Imported here: the process that waits for the daemon needs none of them, and the
     # daemon of a native mount needs neither pyfuse3 nor the native module.
-    from ffrfs.mount.engines.worker import worker_path
-
     if request.engine == "native" or (request.engine == "auto" and worker_path()):
         from ffrfs.mount.engines.native_engine import NativeEngine
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ffrfs.errors import describe
+from ffrfs.files.closing import closing_fd
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.engines.kept_engine import KeptEngine
@@ -143,12 +144,9 @@ class MountFetcher:
 
     def _bring_link(self, link: int) -> None:
         self._has_changed = True
-        try:
+        with closing_fd(link), suppress(OSError):  # a worker's end is noticed by other means
             if self._bring is not None:
-                with suppress(OSError):  # the daemon notices a worker's end by other means
-                    self._bring(link)
-        finally:
-            os.close(link)
+                self._bring(link)
 
 
 class FetchingHere(MountFetcher):

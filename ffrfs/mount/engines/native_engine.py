@@ -32,6 +32,7 @@ from ffrfs.errors import (
     describe,
     is_shortage,
 )
+from ffrfs.files.closing import closing_fd
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.config.settings import Transport
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
@@ -118,12 +119,8 @@ class NativeEngine:
         self.limit_cache(self._request.opening_cache_bytes)
         if self._fetching is None:
             return
-        link = self._fetching.link_for_next()
-        try:
-            with contextlib.suppress(OSError):
-                self._worker.take_fetcher(link)
-        finally:
-            os.close(link)
+        with closing_fd(self._fetching.link_for_next()) as link, contextlib.suppress(OSError):
+            self._worker.take_fetcher(link)
         self._bring_links(self._worker)
 
     def _bring_links(self, worker: Worker) -> None:

@@ -130,7 +130,7 @@ class Pyfuse3Engine:
             self._volume.start_prefetch(_Pusher().push)
             with _receiving_interrupted():
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._operations.deliver)
+                    nursery.start_soon(self._operations.late.deliver)
                     nursery.start_soon(self._operations.requests.run)
                     with _aborted_is_ended():
                         await pyfuse3.main(max_tasks=TASKS_MAX)
@@ -244,14 +244,14 @@ class TreeOperations(pyfuse3.Operations):
         self._volume = volume
         self._failures = failures
         self._xattr = xattr
-        self._late = LateAnswers(volume)
+        self.late = LateAnswers(volume)
         self.requests = RequestLog(volume)
 
     # Names and attributes.
 
     @_guarded
     async def lookup(self, parent: int, name: bytes, _: RequestContext) -> EntryAttributes:
-        part = await self._late.asked(parent, self._volume.load_directory)
+        part = await self.late.asked(parent, self._volume.load_directory)
         ino = part.lookup(parent, name)
         if ino:
             return _entry(part, ino)
@@ -263,11 +263,11 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def getattr(self, ino: int, _: RequestContext) -> EntryAttributes:
-        return _entry(await self._late.asked(ino, self._volume.load_tree), ino)
+        return _entry(await self.late.asked(ino, self._volume.load_tree), ino)
 
     @_guarded
     async def readlink(self, ino: int, _: RequestContext) -> bytes:
-        target = (await self._late.asked(ino, self._volume.load_tree)).target(ino)
+        target = (await self.late.asked(ino, self._volume.load_tree)).target(ino)
         if not target:
             raise FUSEError(errno.EINVAL)  # not a symbolic link
         return target
@@ -292,7 +292,7 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def readdir(self, ino: int, position: int, token: ReaddirToken) -> None:
-        part = await self._late.asked(ino, self._volume.load_directory)
+        part = await self.late.asked(ino, self._volume.load_directory)
         if position < 1 and not readdir_reply(token, b".", _entry(part, ino), 1):
             return
         if position < 2 and not readdir_reply(token, b"..", _entry(part, part.parent(ino)), 2):
@@ -318,17 +318,13 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def read(self, ino: int, offset: int, size: int) -> Slice:  # type: ignore[override]
-        return await self._late.asked(ino, self._volume.read, offset, size)
+        return await self.late.asked(ino, self._volume.read, offset, size)
 
     @_guarded
     async def release(self, ino: int) -> None:
         pass
 
-    # For the session, and for all handlers.
-
-    async def deliver(self) -> None:
-        """Wake handlers with late answers; runs as long as the session."""
-        await self._late.deliver()
+    # For all handlers.
 
     def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
         """Return the errno for a request about `ino` that failed, and log the failure."""
@@ -357,7 +353,7 @@ class TreeOperations(pyfuse3.Operations):
     async def _xattrs(self, ino: int) -> dict[bytes, bytes]:
         if not self._xattr:
             raise FUSEError(errno.ENOSYS)
-        found = (await self._late.asked(ino, self._volume.load_tree)).record(ino)
+        found = (await self.late.asked(ino, self._volume.load_tree)).record(ino)
         if found is None:  # a directory, or a symbolic link
             return {}
         record, crc32 = found

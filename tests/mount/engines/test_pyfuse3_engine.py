@@ -153,7 +153,7 @@ async def test_late_reads_reach_their_readers_in_any_order() -> None:
             results[ino] = error.errno
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(served.deliver)
+        nursery.start_soon(served.late.deliver)
         with trio.CancelScope() as given_up:
             async with trio.open_nursery() as readers:
                 for ino in range(4):
@@ -214,7 +214,7 @@ async def test_answers_that_are_not_ready_are_waited_for(name: str) -> None:
             results.append(error.errno)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(served.deliver)
+        nursery.start_soon(served.late.deliver)
         for answer in (OSError(errno.ENOMEM, "no memory"), SmallTree()):
             nursery.start_soon(ask)
             await trio.testing.wait_all_tasks_blocked()
