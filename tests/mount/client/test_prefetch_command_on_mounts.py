@@ -90,18 +90,6 @@ def write(process: subprocess.Popen[bytes], data: bytes) -> None:
     process.stdin.write(data)
 
 
-def test_paths_from_a_pipe_are_hinted_as_they_arrive(tree: Mount) -> None:
-    with command(tree) as process:
-        for count in range(1, 6):
-            write(process, f"d/{NAMES[count - 1]}\n".encode())
-            wait_until(lambda n=count: figures(tree)["prefetch.fetched"] == n, "it is followed")
-        assert process.poll() is None
-        write(process, b"5")  # the last line needs no newline
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, out, err) == (0, b"", b"")
-    check_all_is_there(tree, NAMES[:6])
-
-
 @by_both
 def test_command_that_is_killed_drops_its_hints(tree: Mount) -> None:
     with command(tree) as process:

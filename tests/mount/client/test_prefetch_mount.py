@@ -66,21 +66,6 @@ def test_hinted_files_are_prefetched_before_they_are_read(tree: Mount) -> None:
     assert tree.ask(probes.digests, "d").keys() == TREE.keys()
 
 
-@by_both
-def test_unmounting_ends_the_hints(tree: Mount) -> None:
-    def forever() -> Any:
-        while True:
-            yield from range(COUNT)
-
-    hints = package.prefetch(forever(), tree.path)
-    wait_until(lambda: hints.sent > COUNT, "some were sent")
-    assert ffrfs("umount", tree.path).status == 0
-    with pytest.raises(MountError, match="takes no more hints"):
-        hints.wait(20)
-    with pytest.raises(MountError, match="not mounted"):
-        package.prefetch([0], tree.path)
-
-
 def test_mount_without_prefetch(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree({"d": dict(TREE)}), "--prefetch-window", "0")
     with pytest.raises(MountError, match=r"answers: it was mounted without prefetch"):

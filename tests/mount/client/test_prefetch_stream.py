@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -235,12 +234,3 @@ def is_client(fd: int) -> bool:
             return str(found.getpeername()).endswith(".sock")
     except OSError:
         return False
-
-
-def test_connection_errors_name_their_reason(known: state.MountState, tmp_path: Path) -> None:
-    with pytest.raises(MountError, match="cannot ask its daemon"):
-        HintStream(known.mountpoint)
-    with pytest.raises(MountError, match="not mounted"):
-        HintStream(str(tmp_path / "absent"))
-    with pytest.raises(MountError, match="/proc: not an ffrfs mount"):
-        HintStream("/proc")

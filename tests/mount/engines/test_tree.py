@@ -153,7 +153,9 @@ def test_kernel_caches_missing_names_and_attributes(mount: MakeMount, pack_tree:
 
 
 @pytest.mark.promise("S6")
-def test_missing_names_stay_missing(mount: MakeMount, pack_tree: PackTree) -> None:
+def test_missing_names_stay_missing_and_wrong_file_types_fail(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
     tree = mount(pack_tree(TREE))
     expected = {
         "absent": errno.ENOENT,
@@ -168,10 +170,6 @@ def test_missing_names_stay_missing(mount: MakeMount, pack_tree: PackTree) -> No
     for _ in range(2):  # the second time the kernel answers by itself
         for path, number in expected.items():
             assert tree.ask(probes.errno_of, path, "stat") == number, path
-
-
-def test_operations_on_the_wrong_file_type_fail(mount: MakeMount, pack_tree: PackTree) -> None:
-    tree = mount(pack_tree(TREE))
     assert tree.ask(probes.errno_of, "a.txt", "list") == errno.ENOTDIR
     assert tree.ask(probes.errno_of, "d", "read") == errno.EISDIR
     assert tree.ask(probes.errno_of, "a.txt", "readlink") == errno.EINVAL
