@@ -8,7 +8,6 @@
 #include "example/example_json.h"
 #include "example/example_layout.h"
 #include "example/example_tree.h"
-#include "example/npy.h"
 #include "io/error.h"
 #include "io/little_endian.h"
 #include "tfrecord/example.h"
@@ -17,6 +16,21 @@ namespace ffrfs {
 namespace {
 
 constexpr std::string_view kRecordFile = "record.bin";
+
+// Version 1.0 (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). `dtype` is
+// NumPy's name, "<i8" or "<f4"; `count` is the number of values.
+void write_npy_header(std::span<std::byte, kNpyHeaderSize> header, std::string_view dtype,
+                      uint64_t count) {
+  using namespace std::string_literals;
+  // Padded with spaces, so that the values begin at a multiple of 64; at most 90 of 128 bytes.
+  std::string text = "\x93NUMPY\x01\x00\x00\x00{'descr': '"s;
+  text += dtype;
+  text += "', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",), }";
+  text.resize(kNpyHeaderSize - 1, ' ');
+  text += '\n';
+  std::ranges::copy(std::as_bytes(std::span(text)), header.begin());
+  store_le(std::span<std::byte>(header), 8, static_cast<uint16_t>(kNpyHeaderSize - 10));
+}
 
 // Writes the bytes of `part` of a .npy file of `count` values of type T. Returns the size of the
 // whole file.

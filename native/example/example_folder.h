@@ -23,6 +23,9 @@
 
 namespace ffrfs {
 
+// Of a one-dimensional array as NumPy's .npy file; then come the values, little-endian.
+inline constexpr size_t kNpyHeaderSize = 128;
+
 // How a file is made from its record. A rendered file may be larger than its part: up to 8 times
 // for .npy, about 6 times for example.json.
 struct Recipe {

@@ -9,7 +9,6 @@
 #include "example/content_type.h"
 #include "example/example_json.h"
 #include "example/example_name.h"
-#include "example/npy.h"
 
 namespace ffrfs {
 namespace {

@@ -14,8 +14,6 @@ namespace ffrfs {
 
 class NamePool {
  public:
-  static constexpr size_t kSizeLimit = 4095;
-
   // Returns the position, below 2^44 for any pool that fits in memory. Views of it stay valid.
   uint64_t add(std::string_view bytes) {
     if (pieces_.empty() || bytes.size() > kPieceSize - used_) {
