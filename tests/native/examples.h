@@ -3,7 +3,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "golden.h"
@@ -65,6 +67,14 @@ inline std::vector<Bytes> golden_records(const char* name) {
   }
   if (records.empty()) throw std::runtime_error(std::string("no records in tf/") + name);
   return records;
+}
+
+// Return the records of both files that are small enough to be damaged many times.
+inline std::vector<Bytes> small_golden_records() {
+  std::vector<Bytes> small = golden_records("examples.tfrecord");
+  std::ranges::move(golden_records("sequences.tfrecord"), std::back_inserter(small));
+  std::erase_if(small, [](const Bytes& record) { return record.size() >= 4000; });
+  return small;
 }
 
 }  // namespace ffrfs::test

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
@@ -38,6 +39,13 @@ inline std::vector<Bytes> patterns(size_t count, size_t size) {
     records.push_back(pattern(size + i % 7, static_cast<uint32_t>(i)));
   }
   return records;
+}
+
+// Returns 0, 1, ... count - 1.
+inline std::vector<uint64_t> numbers(size_t count) {
+  std::vector<uint64_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 // Waits 40 s: enough on a busy machine, yet less than the minute that data read ahead is kept.

@@ -1,8 +1,11 @@
-// Runs the same work in several threads.
+// Runs the same work in several threads, and counts threads.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -19,6 +22,12 @@ template <typename Work> void in_threads(uint32_t count, const Work& work) {
       threads.emplace_back([&work, number] { work(number); });
     }
   }
+}
+
+// Returns how many threads this process has.
+inline size_t thread_count() {
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
 }  // namespace ffrfs::test

@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -137,12 +136,6 @@ class GatedFile final : public Source {
   const std::unique_ptr<const Source> file_;
   Gate& gate_;
 };
-
-std::vector<uint64_t> numbers(size_t count) {
-  std::vector<uint64_t> records(count);
-  std::iota(records.begin(), records.end(), 0);
-  return records;
-}
 
 }  // namespace
 

@@ -27,12 +27,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<uint64_t> numbers(size_t count) {
-  std::vector<uint64_t> all(count);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 std::vector<uint64_t> shuffled(size_t count, uint32_t seed) {
   std::vector<uint64_t> all = numbers(count);
   std::mt19937 random(seed);

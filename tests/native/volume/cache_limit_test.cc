@@ -188,15 +188,6 @@ TEST_CASE("readers get the right bytes while the limit goes up and down, and hin
   CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
 }
 
-namespace {
-
-size_t thread_count() {
-  return static_cast<size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
-}
-
-}  // namespace
-
 // Demand reads, batches ahead of need and passes over large records all read in threads here.
 TEST_CASE("without AIO reading takes at most 36 threads in all pools") {
   std::vector<Bytes> records = patterns(400, 10'000);

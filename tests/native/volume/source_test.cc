@@ -15,6 +15,7 @@
 #include "frames.h"
 #include "io/read_queue.h"
 #include "prefetch_rig.h"
+#include "threads.h"
 #include "trial_source.h"
 #include "volume/blocking_volume.h"
 
@@ -69,11 +70,6 @@ struct FarPack {
   int wrong = 0;
   int failed = 0;
 };
-
-size_t thread_count() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
-}
 
 }  // namespace
 

@@ -1,37 +1,17 @@
 // native/worker: messages of the daemon that carry a descriptor when the worker can get none.
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "io/error.h"
 #include "messages.h"
+#include "no_descriptors.h"
 #include "worker/daemon_link.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
-
-// While an object of this class exists, the process cannot get a new descriptor.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    REQUIRE(getrlimit(RLIMIT_NOFILE, &before_) == 0);
-    const FileDescriptor next(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    set(static_cast<rlim_t>(next.get()));
-  }
-  ~NoDescriptors() { set(before_.rlim_cur); }
-
- private:
-  void set(rlim_t count) const {
-    const rlimit limit{.rlim_cur = count, .rlim_max = before_.rlim_max};
-    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-  }
-  rlimit before_{};
-};
 
 void send_descriptor(int socket, char kind) {
   REQUIRE(send_message(socket, Bytes(1, kind), {socket}) == 1);
