@@ -45,6 +45,21 @@ void check_trailer(const std::function<void(IndexTrailer&)>& change, const Bytes
   check_ignored(with_trailer(indexed_pack(kRecords, flat_sections(kNames)).file, change), reason);
 }
 
+// A file that is opened with its index, which must be in use.
+struct Indexed {
+  explicit Indexed(const Bytes& file) : shard(folder.write("p.ffr", file), IndexUse::kIfSound) {
+    REQUIRE(shard.index() != nullptr);
+  }
+  explicit Indexed(const Sections& sections) : Indexed(indexed_pack(kRecords, sections).file) {}
+  [[nodiscard]] const IndexMap& index() const { return *shard.index(); }
+  [[nodiscard]] uint64_t value(uint64_t slot) const {
+    return index().load<IndexInode>(Section::kInodes, 32 * slot).value;
+  }
+
+  TemporaryFolder folder;
+  FfrecordShard shard;
+};
+
 Bytes copy(const IndexMap& index, Section section, uint64_t offset, size_t size) {
   Bytes bytes(std::min<size_t>(size, 1000), '\0');
   // A span of more than 1000 bytes is never written, because index.copy() refuses it.
@@ -56,14 +71,11 @@ Bytes copy(const IndexMap& index, Section section, uint64_t offset, size_t size)
 
 TEST_CASE("an index at the end of a pack is found, and gives its entries") {
   REQUIRE(has_no_cache);
-  const TemporaryFolder folder;
-  const PackedIndex pack = indexed_pack(kRecords, flat_sections(kNames));
-  const FfrecordShard shard(folder.write("p.ffr", pack.file), IndexUse::kIfSound);
-  CHECK(shard.warning().empty());
-  REQUIRE(shard.index() != nullptr);
-  const IndexMap& index = *shard.index();
+  const Indexed pack(flat_sections(kNames));
+  CHECK(pack.shard.warning().empty());
+  const IndexMap& index = pack.index();
   CHECK_FALSE(index.is_sidecar());
-  CHECK(index.path() == folder / "p.ffr");
+  CHECK(index.path() == pack.folder / "p.ffr");
   CHECK(index.record_count() == 4);
   CHECK(index.count(Section::kInodes) == 4);
   CHECK(index.count(Section::kDirectories) == 1);
@@ -105,20 +117,14 @@ TEST_CASE("a pack without an index opens, and a file that is no pack is refused"
 }
 
 TEST_CASE("a header without a checksum is verified by the index") {
-  const TemporaryFolder folder;
   PackedIndex pack = indexed_pack(kRecords, flat_sections(kNames));
   put(pack.file, 0, uint32_t{0});
-  const FfrecordShard shard(folder.write("p.ffr", pack.file), IndexUse::kIfSound);
-  CHECK(shard.index() != nullptr);
-  CHECK(shard.metadata_verified());
+  CHECK(Indexed(pack.file).shard.metadata_verified());
 }
 
 TEST_CASE("reads beyond the end of a section are refused") {
-  const TemporaryFolder folder;
-  const FfrecordShard shard(
-      folder.write("p.ffr", indexed_pack(kRecords, flat_sections(kNames)).file),
-      IndexUse::kIfSound);
-  const IndexMap& index = *shard.index();
+  const Indexed pack(flat_sections(kNames));
+  const IndexMap& index = pack.index();
   CHECK(copy(index, Section::kNames, 6, 0).empty());
   CHECK(copy(index, Section::kSet, 0, 0).empty());
   for (const auto& [offset, size] : std::vector<std::pair<uint64_t, size_t>>{
@@ -222,55 +228,42 @@ TEST_CASE("any changed byte of the index's end is seen at opening") {
 }
 
 TEST_CASE("reads of a damaged block give an error, which names the section") {
-  const TemporaryFolder folder;
   const auto names = many(10'000);
   PackedIndex pack = indexed_pack(names, flat_sections(names));
   pack.file[pack.index_begin + 100'000] ^= 1;  // in the second block of the inodes
-  const FfrecordShard shard(folder.write("p.ffr", pack.file), IndexUse::kIfSound);
-  REQUIRE(shard.index() != nullptr);
-  const IndexMap& index = *shard.index();
-  const auto value = [&](uint64_t slot) {
-    return index.load<IndexInode>(Section::kInodes, 32 * slot).value;
-  };
-  CHECK(value(2'000) == 1'999);
-  CHECK(value(9'000) == 8'999);
+  const Indexed opened(pack.file);
+  CHECK(opened.value(2'000) == 1'999);
+  CHECK(opened.value(9'000) == 8'999);
   for (int i = 0; i < 2; ++i) {
-    CHECK_THROWS_WITH_AS((void)value(3'000),
+    CHECK_THROWS_WITH_AS((void)opened.value(3'000),
                          doctest::Contains("p.ffr: damaged index (inodes): the checksum of 65536"),
                          ChecksumError);
   }
-  CHECK_THROWS_AS(index.verify(), ChecksumError);
+  CHECK_THROWS_AS(opened.index().verify(), ChecksumError);
 }
 
 TEST_CASE("a damaged header is found where it is read, whatever its own checksum says") {
   const auto names = many(20'000);
-  const PackedIndex pack = indexed_pack(names, flat_sections(names));
+  Bytes file = indexed_pack(names, flat_sections(names)).file;
   const size_t count = names.size() + 1;
-  const TemporaryFolder folder;
   SUBCASE("in the middle") {
-    Bytes file = pack.file;
-    const size_t at = 12 + 4 * count + 8 * 10'000;
-    file[at] ^= 1;
-    const FfrecordShard shard(folder.write("p.ffr", file), IndexUse::kIfSound);
-    REQUIRE(shard.index() != nullptr);
-    CHECK(shard.extent(0).size == names[0].size());
-    CHECK_THROWS_WITH_AS((void)shard.extent(10'000),
+    file[12 + 4 * count + 8 * 10'000] ^= 1;
+    const Indexed opened(file);
+    CHECK(opened.shard.extent(0).size == names[0].size());
+    CHECK_THROWS_WITH_AS((void)opened.shard.extent(10'000),
                          doctest::Contains("p.ffr: damaged header (offsets): the checksum"),
                          ChecksumError);
   }
   SUBCASE("at its beginning: refused, as without an index") {
-    Bytes file = pack.file;
+    const TemporaryFolder folder;
     file[20] ^= 1;
     CHECK_THROWS_WITH_AS(FfrecordShard(folder.write("p.ffr", file), IndexUse::kIfSound),
                          doctest::Contains("damaged header: its checksum is"), FormatError);
   }
   SUBCASE("the last record's checksum, which the index cannot know") {
-    Bytes file = pack.file;
     file[12 + 4 * (count - 1)] ^= 1;
-    const FfrecordShard shard(folder.write("p.ffr", file), IndexUse::kIfSound);
-    REQUIRE(shard.index() != nullptr);
-    CHECK(shard.extent(count - 1).crc32 !=
-          crc32(view(file).subspan(shard.extent(count - 1).offset)));
+    const Extent last = Indexed(file).shard.extent(count - 1);
+    CHECK(last.crc32 != crc32(view(file).subspan(last.offset)));
   }
 }
 
@@ -287,14 +280,12 @@ TEST_CASE("wrong extents under right checksums are refused") {
   for (const uint64_t offset : {uint64_t{0}, uint64_t{11}, uint64_t{59}, uint64_t{1} << 40,
                                 uint64_t{1} << 63, UINT64_MAX}) {
     CAPTURE(offset);
-    const TemporaryFolder folder;
-    const FfrecordShard shard(folder.write("p.ffr", lying(offset)), IndexUse::kIfSound);
-    REQUIRE(shard.index() != nullptr);
+    const Indexed opened(lying(offset));
     for (const uint64_t record : {1UL, 2UL}) {
-      CHECK_THROWS_WITH_AS((void)shard.extent(record), doctest::Contains("damaged header: record"),
-                           FormatError);
+      CHECK_THROWS_WITH_AS((void)opened.shard.extent(record),
+                           doctest::Contains("damaged header: record"), FormatError);
     }
-    CHECK(shard.extent(0).size == 5);
+    CHECK(opened.shard.extent(0).size == 5);
   }
 }
 
@@ -312,11 +303,7 @@ TEST_CASE("chunk_checksums() gives the checksums of a record's chunks") {
     for (size_t i = 0; i < chunk_count; ++i) {
       append_le(section(sections, Section::kChunks), expected[i % 3]);
     }
-    const TemporaryFolder folder;
-    const FfrecordShard shard(folder.write("p.ffr", indexed_pack(records, sections).file),
-                              IndexUse::kIfSound);
-    REQUIRE(shard.index() != nullptr);
-    check(shard);
+    check(Indexed(indexed_pack(records, sections).file).shard);
   };
   open({{1, 0}, {3, 3}}, 6, [&](const FfrecordShard& shard) {
     CHECK(shard.chunk_checksums(1) == expected);
@@ -343,11 +330,7 @@ TEST_CASE("the index gives the set of its shard") {
   set.number = 2;
   set.count = 5;
   append_le(section(sections, Section::kSet), set);
-  const TemporaryFolder folder;
-  const FfrecordShard shard(folder.write("p.ffr", indexed_pack(kRecords, sections).file),
-                            IndexUse::kIfSound);
-  REQUIRE(shard.index() != nullptr);
-  const auto found = shard.index()->set();
+  const auto found = Indexed(sections).index().set();
   REQUIRE(found);
   CHECK(found->id == set.id);
   CHECK(found->number == 2);
@@ -357,14 +340,9 @@ TEST_CASE("the index gives the set of its shard") {
 TEST_CASE("a pack that is overwritten or truncated while it is open gives errors") {
   const auto names = many(20'000);
   const PackedIndex pack = indexed_pack(names, flat_sections(names));
-  const TemporaryFolder folder;
-  const FfrecordShard shard(folder.write("p.ffr", pack.file), IndexUse::kIfSound);
-  REQUIRE(shard.index() != nullptr);
-  const IndexMap& index = *shard.index();
-  const auto value = [&](uint64_t slot) {
-    return index.load<IndexInode>(Section::kInodes, 32 * slot).value;
-  };
-  REQUIRE(value(5) == 4);
+  const Indexed opened(pack.file);
+  const FfrecordShard& shard = opened.shard;
+  REQUIRE(opened.value(5) == 4);
   const Extent extent = shard.extent(9);
   // Another sound file of the same shape, whose records lie elsewhere.
   auto others = many(20'000);
@@ -376,29 +354,26 @@ TEST_CASE("a pack that is overwritten or truncated while it is open gives errors
   CHECK_THROWS_AS((void)shard.extent(900), ChecksumError);
   overwrite(shard.file().path(), 0, pack.file);
   CHECK(shard.extent(900).size == names[900].size());
-  CHECK(value(5) == 4);
+  CHECK(opened.value(5) == 4);
 
   std::filesystem::resize_file(shard.file().path(), 100);
   CHECK(shard.extent(9).offset == extent.offset);
   CHECK_THROWS_AS((void)shard.extent(9'000), StorageError);
-  CHECK(value(5) == 4);
-  CHECK_THROWS_AS((void)value(500), StorageError);
-  CHECK_THROWS_WITH_AS((void)value(15'000), doctest::Contains("cannot read the index (inodes)"),
-                       StorageError);
+  CHECK(opened.value(5) == 4);
+  CHECK_THROWS_AS((void)opened.value(500), StorageError);
+  CHECK_THROWS_WITH_AS((void)opened.value(15'000),
+                       doctest::Contains("cannot read the index (inodes)"), StorageError);
 }
 
 TEST_CASE("many threads read one index") {
   const auto names = many(20'000);
-  const TemporaryFolder folder;
-  const FfrecordShard shard(folder.write("p.ffr", indexed_pack(names, flat_sections(names)).file),
-                            IndexUse::kIfSound);
-  const IndexMap& index = *shard.index();
+  const Indexed opened(indexed_pack(names, flat_sections(names)).file);
   std::atomic<int> wrong{0};
   in_threads(4, [&](uint32_t i) {
     for (uint64_t k = 0; k < 2'000; ++k) {
       const uint64_t record = (i * 7'919 + k * 31) % names.size();
-      const uint64_t found = index.load<IndexInode>(Section::kInodes, 32 * (record + 1)).value;
-      if (found != record || shard.extent(record).size != names[record].size()) ++wrong;
+      const uint64_t size = opened.shard.extent(record).size;
+      if (opened.value(record + 1) != record || size != names[record].size()) ++wrong;
     }
   });
   CHECK(wrong == 0);
