@@ -6,13 +6,17 @@ Not here: presence, counts and types (feature_checks.py). Concurrency: functions
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from ffrfs.schema.comparators import STANDARD
 from ffrfs.schema.feature_view import FeatureView
 from ffrfs.schema.infer import as_int
 from ffrfs.schema.messages import Proto, name_of, schema_pb2, statistics_pb2
 from ffrfs.schema.reason import Reason, Type, six_digits
+
+# The domains of strings in a schema, by their names.
+Domains: TypeAlias = Mapping[str, Proto]
 
 _INT = statistics_pb2.FeatureNameStatistics.INT
 _FLOAT = statistics_pb2.FeatureNameStatistics.FLOAT
@@ -43,7 +47,7 @@ _OWN_NAMES = {
 }
 
 
-def check_domain_itself(schema: Proto, feature: Proto) -> Iterator[Reason]:
+def check_domain_itself(domains: Domains, feature: Proto) -> Iterator[Reason]:
     """Yield the faults in the schema's domain of a feature, whatever the data are."""
     field = feature.WhichOneof("domain_info")
     if not _fits(feature, field):
@@ -55,7 +59,7 @@ def check_domain_itself(schema: Proto, feature: Proto) -> Iterator[Reason]:
         )
         field = None  # it counts as absent, as in TFDV
     if field == "domain":
-        if _named(schema, feature.domain) is None:
+        if feature.domain not in domains:
             yield Reason(Type.INVALID_DOMAIN_SPECIFICATION, f"missing domain: {feature.domain}")
     elif field != "string_domain" and feature.HasField("distribution_constraints"):
         text = "distribution constraints require domain or string domain."
@@ -69,19 +73,14 @@ def _fits(feature: Proto, field: str | None) -> bool:
     return field not in _ALLOWED_TYPES or feature.type in _ALLOWED_TYPES[field]
 
 
-def _named(schema: Proto, name: str) -> Proto:
-    return next((one for one in schema.string_domain if one.name == name), None)
-
-
-def check_domain(schema: Proto, feature: Proto, view: FeatureView) -> Iterator[Reason]:
+def check_domain(domains: Domains, feature: Proto, view: FeatureView) -> Iterator[Reason]:
     """Yield the deviations of a feature's values from its domain."""
     field = feature.WhichOneof("domain_info")
     if not _fits(feature, field):
         return
     if field == "domain":
-        domain = _named(schema, feature.domain)
-        if domain is not None:
-            yield from _strings(feature, view, domain)
+        if feature.domain in domains:
+            yield from _strings(feature, view, domains[feature.domain])
     elif field == "string_domain":
         yield from _strings(feature, view, feature.string_domain)
     elif field == "bool_domain":

@@ -31,35 +31,21 @@ def infer_schema(
     `max_string_domain_size`: strings with at most so many different values have a domain.
     """
     schema = Schema()
+    found: dict[tuple[str, ...], Proto] = {}  # the features, by their paths
+    domains: set[str] = set()  # their names
     for view in views_of(dataset_of(statistics)):
-        _add_feature(schema, view, infer_feature_shape, max_string_domain_size)
+        above = found.get(view.path[:-1])
+        path = view.path[-1:] if above is None else view.path
+        features = schema.feature if above is None else above.struct_domain.feature
+        feature = features.add(name=path[-1], type=view.schema_type)
+        found.setdefault(path, feature)
+        feature.presence.min_count = 1 if view.present_count else 0
+        if view.present_count:
+            if view.missing_count == 0:
+                feature.presence.min_fraction = 1.0
+            _add_counts(feature, view, infer_feature_shape)
+        _add_domain(schema, domains, feature, view, max_string_domain_size)
     return schema
-
-
-def find_feature(schema: Proto, path: tuple[str, ...]) -> Proto | None:
-    """Return the feature of a path, or None."""
-    features, found = schema.feature, None
-    for step in path:
-        found = next((one for one in features if one.name == step), None)
-        if found is None:
-            return None
-        features = found.struct_domain.feature
-    return found
-
-
-def _add_feature(schema: Proto, view: FeatureView, has_shape: bool, size_max: int) -> None:
-    features = schema.feature
-    if len(view.path) > 1:
-        parent = find_feature(schema, view.path[:-1])
-        if parent is not None:
-            features = parent.struct_domain.feature
-    feature = features.add(name=view.path[-1], type=view.schema_type)
-    feature.presence.min_count = 1 if view.present_count else 0
-    if view.present_count:
-        if view.missing_count == 0:
-            feature.presence.min_fraction = 1.0
-        _add_counts(feature, view, has_shape)
-    _add_domain(schema, feature, view, size_max)
 
 
 def _add_counts(feature: Proto, view: FeatureView, has_shape: bool) -> None:
@@ -80,7 +66,9 @@ def _set_counts(message: Proto, least: int, most: int) -> None:
         message.min = 1
 
 
-def _add_domain(schema: Proto, feature: Proto, view: FeatureView, size_max: int) -> None:
+def _add_domain(
+    schema: Proto, taken: set[str], feature: Proto, view: FeatureView, size_max: int
+) -> None:
     if view.has_invalid_text:
         return
     labels = sorted(view.labels, key=str.encode)
@@ -97,7 +85,7 @@ def _add_domain(schema: Proto, feature: Proto, view: FeatureView, size_max: int)
         feature.int_domain.SetInParent()
     # With more different values than labels, the domain is unknown.
     elif len(labels) <= size_max and unique <= len(labels) and LARGE_LABEL not in labels:
-        feature.domain = _free_name(schema, ".".join(view.path))
+        feature.domain = _free_name(taken, ".".join(view.path))
         schema.string_domain.add(name=feature.domain).value.extend(labels)
 
 
@@ -125,10 +113,11 @@ def as_int(label: str) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
-def _free_name(schema: Proto, wanted: str) -> str:
-    taken = {domain.name for domain in schema.string_domain}
+def _free_name(taken: set[str], wanted: str) -> str:
+    """Return a name that is not in `taken`, and add it there."""
     name, number = wanted, 1
     while name in taken:
         number += 1
         name = f"{wanted}{number}"
+    taken.add(name)
     return name

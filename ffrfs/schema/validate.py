@@ -20,7 +20,6 @@ from ffrfs.schema.feature_checks import (
     compare,
 )
 from ffrfs.schema.feature_view import FeatureView, dataset_of, views_of
-from ffrfs.schema.infer import find_feature
 from ffrfs.schema.messages import Anomalies, Proto, schema_pb2
 from ffrfs.schema.reason import Reason, Type, six_digits
 
@@ -75,16 +74,28 @@ class _Validation:
         self, schema: Proto, environment: str | None, previous: Proto, serving: Proto
     ) -> None:
         self._schema, self._environment = schema, environment
+        # Of several with one path, or one name, the first counts.
+        self._features: dict[tuple[str, ...], Proto] = {}
+        self._note(schema.feature, ())
+        self._domains = {domain.name: domain for domain in reversed(schema.string_domain)}
         self._controls = {
             "drift_comparator": ("previous", "current", _by_path(previous)),
             "skew_comparator": ("serving", "training", _by_path(serving)),
         }
 
+    def _note(self, features: Proto, above: tuple[str, ...]) -> None:
+        for feature in features:
+            path = (*above, feature.name)
+            if path not in self._features:
+                self._features[path] = feature
+                self._note(feature.struct_domain.feature, path)
+
     def check(self, view: FeatureView) -> tuple[list[Reason], Proto]:
         """Return the deviations of a feature, and its DriftSkewInfo or None."""
-        if any(_is_deprecated(parent) for parent in self._above(view.path)):
+        above = [self._features.get(view.path[:length]) for length in range(1, len(view.path))]
+        if any(parent is not None and _is_deprecated(parent) for parent in above):
             return [], None
-        feature = find_feature(self._schema, view.path)
+        feature = self._features.get(view.path)
         if feature is None:
             text = "New column (column in data but not in schema)"
             return [Reason(Type.SCHEMA_NEW_COLUMN, "New column", text)], None
@@ -93,7 +104,7 @@ class _Validation:
         reasons = list(check_itself(feature))
         if feature.type == schema_pb2.TYPE_UNKNOWN:
             return reasons, None
-        reasons += check_domain_itself(self._schema, feature)
+        reasons += check_domain_itself(self._domains, feature)
         if view.present_count == 0:
             text = "The feature was not present in any examples."
             if self._is_required(feature):
@@ -123,7 +134,7 @@ class _Validation:
             )
         checks = (check_counts, check_presence, check_type)
         yield from chain.from_iterable(check(feature, view) for check in checks)
-        yield from check_domain(self._schema, feature, view)
+        yield from check_domain(self._domains, feature, view)
         yield from check_unique(feature, view)
 
     def required(self) -> Iterator[tuple[str, ...]]:
@@ -149,12 +160,6 @@ class _Validation:
         if name is None or name in feature.in_environment:
             return True
         return name not in feature.not_in_environment and name in self._schema.default_environment
-
-    def _above(self, path: tuple[str, ...]) -> Iterator[Proto]:
-        for length in range(1, len(path)):
-            found = find_feature(self._schema, path[:length])
-            if found is not None:
-                yield found
 
 
 def _by_path(statistics: Proto) -> dict[tuple[str, ...], FeatureView] | None:

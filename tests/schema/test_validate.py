@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -314,6 +315,16 @@ def test_number_of_examples(tmp_path: Path) -> None:
         (1, 4): ["DATASET_LOW_NUM_EXAMPLES", "COMPARATOR_LOW_NUM_EXAMPLES"],
         (8, 2): ["DATASET_HIGH_NUM_EXAMPLES", "COMPARATOR_HIGH_NUM_EXAMPLES"],
     }
+
+
+def test_time_is_proportional_to_the_number_of_features(tmp_path: Path) -> None:
+    record = example(**{f"f{i}": ["a" if i % 2 else "b"] for i in range(8000)})
+    statistics = of(tmp_path, [record, record])
+    begin = time.process_time()
+    schema = infer_schema(statistics)
+    assert len(schema.string_domain) == 8000
+    assert found(validate_statistics(statistics, schema)) == {}
+    assert time.process_time() - begin < 10
 
 
 def test_empty_statistics() -> None:
