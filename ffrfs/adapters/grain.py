@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypedDict, Unpack
 
 from ffrfs.adapters.bad_samples import BadSamples, OnError
-from ffrfs.folder.packed import PackedFolder
+from ffrfs.folder.packed import PackedFolder, files_below
 from ffrfs.folder.tree import PathType
 from ffrfs.remote.named_store import StoreKeywords
 
@@ -48,9 +48,7 @@ class PackSource:
         self.bad_samples = BadSamples(on_error)
         self._folder = PackedFolder(pack, **store)
         self._root = root.strip("/")
-        begin = f"{self._root}/" if self._root else ""
-        found = self._folder.list(self._root, list_dir=False, recursive=True)
-        self._paths = [begin + path for path in found]
+        self._paths = files_below(self._folder, root)
 
     def __len__(self) -> int:
         return len(self._paths)

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 
 from ffrfs.adapters.bad_samples import BadSamples, OnError
 from ffrfs.errors import FormatError, MissingPackageError, OptionError
-from ffrfs.folder.packed import PackedFolder
+from ffrfs.folder.packed import PackedFolder, files_below
 from ffrfs.folder.tree import PathType
 from ffrfs.printable import quoted, shown_name
 from ffrfs.remote.named_store import StoreKeywords
@@ -56,16 +56,15 @@ class PackSamples(IterableDataset):  # type: ignore[misc]
     ) -> None:
         self.bad_samples = BadSamples(on_error)
         self._folder = PackedFolder(pack, **store)
-        begin = f"{root.strip('/')}/" if root.strip("/") else ""
         samples: dict[str, dict[str, str]] = {}
-        for path in self._folder.list(root, list_dir=False, recursive=True):
-            key, extension = base_plus_ext(begin + path)
+        for path in files_below(self._folder, root):
+            key, extension = base_plus_ext(path)
             if key is not None:
-                other = samples.setdefault(key, {}).setdefault(extension.lower(), begin + path)
-                if other != begin + path:  # webdataset refuses a tar file that has both
+                other = samples.setdefault(key, {}).setdefault(extension.lower(), path)
+                if other != path:  # webdataset refuses a tar file that has both
                     raise FormatError.at(
                         self._folder.fname,
-                        f"{quoted(other)} and {quoted(begin + path)} differ in case only: a sample "
+                        f"{quoted(other)} and {quoted(path)} differ in case only: a sample "
                         "can have one of them; pack again without the other (--exclude PATTERN)",
                     )
         self._samples = [(key, list(files.items())) for key, files in samples.items()]

@@ -13,6 +13,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast, overload
 
 from ffrfs.errors import FormatError
@@ -305,6 +306,13 @@ class PackedFolder(Closing, Mapping[str, bytes]):
 
     def __repr__(self) -> str:
         return f"PackedFolder({self.fname!r})"
+
+
+def files_below(folder: PackedFolder, root: str) -> list[str]:
+    """Return the paths, in the pack, of the files below `root`, however `root` is spelled."""
+    begin = str(PurePosixPath("/", root)).strip("/")
+    found = folder.list(root, list_dir=False, recursive=True)
+    return [f"{begin}/{path}" for path in found] if begin else found
 
 
 def _stat_result(attributes: Attributes) -> os.stat_result:

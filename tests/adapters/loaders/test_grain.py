@@ -62,6 +62,8 @@ def test_values(pack: Path) -> None:
     copy = pickle.loads(pickle.dumps(source))
     assert repr(copy) == repr(source) == f"PackSource({str(pack)!r}, root='2')"
     assert copy[-1] == source[9] == {"path": "2/29", "data": DATA["2/29"]}
+    for spelled in ("./2", "//2//", "2/."):
+        assert PackSource(pack, root=spelled)[9]["path"] == "2/29"
     with pytest.raises(IndexError):
         source[10]
     with pytest.raises(PathNotFoundError):

@@ -52,7 +52,9 @@ def test_samples(tree: Path) -> None:
     of_pack = by_key(webdataset.DataPipeline(PackSamples(pack)))
     assert of_pack.pop("all") == {"tar": (tree / "all.tar").read_bytes()}
     assert of_pack == of_tar
-    assert len(PackSamples(pack, root="many/")) == 200
+    many = by_key(PackSamples(pack, root="many/"))
+    assert len(many) == 200
+    assert by_key(PackSamples(pack, root=".//many")) == many
     # The tar file is a member of the pack. The URL is in a list, as webdataset cuts texts at "::".
     for url in (f"ffr://all.tar::{pack}", f"ffr://all.tar::file://{pack}"):
         assert by_key(webdataset.WebDataset([url], shardshuffle=False)) == of_tar
