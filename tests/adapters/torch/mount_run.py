@@ -29,6 +29,7 @@ from torch.utils.data import Dataset as TorchDataset
 import ffrfs
 from ffrfs.mount.client import control_client
 from ffrfs.torch import DataLoader, PrefetchSampler
+from tests.adapters.torch.batches import flat, same
 
 COUNT = 120
 BATCH_SIZE = 8
@@ -67,13 +68,9 @@ class Files(TorchDataset[Any]):
         return Path(self.paths[index]).read_bytes() == self.expected[index]
 
 
-def same(items: list[Any]) -> list[Any]:
-    return items
-
-
 def check_epoch(batches: Iterable[list[Any]], processes: int) -> list[int]:
     """Return the numbers of the items, after a check that their files were right."""
-    items = list(itertools.chain.from_iterable(batches))
+    items = flat(batches)
     assert all(is_right for _, is_right, _, _ in items)
     assert len({(worker, pid) for _, _, worker, pid in items}) == processes
     return [number for number, _, _, _ in items]

@@ -10,7 +10,7 @@ import os
 import pickle
 import shutil
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,13 @@ from ffrfs.torch import (
     Subset,
     TFRecordDataset,
 )
+from tests.adapters.torch.batches import flat, same
 from tests.ffrecord_file import flip_byte, record_extents, write_records
 from tests.interpreter import python
 from tests.tfrecord_file import flip_record, tfrecord_extents, write_tfrecord
 
 COUNT = 12
 BAD = (3, 4, 9)
-
-
-def same(items: list[Any]) -> list[Any]:
-    return items
-
-
-def flat(batches: Iterable[list[Any]]) -> list[Any]:
-    return [item for batch in batches for item in batch]
 
 
 def flip(pack: Path, numbers: Sequence[int]) -> None:

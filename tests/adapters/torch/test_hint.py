@@ -32,6 +32,7 @@ from ffrfs.adapters.torch import hinted_epoch
 from ffrfs.mount.client import hint_paths
 from ffrfs.torch import DataLoader as OurLoader
 from ffrfs.torch import hint
+from tests.adapters.torch.batches import same
 from tests.adapters.torch.hint_mount import TIMEOUT_S, Mount, wait_until
 
 pytestmark = pytest.mark.usefixtures("workers_end")
@@ -87,10 +88,6 @@ class Named(Hidden):
 class Batched(Hidden):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         return [self[index] for index in indices]
-
-
-def same(items: list[Any]) -> list[Any]:
-    return items
 
 
 def numbers(batches: Iterable[Any]) -> list[int]:

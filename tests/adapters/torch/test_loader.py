@@ -27,6 +27,7 @@ from torch.utils.data import (
 from torch.utils.data import DataLoader as TorchDataLoader
 
 from ffrfs.torch import DataLoader, Dataset
+from tests.adapters.torch.batches import same
 from tests.ffrecord_file import write_records
 
 COUNT = 23
@@ -162,11 +163,6 @@ WORKERS: dict[str, dict[str, Any]] = {
     "workers": {"num_workers": 2},
     "persistent workers": {"num_workers": 2, "persistent_workers": True},
 }
-
-
-def same(item: Any) -> Any:
-    """Return `item`: a collate_fn that makes no tensors."""
-    return item
 
 
 @pytest.mark.parametrize(

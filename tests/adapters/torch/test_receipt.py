@@ -20,6 +20,7 @@ from ffrfs import mounted, pack_folder, prefetch
 from ffrfs.mount.client import control_client
 from ffrfs.torch import DataLoader, PackedFolderDataset
 from tests.adapters.program_run import TORCH_PROGRAMS, run
+from tests.adapters.torch.batches import flat, same
 from tests.adapters.torch.hint_mount import wait_until
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.folder.folder_model import make_folder
@@ -43,14 +44,6 @@ class Numbers:
 
     def __getitem__(self, index: int) -> int:
         return range(COUNT)[index]
-
-
-def same(items: list[Any]) -> list[Any]:
-    return items
-
-
-def flat(batches: Iterable[list[Any]]) -> list[Any]:
-    return [item for batch in batches for item in batch]
 
 
 def digest(names: Iterable[object]) -> str:

@@ -17,6 +17,7 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import get_worker_info
 
 from ffrfs.torch import DataLoader, Dataset, PackedFolderDataset
+from tests.adapters.torch.batches import same
 
 BATCH_SIZE = 4
 SEED = 5
@@ -42,10 +43,6 @@ class Both(TorchDataset[Any]):
         worker = get_worker_info()
         pairs = zip(indices, self.records[indices], self.files.__getitems__(indices), strict=True)
         return [(*each, worker and worker.id, os.getpid()) for each in pairs]
-
-
-def same(items: list[Any]) -> list[Any]:
-    return items
 
 
 def main(method: str, count: str, records: str, folder: str, step: str) -> None:
