@@ -1,4 +1,4 @@
-"""Megatron-Energon reads auxiliary media from a pack: python with_energon.py PACK"""
+"""Megatron-Energon reads auxiliary media: python with_energon.py PACK (has train/cat/00.png)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fsspec and universal_pathlib read files of a pack: python with_fsspec.py PACK"""
+"""fsspec, universal_pathlib: python with_fsspec.py PACK (files train/CLASS/NAME.png)"""
 
 from __future__ import annotations
 

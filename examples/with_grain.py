@@ -1,4 +1,4 @@
-"""grain: python with_grain.py PACK"""
+"""grain: python with_grain.py PACK (below train only pictures, all of one size)"""
 
 from __future__ import annotations
 
