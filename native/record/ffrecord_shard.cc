@@ -60,6 +60,8 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
 
 // No file has that many records: these bytes are not a truncated header.
 constexpr uint64_t kCountPlausible = uint64_t{1} << 40;
+constexpr uint64_t kPieceCount = uint64_t{1} << 17;    // offsets, 1 MiB
+constexpr uint64_t kTrustedCount = uint64_t{1} << 22;  // records whose tables take 48 MiB
 
 // For most packs this includes the index's trailer and its checksums.
 constexpr uint64_t kIndexEndSize = uint64_t{1} << 20;
@@ -112,6 +114,7 @@ void FfrecordShard::read_fixed() {
 }
 
 void FfrecordShard::read_tables() {
+  if (count_ > kTrustedCount) check_pieces();
   checksums_.resize(count_);
   offsets_.resize(count_ + 1);
   offsets_.back() = file().size();
@@ -129,33 +132,49 @@ void FfrecordShard::read_tables() {
                                          ", its bytes give " + hex(crc) +
                                          "; restore the file or pack it again");
   }
-  check_offsets();
+  if (count_ == 0 && file().size() != header_size()) {
+    throw FormatError(file().path(), "not an FFRecord file: its header says 0 records, but " +
+                                         std::to_string(file().size() - header_size()) +
+                                         " bytes follow");
+  }
+  check_offsets(std::span(offsets_).first(count_), 0, 0);
   byte_count_ = offsets_.back() - offsets_.front();
 }
 
-void FfrecordShard::check_offsets() const {
-  const std::string& path = file().path();
-  const auto bad = [&](size_t record, const std::string& what) {
-    return FormatError(path, "damaged header: record " + std::to_string(record) +
-                                 " begins at offset " + std::to_string(offsets_[record]) + ", " +
-                                 what);
-  };
-  if (count() == 0 && file().size() != header_size()) {
-    throw FormatError(path, "not an FFRecord file: its header says 0 records, but " +
-                                std::to_string(file().size() - header_size()) + " bytes follow");
+// Checks the offsets before memory is allocated for them: a sparse file can claim tables as large
+// as itself, and its holes are zeros, which are no offsets.
+void FfrecordShard::check_pieces() const {
+  std::vector<uint64_t> memory(kPieceCount);
+  uint64_t before = 0;
+  for (uint64_t first = 0; first < count_; first += kPieceCount) {
+    const auto piece = std::span(memory).first(std::min(kPieceCount, count_ - first));
+    file().read_fully(offset_place(count_, first), std::as_writable_bytes(piece));
+    check_offsets(piece, first, before);
+    before = piece.back();
   }
+}
+
+// Checks the offsets from record `first` on; `before` is that of the record before it.
+void FfrecordShard::check_offsets(std::span<const uint64_t> offsets, uint64_t first,
+                                  uint64_t before) const {
+  const auto bad = [&](size_t place, const std::string& what) {
+    return FormatError(file().path(), "damaged header: record " + std::to_string(first + place) +
+                                          " begins at offset " + std::to_string(offsets[place]) +
+                                          ", " + what);
+  };
   // As unsigned numbers, negative offsets are beyond every end.
-  for (size_t record = 0; record < count(); ++record) {
-    if (offsets_[record] > file().size()) {
-      throw bad(record, "beyond the end of the file (" + std::to_string(file().size()) +
-                            " bytes): it was truncated");
+  for (size_t place = 0; place < offsets.size(); ++place) {
+    if (offsets[place] > file().size()) {
+      throw bad(place, "beyond the end of the file (" + std::to_string(file().size()) +
+                           " bytes): it was truncated");
     }
-    if (offsets_[record] < header_size()) {
-      throw bad(record, "inside the header (" + std::to_string(header_size()) + " bytes)");
+    if (offsets[place] < header_size()) {
+      throw bad(place, "inside the header (" + std::to_string(header_size()) + " bytes)");
     }
-    if (record > 0 && offsets_[record] < offsets_[record - 1]) {
-      throw bad(record, "before record " + std::to_string(record - 1));
+    if (offsets[place] < before) {
+      throw bad(place, "before record " + std::to_string(first + place - 1));
     }
+    before = offsets[place];
   }
 }
 

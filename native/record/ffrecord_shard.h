@@ -84,7 +84,8 @@ class FfrecordShard final : public Shard {
   void read_fixed();
   void ask_for_index() const;
   void read_tables();
-  void check_offsets() const;
+  void check_pieces() const;
+  void check_offsets(std::span<const uint64_t> offsets, uint64_t first, uint64_t before) const;
   void find_index();
   template <typename Open>
   [[nodiscard]] bool use_index(const IndexedPack& pack, Open open,

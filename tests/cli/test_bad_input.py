@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
+import struct
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ffrfs import PackedFolder
 from ffrfs.errors import ChecksumError, FormatError
-from tests.cli.command_run import Run
+from tests.cli.command_run import Run, running
 from tests.ffrecord_file import (
     INDEX_MAGIC,
     Header,
@@ -246,3 +249,16 @@ def test_numbers_that_are_too_long(
 def test_options_that_are_too_long(ffrfs: Run, tmp_path: Path, pack: Path) -> None:
     done = ffrfs("mount", f"-ouid={DIGITS}", pack, tmp_path)
     assert "needs a number from 0 to 4294967294" in done.err
+
+
+def test_tables_that_a_sparse_file_claims_take_no_memory(tmp_path: Path) -> None:
+    count = 300_000_000
+    file = tmp_path / "x.ffr"
+    file.write_bytes(struct.pack("<Iq", 0, count))
+    os.truncate(file, 12 + 12 * count)
+    limits = (2 << 30, 2 << 30)
+    limit = partial(resource.setrlimit, resource.RLIMIT_AS, limits)
+    with running("info", file, preexec_fn=limit) as process:
+        _, error = process.communicate(timeout=60)
+    why = "record 0 begins at offset 0, inside the header (3600000012 bytes)"
+    assert error.decode() == f"ffrfs: {file}: damaged header: {why}\n"
