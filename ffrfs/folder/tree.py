@@ -87,7 +87,7 @@ class PackTree(Closing):
         self.packs = [os.fspath(one) for one in packs]
         if not self.packs:
             raise ValueError("needs at least one pack")
-        _prepare(self.packs)
+        let_urls_in(self.packs)
         files, options, left_out = self._files(allow_missing, show_splits)
         self.volume = Volume(
             [os.fsencode(one) for one in files],
@@ -338,14 +338,8 @@ def pack_files(pack: PathType) -> list[str]:
     Raises FormatError, OSError if there is none. Their contents are not checked.
     """
     name = os.fspath(pack)
-    _prepare([name])
+    let_urls_in([name])
     return [os.fsdecode(file) for file in record_files([os.fsencode(name)])]
-
-
-def _prepare(packs: Sequence[str]) -> None:
-    if "" in packs:
-        os.stat("")  # its error shows the name; that of the core would show none
-    let_urls_in(packs)
 
 
 def _quoted(path: PathType) -> str:

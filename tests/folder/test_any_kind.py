@@ -131,7 +131,7 @@ def test_absent_and_invalid_packs_raise_an_error(
         function(tmp_path / "absent.ffr")
     with pytest.raises(FileNotFoundError) as caught:
         function("")
-    assert describe(caught.value) == "'': No such file or directory"
+    assert describe(caught.value) == "'': cannot open: No such file or directory"
     (tmp_path / "bad.ffr").write_bytes(b"no pack at all" * 100)
     with pytest.raises(FormatError, match=r"bad\.ffr"):
         function(tmp_path / "bad.ffr")
