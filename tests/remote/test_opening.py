@@ -288,59 +288,59 @@ def test_a_fetcher_whose_log_cannot_be_followed_is_ended(tmp_path: Path) -> None
             os.close(log)
 
 
-def test_a_worker_gets_a_link_to_an_earlier_replacement_fetcher(tmp_path: Path) -> None:
-    url = put(tmp_path, "a", content())
+@pytest.fixture
+def fetching(tmp_path: Path) -> Iterator[MountFetcher]:
+    """The fetcher of a mount of the file "a"."""
     request = MountRequest(
-        packs=(url,),
+        packs=(put(tmp_path, "a", content()),),
         mountpoint=str(tmp_path / "mnt"),
         options=TreeOptions(),
         cache_dir=str(tmp_path / "cache"),
     )
     fetching = MountFetcher(request)
-    links: list[int] = []
+    yield fetching
+    fetching.close()
+
+
+def read_and_close(links: list[int], tmp_path: Path) -> None:
+    """Read the file through the last of these links."""
     try:
-        for _ in range(2):
-            pid = fetching.pid
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: fetching.pid not in (None, pid), "another", PATIENCE_S)  # noqa: B023
-        fetching.bring_links_to(lambda link: links.append(os.dup(link)))
-        wait_until(lambda: links, "a link", PATIENCE_S)
         client = FetchClient(links.pop())
-        assert client.read_all(client.open(url)) == content()
+        assert client.read_all(client.open(f"file://{tmp_path}/a")) == content()
         client.close()
     finally:
-        fetching.close()
         for link in links:
             os.close(link)
 
 
-def test_the_old_worker_gets_a_link_if_its_successor_is_given_up(tmp_path: Path) -> None:
-    url = put(tmp_path, "a", content())
-    request = MountRequest(
-        packs=(url,),
-        mountpoint=str(tmp_path / "mnt"),
-        options=TreeOptions(),
-        cache_dir=str(tmp_path / "cache"),
-    )
-    fetching = MountFetcher(request)
+def test_a_worker_gets_a_link_to_an_earlier_replacement_fetcher(
+    fetching: MountFetcher, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        pid = fetching.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: fetching.pid not in (None, pid), "another", PATIENCE_S)  # noqa: B023
+    links: list[int] = []
+    fetching.bring_links_to(lambda link: links.append(os.dup(link)))
+    wait_until(lambda: links, "a link", PATIENCE_S)
+    read_and_close(links, tmp_path)
+
+
+def test_the_old_worker_gets_a_link_if_its_successor_is_given_up(
+    fetching: MountFetcher, tmp_path: Path
+) -> None:
     links: dict[str, list[int]] = {"present": [], "next": []}
 
     def bring_to(worker: str) -> None:
         fetching.bring_links_to(lambda link: links[worker].append(os.dup(link)))
 
-    try:
-        bring_to("present")
-        os.close(fetching.link_for_next())
-        bring_to("next")
-        assert fetching.pid is not None
-        os.kill(fetching.pid, signal.SIGKILL)
-        wait_until(lambda: links["next"], "a link", PATIENCE_S)
-        bring_to("present")
-        client = FetchClient(links["present"].pop())
-        assert client.read_all(client.open(url)) == content()
-        client.close()
-    finally:
-        fetching.close()
-        for link in [*links["present"], *links["next"]]:
-            os.close(link)
+    bring_to("present")
+    os.close(fetching.link_for_next())
+    bring_to("next")
+    assert fetching.pid is not None
+    os.kill(fetching.pid, signal.SIGKILL)
+    wait_until(lambda: links["next"], "a link", PATIENCE_S)
+    bring_to("present")
+    read_and_close(links["present"], tmp_path)
+    os.close(links["next"].pop())
