@@ -158,6 +158,8 @@ SOURCES: dict[str, Callable[[], dict[str, Any]]] = {
     "lists as batch_sampler": lambda: {"batch_sampler": [[1, 2], [3], [4, 5, 6]]},
     "no batches": lambda: {"batch_size": None, "shuffle": True, "generator": seeded()},
 }
+FORKED: dict[str, Any] = {"multiprocessing_context": "fork", "timeout": TIMEOUT_S}
+TWO_FORKED: dict[str, Any] = FORKED | {"num_workers": 2}
 WORKERS: dict[str, dict[str, Any]] = {
     "here": {},
     "workers": {"num_workers": 2},
@@ -181,7 +183,7 @@ def test_batches_are_those_of_an_uninterrupted_run(how: str, kind: str) -> None:
     options = dict(workers, collate_fn=same)
     resumed = [(1, 1)]  # it passes over the first epoch
     if workers:
-        options |= {"multiprocessing_context": "fork", "timeout": TIMEOUT_S, "prefetch_factor": 1}
+        options |= FORKED | {"prefetch_factor": 1}
     else:
         resumed += [(0, 0), (0, 2)]
     expected = epochs(TorchDataLoader(Numbers(), **source(), **options))  # type: ignore[arg-type]
@@ -193,8 +195,7 @@ def test_batches_are_those_of_an_uninterrupted_run(how: str, kind: str) -> None:
 
 def test_resuming_a_later_epoch_from_the_generators_state() -> None:
     def loader(kind: Any, generator: torch.Generator) -> Any:
-        options = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": TIMEOUT_S}
-        return kind(Numbers(), 4, True, generator=generator, **options)
+        return kind(Numbers(), 4, True, generator=generator, **TWO_FORKED)
 
     generator = seeded()
     uninterrupted = loader(TorchDataLoader, generator)
@@ -229,11 +230,7 @@ def worker_seeds(epoch: list[Any]) -> set[Any]:
 
 def test_the_seeds_of_workers() -> None:
     def loader(kind: Any) -> Any:
-        return kind(
-            *(Seeds(), 4, True),
-            **{"num_workers": 2, "multiprocessing_context": "fork", "timeout": TIMEOUT_S},
-            **{"generator": seeded(), "collate_fn": same},
-        )
+        return kind(Seeds(), 4, True, generator=seeded(), collate_fn=same, **TWO_FORKED)
 
     expected = epochs(loader(TorchDataLoader), 2)
     resumed = loader(DataLoader)
@@ -247,8 +244,7 @@ def test_the_seeds_of_workers() -> None:
 
 
 def test_batches_out_of_order() -> None:
-    options = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": TIMEOUT_S}
-    loader = DataLoader(Numbers(), 4, in_order=False, collate_fn=tuple, **options)
+    loader = DataLoader(Numbers(), 4, in_order=False, collate_fn=tuple, **TWO_FORKED)
     loader.resume_at(2)
     assert set(loader) == {tuple(range(i, min(i + 4, COUNT))) for i in range(8, COUNT, 4)}
     assert len(list(loader)) == 6
@@ -273,8 +269,7 @@ def test_records_that_are_skipped_are_not_read(
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_length_excludes_skipped_batches(workers: int) -> None:
-    options = {"multiprocessing_context": "fork", "timeout": TIMEOUT_S} if workers else {}
-    loader = DataLoader(Numbers(), 4, num_workers=workers, **options)
+    loader = DataLoader(Numbers(), 4, num_workers=workers, **(FORKED if workers else {}))
     assert len(loader) == 6
     loader.resume_at(2)
     assert len(loader) == 4
@@ -322,9 +317,7 @@ def test_resume_at_survives_an_epoch_that_fails_to_begin() -> None:
 
 @pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS.keys())
 def test_set_step_skips_in_every_epoch_until_it_is_reset(workers: dict[str, Any]) -> None:
-    options = dict(workers, collate_fn=same)
-    if workers:
-        options |= {"multiprocessing_context": "fork", "timeout": TIMEOUT_S}
+    options = {"collate_fn": same} | workers | (FORKED if workers else {})
     expected = epochs(
         TorchDataLoader(Numbers(), 4, True, generator=seeded(), **options),  # type: ignore[arg-type]
         4,
