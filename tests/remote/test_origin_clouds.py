@@ -48,7 +48,7 @@ def test_azure(azure: Azurite, in_azure: RemoteSettings, tmp_path: Path) -> None
     upload(str(tmp_path / "large"), parse_url("az://origin/new"), in_azure, lambda _: None)
     assert read(pin("az://origin/new", in_azure), 5 << 20, 1 << 20, in_azure) == DATA
     remove(parse_url("az://origin/new"), in_azure)
-    with pytest.raises(RemoteNotFoundError, match="no such object"):
+    with pytest.raises(RemoteNotFoundError, match=r"^az://origin/new: [^\n]*no such object[^\n]*$"):
         pin("az://origin/new", in_azure)
     with pytest.raises(RemoteNotFoundError, match="no bucket 'none'"):
         pin("az://none/a", in_azure)
@@ -56,7 +56,7 @@ def test_azure(azure: Azurite, in_azure: RemoteSettings, tmp_path: Path) -> None
 
 def test_wrong_credentials_of_azure(azure: Azurite, in_azure: RemoteSettings, give: Give) -> None:
     give({"AZURE_STORAGE_ACCOUNT_KEY": "aHVzaA=="})
-    with pytest.raises(RemoteDeniedError, match="refused") as caught:
+    with pytest.raises(RemoteDeniedError, match=r"^[^\n]*refused[^\n]*$") as caught:
         pin("az://origin/a", in_azure)
     assert "aHVzaA" not in str(caught.value)
 
@@ -72,5 +72,7 @@ def test_gcs(gcs: FakeGcs, in_gcs: RemoteSettings) -> None:
     gcs.put("origin", "set/a b.ffr", DATA[::-1])
     with pytest.raises(ChangedAtOriginError):
         read(found, 0, 10, in_gcs)
-    with pytest.raises(RemoteNotFoundError, match="no such object"):
+    with pytest.raises(
+        RemoteNotFoundError, match=r"^gs://origin/none: [^\n]*no such object[^\n]*$"
+    ):
         pin("gs://origin/none", in_gcs)

@@ -55,7 +55,8 @@ def test_an_object_that_changed(bucket: str, store: S3Store, settings: RemoteSet
 
 
 def test_missing_objects_and_buckets(bucket: str, settings: RemoteSettings) -> None:
-    with pytest.raises(RemoteNotFoundError, match="there is no such object"):
+    missing = rf"^s3://{bucket}/none: there is no such object[^\n]*$"
+    with pytest.raises(RemoteNotFoundError, match=missing):
         pin(f"s3://{bucket}/none", settings)
     with pytest.raises(RemoteNotFoundError, match="there is no bucket 'no-such-bucket'"):
         pin("s3://no-such-bucket/none", settings)
@@ -67,7 +68,7 @@ def test_wrong_credentials(
     bucket: str, settings: RemoteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-and-hush")
-    with pytest.raises(RemoteDeniedError, match="the credentials are wrong") as caught:
+    with pytest.raises(RemoteDeniedError, match=r"^[^\n]*credentials are wrong[^\n]*$") as caught:
         pin(f"s3://{bucket}/a", settings)
     assert "hush" not in str(caught.value)
 
