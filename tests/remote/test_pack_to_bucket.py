@@ -22,15 +22,7 @@ from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
 from tests.remote.stored import objects
 from tests.terminal import run_on_terminal
 
-
-@pytest.fixture(autouse=True)
-def endpoint(s3: SeaweedFS, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for packs before their upload, which must be empty after each test."""
-    monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.url)
-    monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "10")
-    place = tmp_path / "tmp"
-    place.mkdir()
-    return place
+pytestmark = pytest.mark.usefixtures("staging")
 
 
 @pytest.fixture
@@ -48,20 +40,17 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_one_pack(
-    bucket: str, store: S3Store, folder: Path, endpoint: Path, tmp_path: Path
-) -> None:
+def test_one_pack(bucket: str, store: S3Store, folder: Path, staging: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int, int, int]] = []
     summary = ffrfs.pack_folder(
         folder,
         f"s3://{bucket}/a b.ffr",
         reproducible=True,
-        tmp_dir=endpoint,
+        tmp_dir=staging,
         progress=lambda *counts: seen.append(counts),
     )
     assert ffrfs.pack_folder(folder, tmp_path / "local.ffr", reproducible=True) == summary
     assert objects(store) == {"a b.ffr": (tmp_path / "local.ffr").read_bytes()}
-    assert list(endpoint.iterdir()) == []
     sizes = [size for _, _, size, _ in seen]
     assert sizes == sorted(sizes)
     assert seen[-1] == (61, 61, summary.byte_count, summary.byte_count)
@@ -78,12 +67,12 @@ def test_a_terminal_shows_what_was_uploaded(bucket: str, store: S3Store, folder:
 
 
 @pytest.mark.parametrize("source", ["folder", "tar", "pack"])
-def test_a_set(bucket: str, store: S3Store, folder: Path, endpoint: Path, source: str) -> None:
+def test_a_set(bucket: str, store: S3Store, folder: Path, staging: Path, source: str) -> None:
     """Sets of each kind of source; no more than two shards are on the local disk at a time."""
     at_a_time: set[int] = set()
 
     def look(*_: int) -> None:
-        at_a_time.add(sum(len(list(place.iterdir())) for place in endpoint.iterdir()))
+        at_a_time.add(sum(len(list(place.iterdir())) for place in staging.iterdir()))
 
     local = folder.parent / "local"
     options = {"shards": 6, "reproducible": True}
@@ -97,12 +86,11 @@ def test_a_set(bucket: str, store: S3Store, folder: Path, endpoint: Path, source
         pack, what = ffrfs.repack, folder.parent / "all.ffr"
         ffrfs.pack_folder(folder, what)
     pack(what, local, **options)
-    pack(what, f"s3://{bucket}/deep/set", tmp_dir=endpoint, progress=look, **options)
+    pack(what, f"s3://{bucket}/deep/set", tmp_dir=staging, progress=look, **options)
     found = objects(store)
     assert {name.removeprefix("deep/set/"): data for name, data in found.items()} == files(local)
     assert len(found) == 6
     assert max(at_a_time) <= 2
-    assert list(endpoint.iterdir()) == []
 
 
 def test_only_force_replaces_an_object(bucket: str, store: S3Store, folder: Path) -> None:
@@ -141,15 +129,14 @@ def test_refused_targets(bucket: str, store: S3Store, folder: Path) -> None:
     assert objects(store) == {"set/notes": b"x"}
 
 
-def test_a_dry_run(bucket: str, store: S3Store, folder: Path, endpoint: Path) -> None:
-    ffrfs.pack_folder(folder, f"s3://{bucket}/a.ffr", dry_run=True, tmp_dir=endpoint)
-    ffrfs.pack_folder(folder, f"s3://{bucket}/set", shards=3, dry_run=True, tmp_dir=endpoint)
+def test_a_dry_run(bucket: str, store: S3Store, folder: Path, staging: Path) -> None:
+    ffrfs.pack_folder(folder, f"s3://{bucket}/a.ffr", dry_run=True, tmp_dir=staging)
+    ffrfs.pack_folder(folder, f"s3://{bucket}/set", shards=3, dry_run=True, tmp_dir=staging)
     assert objects(store) == {}
-    assert list(endpoint.iterdir()) == []
 
 
 def test_shards_of_a_failed_set_are_removed(
-    bucket: str, store: S3Store, folder: Path, endpoint: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: str, store: S3Store, folder: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload = bucket_target.upload
 
@@ -161,15 +148,14 @@ def test_shards_of_a_failed_set_are_removed(
 
     monkeypatch.setattr(bucket_target, "upload", refuse_the_last)
     with pytest.raises(RemoteError, match="refused"):
-        ffrfs.pack_folder(folder, f"s3://{bucket}/set", shards=5, tmp_dir=endpoint)
+        ffrfs.pack_folder(folder, f"s3://{bucket}/set", shards=5, tmp_dir=staging)
     assert objects(store) == {}
-    assert list(endpoint.iterdir()) == []
 
 
 def test_the_command(
-    s3: SeaweedFS, bucket: str, store: S3Store, folder: Path, endpoint: Path
+    s3: SeaweedFS, bucket: str, store: S3Store, folder: Path, staging: Path
 ) -> None:
-    environment = {**os.environ, "TMPDIR": str(endpoint)}
+    environment = {**os.environ, "TMPDIR": str(staging)}
     del environment["FFRFS_ENDPOINT_URL"]
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -197,7 +183,7 @@ def test_the_command(
 
 
 def test_a_server_that_is_killed(
-    folder: Path, endpoint: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is killed in mid-upload: later no object has the name, and no local file is left."""
     (folder / "large").write_bytes(bytes(64 << 20))
@@ -213,8 +199,7 @@ def test_a_server_that_is_killed(
                 server.program.kill()
 
         with pytest.raises(RemoteError, match=r"s3://killed/a\.ffr: "):
-            ffrfs.pack_folder(folder, "s3://killed/a.ffr", tmp_dir=endpoint, progress=kill)
+            ffrfs.pack_folder(folder, "s3://killed/a.ffr", tmp_dir=staging, progress=kill)
         server.start_again()
         assert objects(store) == {}
-    assert list(endpoint.iterdir()) == []
     assert RemoteSettings.from_environment().timeout_s == 1
