@@ -37,7 +37,7 @@ TIMEOUT_S = 4  # a request without an answer by then is an error
 PATIENCE_S = 60.0
 TURNS = 2  # kills in a test: the last one hits the replacement of the first victim
 # One of each class of errors; ENDLESS sends bytes for as long as the fetcher takes them.
-FOR_GOOD = (Kind.ERROR, Kind.STALL, Kind.DENIED, Kind.ENDLESS)
+FOR_GOOD = (Kind.STALL, Kind.DENIED, Kind.ENDLESS)
 MEMORY_MAX_MB = 400
 
 Reach = Callable[..., Mount]
