@@ -224,7 +224,7 @@ def _refused(named: str, code: str, url: RemoteUrl) -> str:
     if keys and code in _WRONG_KEYS:
         return f"the credentials are wrong ({code}); check {keys}"
     if keys:
-        advice = "for a public bucket give --anonymous"
+        advice = "for a public bucket give --anonymous; with --anonymous: the bucket is not public"
         return f"refused ({named}): these credentials lack the permission; {advice}"
     signed = "; a signed URL may have expired: make a new one" if url.query else ""
     if url.is_directory:

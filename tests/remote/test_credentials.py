@@ -137,6 +137,15 @@ def test_a_session_that_has_expired(status: int, code: str) -> None:
             origins.pin("s3://bucket/a.ffr", settings)
 
 
+def test_a_bucket_that_is_not_public() -> None:
+    """`--anonymous` is given already, so the message must not only advise it."""
+    head = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+    with scripted(lambda _: (head, False)) as port:
+        settings = RemoteSettings(endpoint_url=f"http://127.0.0.1:{port}", anonymous=True)
+        with pytest.raises(RemoteDeniedError, match="with --anonymous: the bucket is not public"):
+            origins.pin("s3://bucket/a.ffr", settings)
+
+
 def test_a_session_that_may_not_read(cloud: Cloud) -> None:
     cloud.give(cloud.aws.assume(cloud.aws.make_role(new_name(), "s3:ListBucket")).environment())
     cloud.refuses(
