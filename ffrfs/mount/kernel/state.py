@@ -27,7 +27,7 @@ from ffrfs.errors import MountError, describe, is_shortage
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import control_socket
 from ffrfs.mount.kernel import mountpoint as mount_point
-from ffrfs.mount.kernel.known_fields import known_fields
+from ffrfs.mount.kernel.known_fields import is_sound, known_fields
 from ffrfs.mount.kernel.pack_versions import Version
 from ffrfs.mount.kernel.process import Process
 from ffrfs.mount.kernel.runtime_lock import locked
@@ -388,8 +388,10 @@ def _read(path: str) -> MountState | None:
     try:
         with open(path, encoding="ascii") as file:
             state = of_fields(json.load(file))
-        return state if isinstance(state.mountpoint, str) else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return state if is_sound(vars(state)) else None
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError):
+        return None
+    except RecursionError:  # of deep JSON
         return None
 
 

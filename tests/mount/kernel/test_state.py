@@ -109,13 +109,46 @@ def test_age_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> No
     assert a_mount("/mnt/x").age_s == 0
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"mountpoint": 1}', '"x"', "null"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"mountpoint": 1}', '"x"', "null", pytest.param("[" * 10**6, id="deep")],
+)
 def test_unreadable_state_is_ignored(directory: str, text: str) -> None:
     state.save(directory, a_mount("/mnt/x"))
     (path,) = Path(directory).glob("*.json")
     path.write_text(text)
     assert state.load(directory, "/mnt/x") is None
     assert state.load_all() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mountpoint", None),
+        ("pack", 5),
+        ("process", {"pid": "x", "start_ticks": 1}),
+        ("guardian", {"pid": 1, "start_ticks": []}),
+        ("log_file", 5),
+        ("journal", {}),
+        ("device", 1),
+        ("packs", [5]),
+        ("began_s", "x"),
+        ("began_s", float("inf")),
+        pytest.param("began_monotonic_s", 10**400, id="huge"),
+        ("versions", []),
+        ("versions", {"a": []}),
+        ("versions", {"a": [[]]}),
+    ],
+)
+def test_state_with_a_value_of_another_type_is_ignored(
+    directory: str, name: str, value: object
+) -> None:
+    known = a_mount("/mnt/x", packs=("a",), began_s=1, versions={"a": [1, 2, 3]})
+    state.save(directory, known)
+    assert state.load(directory, "/mnt/x") == known
+    (path,) = Path(directory).glob("*.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    assert state.load(directory, "/mnt/x") is None
 
 
 def test_all_states_are_found(directory: str) -> None:
