@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from ffrfs.cli import output
-from ffrfs.printable import printable
+from ffrfs.printable import printable, quoted
 
 HELP = "check within a second whether mounts are well"
 DESCRIPTION = """\
@@ -44,6 +44,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         for each in found:
             age = "" if each.age_s is None else f", mounted for {output.duration(each.age_s)}"
-            text = f"{each.mountpoint}: {each.text}{age}"
+            text = f"{each.mountpoint or quoted(each.mountpoint)}: {each.text}{age}"
             output.line(f"{each.status.upper()} {printable(text)}")
     return max(_STATUSES[each.status] for each in found)

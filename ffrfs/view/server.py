@@ -18,6 +18,7 @@ from hypercorn.trio import serve as serve_asgi
 from starlette.applications import Starlette
 
 from ffrfs.errors import OptionError
+from ffrfs.printable import quoted
 from ffrfs.view.connection import ConnectionConfig
 from ffrfs.view.guard import Guard
 
@@ -80,7 +81,9 @@ def listen(host: str = _LOOPBACK, port: int = 0, *, is_framed: bool = False) -> 
         raise OSError(error.errno, f"{error.strerror}: cannot listen", f"{host}:{port}") from None
     if bound.getsockname()[0] in ("0.0.0.0", "::"):  # which the guard takes for no name of ours
         bound.close()
-        raise OptionError(f"{host}: means all addresses; name one address of this machine")
+        raise OptionError(
+            f"{host or quoted(host)}: means all addresses; name one address of this machine"
+        )
     # Browsers write an address in one way only, and send that.
     with contextlib.suppress(OSError):
         socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)

@@ -157,11 +157,12 @@ def test_other_addresses_need_the_token_too(pack: Path) -> None:
     [
         ("0.0.0.0", "name one address"),
         ("0", "name one address"),
+        ("", "'': means all addresses"),
         ("\udcff", "not a name of a host"),
         ("ü" * 64, "not a name of a host"),
         ("192.0.2.1", "192.0.2.1"),
     ],
-    ids=["any", "zero", "no text", "too long", "not ours"],
+    ids=["any", "zero", "empty", "no text", "too long", "not ours"],
 )
 def test_unusable_hosts_are_refused(
     pack: Path, fails: Callable[..., str], host: str, reason: str
