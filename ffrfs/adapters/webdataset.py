@@ -94,7 +94,7 @@ def _open(url: str, mode: str = "rb", bufsize: int = 8192, **_: object) -> io.Bu
     """Open "ffr://PATH::PACK", as gopen() asks for it."""
     path, begin, pack = url.removeprefix("ffr://").partition("::")
     shown = f"ffr://{path}{begin}{shown_name(pack)}"
-    if not begin:
+    if not pack:
         raise OptionError(f"{shown}: needs a pack: ffr://PATH::PACK")
     if mode != "rb":
         raise OptionError(f"{shown}: packs are read-only")

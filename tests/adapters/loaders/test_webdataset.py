@@ -99,7 +99,8 @@ def test_errors_name_the_damaged_file(tree: Path) -> None:
 
 
 def test_urls_that_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for url, mode in (("ffr://a.tar", "rb"), (f"ffr://a.tar::{tree}.ffr", "wb")):
+    refused = [("ffr://a.tar", "rb"), ("ffr://a.tar::", "rb"), (f"ffr://a.tar::{tree}.ffr", "wb")]
+    for url, mode in refused:
         with pytest.raises(OptionError, match="ffr://a"):
             webdataset.gopen(url, mode)
     monkeypatch.setattr(webdataset.utils, "enforce_security", True)
