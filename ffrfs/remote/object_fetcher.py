@@ -198,8 +198,11 @@ class ObjectFetcher:
                 except OSError as error:
                     if not is_in_use and self._cache is None and self._settings.cache_dir:
                         raise
-                    if _lacks_descriptors(error):  # may pass, and would hit a cache in memory, too
-                        raise
+                    if _number_of(error) == errno.EFBIG:  # smaller objects fit
+                        self._warn_of_size(pin)
+                        return self._memory.open(*identity)
+                    if _number_of(error) in (errno.EMFILE, errno.ENFILE):
+                        raise  # it may pass, and would hit a cache in memory, too
                     self._give_up_directory(error)
             return self._memory.open(*identity)
 
@@ -211,6 +214,12 @@ class ObjectFetcher:
                 "from an old one; blocks are cached in memory alone, and fetched again each time",
                 pin.url.shown,
             )
+
+    def _warn_of_size(self, pin: Pin) -> None:
+        log.warning(
+            "%s: has %s bytes, too many for a file of the cache directory; its blocks are cached "
+            "in memory alone", pin.url.shown, f"{pin.size:,}",
+        )  # fmt: skip
 
     def _give_up_directory(self, error: OSError) -> None:
         if self._has_failed:
@@ -288,9 +297,9 @@ def _close_opened(opening: asyncio.Future[CachedObject]) -> None:
         opening.result().close()
 
 
-def _lacks_descriptors(error: OSError) -> bool:
+def _number_of(error: OSError) -> int | None:
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    return cause.errno in (errno.EMFILE, errno.ENFILE)
+    return cause.errno
 
 
 def _identity(pin: Pin, settings: RemoteSettings) -> Identity:

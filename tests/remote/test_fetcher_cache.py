@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import os
 import resource
 import shutil
@@ -14,7 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from ffrfs.cache.cached_object import CachedObject
+from ffrfs.cache.directory import CacheDirectory
+from ffrfs.remote.fetch_counters import FetchCounters
+from ffrfs.remote.object_fetcher import ObjectFetcher
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.protocol import BLOCK_SIZE, Ask, Tell
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.start import Start as FetcherStart
+from ffrfs.remote.url import parse_url
 from tests.mount.command import stop, wait_until
 from tests.remote.running_fetcher import SIZE, Running, Start, content, put
 from tests.remote.servers.fault import Kind
@@ -325,3 +335,32 @@ def test_many_clients_at_once_get_their_own_bytes(start: Start, tmp_path: Path) 
     for thread in threads:
         thread.join(60)
     assert wrong == []
+
+
+def test_an_object_too_large_for_a_file_of_the_cache_leaves_the_directory_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server may claim any size; file systems differ in the size that a file may have."""
+    real = os.ftruncate
+    cache = tmp_path / "cache"
+
+    def ftruncate(fd: int, size: int) -> None:
+        if size > 1 << 40 and os.readlink(f"/proc/self/fd/{fd}").startswith(str(cache)):
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        real(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", ftruncate)
+    pins = [Pin(parse_url("http://h/x"), size, "e", None, 0) for size in (1 << 41, 1 << 20)]
+
+    async def opened() -> list[CachedObject]:
+        settings = RemoteSettings(cache_dir=str(cache))
+        fetcher = ObjectFetcher(FetcherStart(settings, {}, 16 << 20), FetchCounters())
+        found = [await fetcher._opened(pin, False) for pin in pins]
+        assert isinstance(fetcher._cache, CacheDirectory)
+        return found
+
+    for one in asyncio.run(opened()):
+        one.close()
+    assert [path.stat().st_size for path in cache.rglob("*.data")] == [1 << 20]
+    (line,) = caplog.messages
+    assert line.startswith("http://h/x: has 2,199,023,255,552 bytes, too many for a file")
