@@ -58,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="list subdirectories, too")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON array")
+    form.add_argument(
+        "--json", action="store_true", help="print a JSON array; -l adds nothing to it"
+    )
     form.add_argument(
         *("-0", "--null"),
         action="store_true",
