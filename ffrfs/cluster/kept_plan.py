@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 from ffrfs._native import Pack, folder_files
 from ffrfs.cluster.manifest import remove_waiting
-from ffrfs.cluster.pack_task import WAITING_PREFIX
+from ffrfs.cluster.piece import KEPT_REMEDY, PLAN_NAME
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.planning import make_plan
 from ffrfs.cluster.request import Request
@@ -41,14 +41,9 @@ from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
-PLAN_NAME = ".ffrfs-plan"
 _PIECE_SIZE = 8 << 20
 _NAME_SIZE_MAX = 100
 _PRIVATE = 0o700
-_REMEDY = (
-    f"remove it, and with it the shards of a set that was new, or {WAITING_PREFIX}* of one that "
-    "was added to"
-)
 _NAME = re.compile(rb"\.ffrfs-plan-[0-9a-f]{16}")
 
 Make: TypeAlias = Callable[[str], Plan]  # as the file of that path
@@ -121,7 +116,7 @@ def _opened(path: str, shown: str) -> Plan:
     try:
         return Plan(path)
     except (FormatError, ChecksumError):
-        why = f"bad plan: it is damaged, or no plan of ffrfs; {_REMEDY}"
+        why = f"bad plan: it is damaged, or no plan of ffrfs; {KEPT_REMEDY}"
         raise FormatError.at(shown, why) from None
 
 
@@ -314,7 +309,7 @@ class _Folder:
         if name is None:
             return None
         if not _NAME.fullmatch(name):
-            raise FormatError.at(self.plan.shown, f"bad plan: it names no plan; {_REMEDY}")
+            raise FormatError.at(self.plan.shown, f"bad plan: it names no plan; {KEPT_REMEDY}")
         return name.decode()
 
     def download(self, name: str, place: str) -> bool:

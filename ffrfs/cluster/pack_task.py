@@ -24,7 +24,7 @@ from ffrfs._native import EntryList, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
 from ffrfs.cluster.file_task import adopt, look, state_of, states_of
 from ffrfs.cluster.objects import append_objects
-from ffrfs.cluster.piece import Piece, Pieces, bad_plan, link_bytes, refusing
+from ffrfs.cluster.piece import WAITING_PREFIX, Piece, Pieces, bad_plan, link_bytes, refusing
 from ffrfs.cluster.request import Kind
 from ffrfs.cluster.row import Making, Missing, Row
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
@@ -42,7 +42,6 @@ from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
-WAITING_PREFIX = ".ffrfs-append-"  # of the directory in which shards wait that will be added
 _HEADER = 4  # bytes of the header's checksum, which covers the checksums of all records
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,12 @@ from ffrfs.errors import FfrfsError, FormatError
 
 # The number of files in a block; a directory with more is several pieces.
 BLOCK_COUNT = 4096
+PLAN_NAME = ".ffrfs-plan"  # of a plan that is kept in the directory of its set
+WAITING_PREFIX = ".ffrfs-append-"  # of the directory in which shards wait that will be added
+KEPT_REMEDY = (
+    f"remove it, and with it the shards of a set that was new, or {WAITING_PREFIX}* of one that "
+    "was added to"
+)
 
 # 4096 names of 255 bytes, each in a directory of its own 1024 deep, would be more: refused.
 _BLOCK_SIZE_MAX = 256 << 20
@@ -213,7 +220,9 @@ def _within(pieces: Sequence[Piece], first: int, end: int | None) -> Iterator[Pi
 
 
 def bad_plan(place: str, reason: str) -> FormatError:
-    return FormatError.at(place, f"bad plan: {reason}; make the plan again")
+    """Return the error of the plan at `place`. No command makes a kept one again."""
+    remedy = KEPT_REMEDY if os.path.basename(place) == PLAN_NAME else "make the plan again"
+    return FormatError.at(place, f"bad plan: {reason}; {remedy}")
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ import os
 from typing import TypeAlias, Unpack
 
 from ffrfs.cluster.file_task import carried
-from ffrfs.cluster.pack_task import WAITING_PREFIX, PackTask, is_made_of, run_task
-from ffrfs.cluster.piece import bad_plan
+from ffrfs.cluster.pack_task import PackTask, is_made_of, run_task
+from ffrfs.cluster.piece import WAITING_PREFIX, bad_plan
 from ffrfs.cluster.plan_file import PlanFile
 from ffrfs.cluster.request import Header
 from ffrfs.cluster.row import Making, MakingKeywords, Row

@@ -394,6 +394,9 @@ def test_damage_with_valid_checksums(tmp_path: Path) -> None:
 def test_invalid_pieces(line: str) -> None:
     with pytest.raises(FormatError, match=r"^here: bad plan: [^\n]*make the plan again$"):
         decode(zlib.compress(line.encode()), "here")
+    # A kept plan is used by each later command, so it has to be removed.
+    with pytest.raises(FormatError, match=r"^set/.ffrfs-plan: bad plan: [^\n]*; remove it, and"):
+        decode(zlib.compress(line.encode()), "set/.ffrfs-plan")
 
 
 BOMB = """

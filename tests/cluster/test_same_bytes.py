@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.cluster.kept_plan import PLAN_NAME
+from ffrfs.cluster.piece import PLAN_NAME
 from tests.cluster.engines import mpi_command
 from tests.cluster.trees import add_links, files_of, make_tree, shards_of
 from tests.mount.command import ffrfs as command
