@@ -86,6 +86,8 @@ std::span<iovec> behind(std::span<iovec> vectors, size_t done) {
 }  // namespace
 
 LocalFile::Opened LocalFile::open(const std::string& path) {
+  // The kernel would see the path up to it alone, which is another file.
+  if (path.find('\0') != std::string::npos) throw StorageError(EINVAL, path, "cannot open");
   // O_NONBLOCK, because opening a FIFO would block; regular files ignore it.
   Opened opened{.descriptor =
                     FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};

@@ -132,6 +132,9 @@ def test_absent_and_invalid_packs_raise_an_error(
     with pytest.raises(FileNotFoundError) as caught:
         function("")
     assert describe(caught.value) == "'': cannot open: No such file or directory"
+    write_folder(tmp_path / "x.ffr", {"a": b"alpha"})
+    with pytest.raises(OSError, match="cannot open: Invalid argument"):
+        function(f"{tmp_path}/x.ffr\0y")
     (tmp_path / "bad.ffr").write_bytes(b"no pack at all" * 100)
     with pytest.raises(FormatError, match=r"bad\.ffr"):
         function(tmp_path / "bad.ffr")
