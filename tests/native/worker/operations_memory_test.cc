@@ -26,8 +26,12 @@ thread_local uint64_t failing = 0;  // number of the allocation that fails
 
 }  // namespace
 
+// Without an exception, as std::stable_sort() wants it.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return counts && ++allocations == failing ? nullptr : std::malloc(size);
+}
 void* operator new(size_t size) {
-  void* memory = counts && ++allocations == failing ? nullptr : std::malloc(size);
+  void* memory = operator new(size, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
