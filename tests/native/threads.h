@@ -1,11 +1,16 @@
-// Runs the same work in several threads, and counts threads.
+// Runs the same work in several threads, counts threads, and forks a process that has several.
 
 #pragma once
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -28,6 +33,34 @@ template <typename Work> void in_threads(uint32_t count, const Work& work) {
 inline size_t thread_count() {
   return static_cast<size_t>(
       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+// Returns how often each other thread has slept, or "" if one does not sleep now.
+inline std::string sleeps_of_others() {
+  std::string sleeps = ".";
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (thread.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream file(thread.path() / "status");
+    const std::string status(std::istreambuf_iterator<char>(file), {});
+    const size_t count = status.find("\nvoluntary_ctxt_switches");
+    if (count == std::string::npos || status.find("\nState:\tS") == std::string::npos) return "";
+    sleeps += thread.path().filename().string() + status.substr(count);
+  }
+  return sleeps;
+}
+
+// Forks. Under ASan it waits until no other thread runs: the child gets the locks of ASan's
+// allocator as they are (clang before 17), and nobody unlocks one that another thread holds.
+inline pid_t fork_among_threads() {
+#ifdef FFRFS_ASAN
+  std::string before, now;
+  do {
+    before = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now = sleeps_of_others();
+  } while (now.empty() || now != before);
+#endif
+  return fork();
 }
 
 }  // namespace ffrfs::test

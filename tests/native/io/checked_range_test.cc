@@ -274,7 +274,7 @@ TEST_CASE("threads that keep and copy the same pages see whole pages") {
 }
 
 // Not under ASan: a fork may copy its allocator's locks while they are held; nobody unlocks them.
-#ifndef __SANITIZE_ADDRESS__
+#ifndef FFRFS_ASAN
 TEST_CASE("a child that is forked during reads can read") {
   const Blocks blocks(4 * kBlock);
   const CheckedRange range = blocks.fresh();

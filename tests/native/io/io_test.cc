@@ -290,7 +290,7 @@ TEST_CASE("a child of fork() gets its own process-local objects") {
   ProcessLocal<ThreadPool> local([] { return std::make_unique<ThreadPool>(1); });
   ThreadPool* const mine = &local.get();
   CHECK(mine == &local.get());
-  const pid_t child = fork();
+  const pid_t child = fork_among_threads();
   if (child == 0) {
     std::atomic<bool> ran{false};
     ThreadPool* const its = &local.get();

@@ -24,6 +24,7 @@
 #include "remote/remote_error.h"
 #include "remote/remote_opener.h"
 #include "test_fetcher.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -424,7 +425,7 @@ TEST_CASE("a forked child opens by itself an object that its parent is opening")
       [&] { return getpid() == parent ? silent.start() : own.start(); }, 10s));
   {
     const remote::OpenTogether together({kUrl});
-    const pid_t child = fork();
+    const pid_t child = fork_among_threads();
     if (child == 0) {
       alarm(40);  // ends a child that would wait for its parent's link
       _exit(read(*remote::open_source(kUrl), 0, 10'000) == object->content() ? 0 : 1);

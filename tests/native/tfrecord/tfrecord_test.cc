@@ -536,7 +536,7 @@ TEST_CASE("a scan goes on after a pause and a fork") {
     CHECK(is_next_good());
     if (i == 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  const pid_t child = fork();
+  const pid_t child = fork_among_threads();
   if (child == 0) {
     while (count < records.size() && is_next_good()) {
     }

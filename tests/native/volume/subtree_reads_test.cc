@@ -409,7 +409,7 @@ TEST_CASE("a forked child reads records with the volume it inherited") {
   const ExampleFile file;
   Volume volume({file.path}, {});
   check_record(volume, file, 1, kMib);
-  const pid_t child = fork();
+  const pid_t child = fork_among_threads();
   if (child == 0) {
     const Ino ino = BlockingVolume(volume).resolve("000000004/image/encoded.jpg");
     _exit(read_whole(volume, ino, kMib).size() == kMib + 3 ? 0 : 1);

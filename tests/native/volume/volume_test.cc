@@ -243,7 +243,7 @@ TEST_CASE("a forked child reads batches and files with the volume it inherited")
   const PlainFile file;
   Volume volume({file.path}, {});
   REQUIRE(read(volume, ino_of(7), 0, 10) == file.records[7].substr(0, 10));
-  const pid_t child = fork();
+  const pid_t child = fork_among_threads();
   if (child == 0) {
     drop_cached_pages(file.path);
     Bytes target(file.records[8].size(), '\0');
